@@ -1,0 +1,98 @@
+"""The error tree, and the path of places that every error carries.
+
+UnderstudyError
+├── WireError      bytes that are no command, record or instruction
+├── RuleError      a clause of a document was broken
+├── GuestFault     the device traps: a bad access, an illegal instruction, a kernel that gives up
+│   └── AccessFault    an address that a unit may not reach, in a way it may not use
+├── BeyondModel    real hardware does this, we do not (yet): never silent
+└── ModelBug       our own mistake
+
+Each layer adds the one place it knows while the error passes through it on its way out::
+
+    try:
+        ...
+    except UnderstudyError as error:
+        raise error.at("command", 5, "RUN_INSTANCES")
+
+so that a message reads from the inside out: what happened, then where, then the rule and its clause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from understudy.core.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One step of an error's path, e.g. ``Place("pc", "0x10294", "illegal word 0x00000000")``."""
+
+    kind: str
+    where: str
+    what: str = ""
+
+    def __str__(self) -> str:
+        return f"at {self.kind} {self.where}" + (f" ({self.what})" if self.what else "")
+
+
+class UnderstudyError(Exception):
+    """Base of every error this package raises on purpose.
+
+    `message` says what happened and what was expected, `path` where (innermost place first) and
+    `rule` which clause of which document was broken, if one was.
+    """
+
+    def __init__(self, message: str, *, rule: Rule | None = None, path: tuple[Place, ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.rule = rule
+        self.path = path
+
+    def at(self, kind: str, where: int | str, what: str = "") -> Self:
+        """Add the next outer place and return the same error, to be raised on."""
+        text = where if isinstance(where, str) else (f"{where:#x}" if kind in HEX_PLACES else str(where))
+        self.path = (*self.path, Place(kind, text, what))
+        return self
+
+    def __str__(self) -> str:
+        parts = [self.message, *map(str, self.path)]
+        if self.rule is not None:
+            parts.append(f"[{self.rule.id}: {self.rule.clause}]")
+        return ", ".join(parts)
+
+
+HEX_PLACES = frozenset({"pc", "byte", "address", "offset"})
+"""Kinds of place whose number is written in hex."""
+
+
+class WireError(UnderstudyError):
+    """Bytes that are no command, record, register value, file or instruction."""
+
+
+class RuleError(UnderstudyError):
+    """A clause of an interface document was broken by the host or the guest."""
+
+
+class GuestFault(UnderstudyError):
+    """The device traps on behalf of its guest: the state is precise at the faulting instruction."""
+
+
+class AccessFault(GuestFault):
+    """A load, store or fetch at an address that the unit may not reach that way."""
+
+    def __init__(self, message: str, *, address: int, access: str = "", rule: Rule | None = None) -> None:
+        super().__init__(message, rule=rule)
+        self.address = address
+        self.access = access
+
+
+class BeyondModel(UnderstudyError):
+    """The real thing may do this; Understudy does not model it and says so."""
+
+
+class ModelBug(UnderstudyError):
+    """A mistake of ours; please report it."""

@@ -1,0 +1,25 @@
+"""What a device may ask of an engine."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from understudy.engine.stops import Exit
+from understudy.isa.riscv.state import Hart
+
+
+class Engine(Protocol):
+    """Runs harts. The reference and the JIT engine are interchangeable."""
+
+    def run(self, hart: Hart, fuel: int) -> Exit:
+        """Execute from hart.pc until something happens, at most `fuel` instructions."""
+
+    def flush_code(self, hart: Hart) -> None:
+        """Forget cached instructions of `hart` (fence.i, SYNC_CACHE, reset)."""
+
+    def flush_pages(self, hart: Hart) -> None:
+        """Forget cached page translations of `hart` (window changes, SYNC_CACHE, sfence.vma)."""
+
+    def code_written(self, host_address: int, size: int) -> None:
+        """Somebody else (host, DMA, command processor) wrote these bytes of this process: coherent engines drop
+        instructions cached from there."""

@@ -1,0 +1,53 @@
+"""The decoded RISC-V instruction: the record that meanings, engines and texts read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Meaning = Callable[[Any, "Insn"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What the table knows of one mnemonic.
+
+    `flow` is one of ``next`` (falls through), ``branch`` (conditional, pc-relative), ``jump`` (pc-relative),
+    ``indirect`` (computed) and ``system`` (runs on the reference engine only).
+    `extension` is one letter or name: I M A F D Zicsr Zifencei Zbc Priv.
+    """
+
+    name: str
+    extension: str
+    flow: str
+    meaning: Meaning
+
+
+@dataclass(frozen=True, slots=True)
+class Insn:
+    """One decoded instruction. Fields an instruction does not have are 0.
+
+    `imm` is the sign-extended immediate in bytes (lui/auipc: already shifted by 12); for csr instructions `imm` is
+    the csr number and `rs1` may be the 5-bit immediate. `word` is what was fetched: a 16-bit `word` with `length`
+    2 for compressed forms, whose `name` and fields are those of the base instruction and whose `alias` is the
+    compressed mnemonic.
+    """
+
+    spec: Spec
+    word: int
+    length: int = 4
+    rd: int = 0
+    rs1: int = 0
+    rs2: int = 0
+    rs3: int = 0
+    imm: int = 0
+    rm: int = 0
+    aq: int = 0
+    rl: int = 0
+    alias: str = ""
+
+    @property
+    def name(self) -> str:
+        """The base mnemonic."""
+        return self.spec.name

@@ -1,0 +1,83 @@
+"""The architectural state of one RV64 hart, laid out so that translated code and Python share it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from understudy.isa.riscv.port import HartPort
+
+# Word offsets in the shared state; translated code uses the same numbers.
+X: Final = 0
+F: Final = 32
+PC: Final = 64
+FUEL: Final = 65
+RETIRED: Final = 66
+FFLAGS: Final = 67
+FRM: Final = 68
+RETURN_ADDRESS: Final = 69
+FAULT_ADDRESS: Final = 70
+RESERVED_ADDRESS: Final = 71
+RESERVED_VALUE: Final = 72
+LOAD_TABLE: Final = 73
+STORE_TABLE: Final = 74
+CODE_TABLE: Final = 75
+MXCSR: Final = 76
+SCRATCH: Final = 77
+WORDS: Final = 96
+
+NO_ADDRESS: Final = (1 << 64) - 1
+"""Return or reservation address that no aligned access can match."""
+
+M, S, U = 3, 1, 0
+
+
+class Hart:
+    """Registers and privileged state of one hart.
+
+    `words` is a memoryview of unsigned 64-bit words shared with translated code: use the word offsets of this
+    module. `csr` holds the raw values of the other control and status registers by number (see `csr.py` for
+    their rules). `port` is the hart's way to memory. Everything persists until `reset`.
+    """
+
+    def __init__(self, index: int, port: HartPort) -> None:
+        self.index = index
+        self.port = port
+        self.buffer = np.zeros(WORDS, dtype=np.uint64)
+        self.words = self.buffer.data.cast("B").cast("Q")
+        self.address = int(self.buffer.ctypes.data)
+        self.csr: dict[int, int] = {}
+        self.privilege = M
+        self.reset()
+
+    def reset(self) -> None:
+        """Zero all registers; machine mode; no reservation, no return address."""
+        self.buffer[:] = 0
+        self.words[RETURN_ADDRESS] = NO_ADDRESS
+        self.words[RESERVED_ADDRESS] = NO_ADDRESS
+        self.csr.clear()
+        self.privilege = M
+
+    @property
+    def pc(self) -> int:
+        """Address of the next instruction."""
+        return self.words[PC]
+
+    @pc.setter
+    def pc(self, value: int) -> None:
+        self.words[PC] = value
+
+    @property
+    def retired(self) -> int:
+        """Instructions retired since reset; `minstret` and `mcycle` are offsets to this."""
+        return self.words[RETIRED]
+
+    def x(self, n: int) -> int:
+        """Integer register `n`."""
+        return self.words[n]
+
+    def set_x(self, n: int, value: int) -> None:
+        """Write integer register `n` (modulo 2**64); x0 stays zero."""
+        if n:
+            self.words[n] = value & 0xFFFF_FFFF_FFFF_FFFF
