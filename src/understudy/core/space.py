@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ class Region(Protocol):
     All three raise `AccessFault` (with `address` = the offset) for what the region refuses.
     """
 
-    size: int
+    @property
+    def size(self) -> int:
+        """Bytes that it covers."""
 
     def read(self, offset: int, size: int, unit: Unit) -> bytes:
         """Return `size` bytes from `offset`."""
@@ -54,9 +57,16 @@ class Ram:
     def __init__(self, size: int) -> None:
         self.size = size
         rounded = -(-size // PAGE_SIZE) * PAGE_SIZE
-        self._map = mmap.mmap(-1, rounded + 2 * PAGE_SIZE)
+        self._map = _anonymous(rounded + 2 * PAGE_SIZE)
         self.view = memoryview(self._map)[PAGE_SIZE : PAGE_SIZE + size]
         self.base_host = int(np.frombuffer(self.view, dtype=np.uint8).ctypes.data)
+
+    def clear(self) -> None:
+        """Zero everything; the host address stays."""
+        if sys.platform == "linux":
+            self._map.madvise(mmap.MADV_DONTNEED)
+        else:
+            np.frombuffer(self.view, dtype=np.uint8)[:] = 0
 
     def read(self, offset: int, size: int, unit: Unit) -> bytes:
         """Return `size` bytes from `offset`."""
@@ -79,6 +89,13 @@ class Ram:
                 address=offset,
                 access=access,
             )
+
+
+def _anonymous(size: int) -> mmap.mmap:
+    """Zeroed memory of this process alone; pages nobody writes cost nothing."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 @dataclass(frozen=True, slots=True)

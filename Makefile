@@ -1,0 +1,58 @@
+# make test    everything that must hold: lint, types, tests (the first run installs what is needed)
+# make demo    install for use only, and show what it does
+# make lint    ruff and mypy alone          make docs    rewrite the generated tables in docs/
+# make bench   run the benchmarks           make clean   remove everything that was generated
+# make guest   Acceldev under QEMU and Linux: see tools/guest.mk
+
+BIN := .venv/bin
+# The stamps lie in the environment, so that removing it removes them.
+VENV := .venv/.made
+USE := .venv/.installed
+DEV := .venv/.installed-dev
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+INPUTS := pyproject.toml Makefile tools/venv.sh
+
+.PHONY: test demo lint docs bench clean oracles
+
+test: $(DEV) oracles
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+demo: $(USE)
+	$(BIN)/understudy demo
+
+docs: $(DEV)
+	$(BIN)/python tools/gen_docs.py
+
+bench: $(DEV) oracles
+	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/report.py
+
+# Programs that tests compare with; tests skip those that cannot be installed.
+oracles:
+	@sh tools/oracles.sh
+
+$(VENV): $(INPUTS)
+	@sh tools/venv.sh .venv
+	@touch $@
+
+$(USE): $(VENV)
+	@echo "installing understudy into .venv"
+	@$(PIP) --editable .
+	@touch $@
+
+$(DEV): $(VENV)
+	@echo "installing understudy and its development tools into .venv"
+	@$(PIP) --editable '.[dev]'
+	@touch $(USE) $@
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+include tools/guest.mk

@@ -1,0 +1,95 @@
+"""Who runs next, decided by a seed: same seed, same order, on every Python and every machine."""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence, Sequence
+from typing import TypeVar
+
+from understudy.core.errors import ModelBug
+from understudy.core.words import U64
+
+T = TypeVar("T")
+
+# The constants of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (2014).
+_GAMMA = 0x9E37_79B9_7F4A_7C15
+_MIX_1 = 0xBF58_476D_1CE4_E5B9
+_MIX_2 = 0x94D0_49BB_1331_11EB
+
+
+class Prng:
+    """A small generator of 64-bit numbers (SplitMix64); `state` is all there is to save and restore.
+
+    Python's own `random` promises the same sequence for few of its methods only, so none of it is used.
+    """
+
+    __slots__ = ("state",)
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed & U64
+
+    def next_u64(self) -> int:
+        """The next number from 0 to 2**64 - 1."""
+        self.state = (self.state + _GAMMA) & U64
+        word = self.state
+        word = ((word ^ word >> 30) * _MIX_1) & U64
+        word = ((word ^ word >> 27) * _MIX_2) & U64
+        return word ^ word >> 31
+
+    def below(self, limit: int) -> int:
+        """A number from 0 to `limit` - 1, each equally likely; `limit` from 1 to 2**64."""
+        if not 1 <= limit <= U64 + 1:
+            raise ModelBug(f"a limit must lie in 1..2**64, not {limit}")
+        fair = (U64 + 1) // limit * limit
+        while (word := self.next_u64()) >= fair:
+            pass
+        return word % limit
+
+    def shuffle(self, items: MutableSequence[T]) -> None:
+        """Put `items` in random order, in place."""
+        for index in range(len(items) - 1, 0, -1):
+            other = self.below(index + 1)
+            items[index], items[other] = items[other], items[index]
+
+
+class Arbiter:
+    """Chooses among those who could run. Without a seed it takes them as they come.
+
+    `snapshot` and `restore` cover everything that later choices depend on.
+    """
+
+    __slots__ = ("_prng", "seed")
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = seed
+        self._prng: Prng | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again from the seed."""
+        self._prng = None if self.seed is None else Prng(self.seed)
+
+    def pick(self, ready: Sequence[T]) -> T:
+        """One of `ready`, which must not be empty: the first without a seed, any with one."""
+        if not ready:
+            raise ModelBug("an arbiter must have at least one to pick from, not none")
+        if self._prng is None or len(ready) == 1:
+            return ready[0]
+        return ready[self._prng.below(len(ready))]
+
+    def order(self, items: Sequence[T]) -> list[T]:
+        """All of `items` in the order in which they run."""
+        result = list(items)
+        if self._prng is not None:
+            self._prng.shuffle(result)
+        return result
+
+    def snapshot(self) -> int | None:
+        """The state from which later choices follow."""
+        return None if self._prng is None else self._prng.state
+
+    def restore(self, state: int | None) -> None:
+        """Return to a state that `snapshot` gave."""
+        if (state is None) != (self._prng is None):
+            raise ModelBug("a snapshot must come from an arbiter that is seeded likewise, not from another kind")
+        if self._prng is not None and state is not None:
+            self._prng.state = state

@@ -1,0 +1,341 @@
+"""Fixed byte layouts, declared once: bytes <-> frozen record.
+
+A record is a class whose fields stand in the order of their bytes::
+
+    class RunCommand(Record, size=20):
+        kind: int = bits(3, 0)  # bits of one 32-bit word, from the low end, without gaps
+        context: int = bits(31, 4)
+        table: int = u64()
+        start: int = u32()
+        size: int = u32()
+
+    command = RunCommand.parse(data, offset=0x40)
+    data = command.pack()
+
+The class statement makes it a frozen, keyword-only dataclass. `size` is checked against the sum of the fields, and a
+layout that contradicts itself is a `ModelBug` when it is declared. There is no hidden padding: what a document
+reserves is declared with `reserved` (or with `bits`) and kept, so that packing gives back what was parsed.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
+
+from understudy.core.errors import ModelBug, WireError
+from understudy.core.words import mask, signed
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a field specifier declares: one element's `size` in bytes and how it is stored."""
+
+    kind: Literal["word", "bits", "raw", "record"]
+    size: int
+    is_signed: bool = False
+    count: int = 0
+    """Elements of an array; 0 where the field is none."""
+    high: int = 0
+    low: int = 0
+    record: type[Record] | None = None
+    is_reserved: bool = False
+
+    @property
+    def bit_range(self) -> str:
+        """A bit field's bits as documents write them: ``bits 29-16`` or ``bit 0``."""
+        return f"bit {self.low}" if self.high == self.low else f"bits {self.high}-{self.low}"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A field at its place: `offset` and `size_bytes` in bytes; for bit fields those of the word that holds them."""
+
+    name: str
+    offset: int
+    spec: Spec
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that the field, or the word around a bit field, occupies."""
+        return self.spec.size * max(1, self.spec.count)
+
+    @property
+    def where(self) -> str:
+        """The place for people: ``byte 0x4`` or ``byte 0x4 bits 29-16``."""
+        return f"byte {self.offset:#x}" + (f" {self.spec.bit_range}" if self.spec.kind == "bits" else "")
+
+
+def _declare(spec: Spec, default: Any) -> Any:
+    if default is ...:
+        return field(metadata={"spec": spec})
+    return field(default=default, metadata={"spec": spec})
+
+
+def u8(*, default: Any = ...) -> Any:
+    """An unsigned byte."""
+    return _declare(Spec("word", 1), default)
+
+
+def u16(*, default: Any = ...) -> Any:
+    """An unsigned 16-bit word."""
+    return _declare(Spec("word", 2), default)
+
+
+def u32(*, default: Any = ...) -> Any:
+    """An unsigned 32-bit word."""
+    return _declare(Spec("word", 4), default)
+
+
+def u64(*, default: Any = ...) -> Any:
+    """An unsigned 64-bit word."""
+    return _declare(Spec("word", 8), default)
+
+
+def i32(*, default: Any = ...) -> Any:
+    """A signed 32-bit word."""
+    return _declare(Spec("word", 4, is_signed=True), default)
+
+
+def i64(*, default: Any = ...) -> Any:
+    """A signed 64-bit word."""
+    return _declare(Spec("word", 8, is_signed=True), default)
+
+
+def bits(high: int, low: int, *, of: int = 32, default: Any = ...) -> Any:
+    """Bits `high` .. `low` of a word of `of` bits. Low bit 0 begins a new word, high bit ``of - 1`` completes it."""
+    if of not in (8, 16, 32, 64):
+        raise ModelBug(f"bits must lie in a word of 8, 16, 32 or 64 bits, not {of}")
+    return _declare(Spec("bits", of // 8, high=high, low=low), default)
+
+
+def raw(size: int, *, default: Any = ...) -> Any:
+    """`size` bytes as they are."""
+    if size < 1:
+        raise ModelBug(f"raw must hold 1 byte or more, not {size}")
+    return _declare(Spec("raw", size), default)
+
+
+def words(width: int, count: int, *, default: Any = ...) -> Any:
+    """An array of `count` unsigned words of `width` bits: a tuple of ints."""
+    if width not in (8, 16, 32, 64):
+        raise ModelBug(f"words must be 8, 16, 32 or 64 bits wide, not {width}")
+    return _declare(Spec("word", width // 8, count=_positive(count)), default)
+
+
+def nested(record: type[Record], *, default: Any = ...) -> Any:
+    """Another record in place, in its own byte order."""
+    return _declare(Spec("record", record.size_bytes, record=record), default)
+
+
+def records(record: type[Record], count: int, *, default: Any = ...) -> Any:
+    """An array of `count` other records: a tuple of them."""
+    return _declare(Spec("record", record.size_bytes, count=_positive(count), record=record), default)
+
+
+def reserved(size: int) -> Any:
+    """`size` reserved bytes, zero unless parsed or given otherwise; see `Record.reserved_set`."""
+    return field(default=bytes(size), metadata={"spec": Spec("raw", size, is_reserved=True)})
+
+
+def reserved_bits(high: int, low: int, *, of: int = 32) -> Any:
+    """Reserved bits of a word, zero unless parsed or given otherwise; see `Record.reserved_set`."""
+    return field(default=0, metadata={"spec": Spec("bits", of // 8, high=high, low=low, is_reserved=True)})
+
+
+def _positive(count: int) -> int:
+    if count < 1:
+        raise ModelBug(f"an array must have 1 element or more, not {count}")
+    return count
+
+
+# `reserved` and `reserved_bits` are left out on purpose: type checkers then take them for defaults, which they are.
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    field_specifiers=(u8, u16, u32, u64, i32, i64, bits, raw, words, nested, records),
+)
+class Record:
+    """Base of all records; `byte_order` "little" (default) or "big" is the byte order of their words."""
+
+    size_bytes: ClassVar[int] = 0
+    """Length of every instance in bytes."""
+    byte_order: ClassVar[Literal["little", "big"]] = "little"
+    slots: ClassVar[tuple[Slot, ...]] = ()
+    """The fields at their places, in byte order."""
+
+    def __init_subclass__(cls, *, size: int | None = None, byte_order: Literal["little", "big"] = "little") -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
+        cls.byte_order = byte_order
+        cls.slots = _lay_out(cls)
+        cls.size_bytes = max((slot.offset + slot.size_bytes for slot in cls.slots), default=0)
+        if size is not None and size != cls.size_bytes:
+            raise ModelBug(f"record {cls.__name__}: the fields must fill {size} bytes, not {cls.size_bytes}")
+
+    @classmethod
+    def parse(cls, data: Buffer, offset: int = 0) -> Self:
+        """The record at `offset` in `data`; `WireError` with the offset where the data ends before the record."""
+        if offset < 0:
+            raise WireError(f"{cls.__name__} cannot start before the data").at("byte", f"-{-offset:#x}")
+        left = max(0, len(data) - offset)
+        if left < cls.size_bytes:
+            short = next(slot for slot in cls.slots if slot.offset + slot.size_bytes > left)
+            raise WireError(
+                f"{cls.__name__} takes {cls.size_bytes} bytes and the data has {left} left: "
+                f"it ends before field {short.name} is complete"
+            ).at("byte", offset)
+        return cls(**{slot.name: _read(data, offset, slot, cls.byte_order) for slot in cls.slots})
+
+    def pack(self) -> bytes:
+        """The bytes; `WireError` naming field, place and limit where a value does not fit its field."""
+        out = bytearray(self.size_bytes)
+        for slot in self.slots:
+            _write(out, type(self), slot, getattr(self, slot.name))
+        return bytes(out)
+
+    @classmethod
+    def slot(cls, name: str) -> Slot:
+        """The place of a field."""
+        for slot in cls.slots:
+            if slot.name == name:
+                return slot
+        raise ModelBug(f"record {cls.__name__} has no field {name}")
+
+    @classmethod
+    def offset_of(cls, name: str) -> int:
+        """Byte offset of a field, or of the word around a bit field."""
+        return cls.slot(name).offset
+
+    def reserved_set(self) -> tuple[Slot, ...]:
+        """The reserved fields that are not zero here; what follows from them is the device's business."""
+        return tuple(slot for slot in self.slots if slot.spec.is_reserved and any(_as_bytes(getattr(self, slot.name))))
+
+    def explain(self, base: int = 0) -> list[str]:
+        """One line per field: ``0x04 table = 0x1000``; offsets count from `base`, reserved fields only where set."""
+        set_now = self.reserved_set()
+        lines: list[str] = []
+        for slot in self.slots:
+            value = getattr(self, slot.name)
+            if slot.spec.is_reserved and slot not in set_now:
+                continue
+            place = f"{base + slot.offset:#06x}"
+            if slot.spec.kind == "bits":
+                place += f" [{slot.spec.high}:{slot.spec.low}]"
+            lines.append(f"{place} {slot.name} = {_text(value)}")
+            for index, item in enumerate(value if isinstance(value, tuple) else (value,)):
+                if isinstance(item, Record):
+                    start = base + slot.offset + index * slot.spec.size
+                    lines.extend("  " + line for line in item.explain(start))
+        return lines
+
+
+def _lay_out(cls: type[Record]) -> tuple[Slot, ...]:
+    """Places of all fields, byte after byte; bit fields share their word."""
+    slots: list[Slot] = []
+    offset = 0
+    next_bit = 0
+    for part in fields(cls):  # type: ignore[arg-type]  # the subclass has just become a dataclass
+        spec = part.metadata.get("spec")
+        here = f"record {cls.__name__}: field {part.name}"
+        if not isinstance(spec, Spec):
+            raise ModelBug(f"{here} must be declared with u32(), bits() or another specifier, not without")
+        if hasattr(Record, part.name):
+            raise ModelBug(f"{here} must not have the name of something that every record has")
+        open_word = slots[-1].spec.size if next_bit else 0
+        if next_bit and (spec.kind != "bits" or spec.low != next_bit or spec.size != open_word):
+            raise ModelBug(f"{here} must continue the {open_word * 8}-bit word at bit {next_bit}")
+        slots.append(Slot(part.name, offset, spec))
+        if spec.kind == "bits":
+            _check_bits(here, spec, next_bit)
+            next_bit = (spec.high + 1) % (spec.size * 8)
+        if not next_bit:
+            offset += slots[-1].size_bytes
+    if next_bit:
+        raise ModelBug(
+            f"record {cls.__name__}: bits up to {slots[-1].spec.size * 8 - 1} of the last word must be declared, "
+            f"not only up to {next_bit - 1}"
+        )
+    return tuple(slots)
+
+
+def _check_bits(here: str, spec: Spec, next_bit: int) -> None:
+    if spec.low != next_bit:
+        raise ModelBug(f"{here} must begin a word at bit {next_bit}, not {spec.low}")
+    if not spec.low <= spec.high < spec.size * 8:
+        raise ModelBug(f"{here} must end within bits {spec.size * 8 - 1}-{spec.low}, not at {spec.high}")
+
+
+def _read(data: Buffer, base: int, slot: Slot, order: Literal["little", "big"]) -> Any:
+    spec = slot.spec
+    start = base + slot.offset
+    if spec.record is not None:
+        if not spec.count:
+            return spec.record.parse(data, start)
+        return tuple(spec.record.parse(data, start + index * spec.size) for index in range(spec.count))
+    chunk = bytes(data[start : start + slot.size_bytes])
+    if spec.kind == "raw":
+        return chunk
+    if spec.count:
+        return struct.unpack(_array_code(spec, order), chunk)
+    word = int.from_bytes(chunk, order)
+    if spec.kind == "bits":
+        return word >> spec.low & mask(spec.high - spec.low + 1)
+    return signed(word, spec.size * 8) if spec.is_signed else word
+
+
+def _write(out: bytearray, cls: type[Record], slot: Slot, value: Any) -> None:
+    spec = slot.spec
+    end = slot.offset + slot.size_bytes
+    here = f"{cls.__name__}.{slot.name}"
+    if spec.kind == "raw":
+        if len(value) != spec.size:
+            raise WireError(f"{here} holds {spec.size} bytes, not {len(value)}").at("byte", slot.offset)
+        out[slot.offset : end] = value
+        return
+    items = value if spec.count else (value,)
+    if len(items) != max(1, spec.count):
+        raise WireError(f"{here} holds {spec.count} elements, not {len(items)}").at("byte", slot.offset)
+    for index, item in enumerate(items):
+        start = slot.offset + index * spec.size
+        if spec.record is not None:
+            out[start : start + spec.size] = item.pack()
+            continue
+        name = f"{here}[{index}]" if spec.count else here
+        word = _fit(name, spec, item, start) << spec.low
+        if spec.kind == "bits":
+            word |= int.from_bytes(out[start : start + spec.size], cls.byte_order)
+        out[start : start + spec.size] = word.to_bytes(spec.size, cls.byte_order)
+
+
+def _fit(here: str, spec: Spec, value: int, offset: int) -> int:
+    """`value` as an unsigned number of the field's width; `WireError` where it does not fit."""
+    width = spec.high - spec.low + 1 if spec.kind == "bits" else spec.size * 8
+    least, most = (-(1 << width - 1), mask(width - 1)) if spec.is_signed else (0, mask(width))
+    if not least <= value <= most:
+        kind = "signed bits" if spec.is_signed else "bits"
+        place = spec.bit_range if spec.kind == "bits" else ""
+        raise WireError(f"{here} holds {width} {kind} ({least:#x}..{most:#x}), not {value:#x}").at(
+            "byte", offset, place
+        )
+    return value & mask(width)
+
+
+def _array_code(spec: Spec, order: Literal["little", "big"]) -> str:
+    return ("<" if order == "little" else ">") + str(spec.count) + {1: "B", 2: "H", 4: "I", 8: "Q"}[spec.size]
+
+
+def _as_bytes(value: int | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.to_bytes(8, "little")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, int):
+        return hex(value)
+    if isinstance(value, bytes):
+        return value.hex(" ")
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_text, value)) + ")"
+    return type(value).__name__

@@ -1,0 +1,377 @@
+"""Register maps declared as tables: decode, encode, explain and every export derive from one declaration.
+
+A declaration that contradicts itself is refused when it is made, with a `ModelBug` whose message says what must hold,
+not what it got. Values and offsets from outside get a `WireError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from itertools import pairwise
+
+from understudy.core.errors import ModelBug, WireError
+
+
+class Access(Enum):
+    """What a host can do to a field, and what happens then."""
+
+    RW = "rw"
+    """Reads what was written."""
+    RO = "ro"
+    """Set by the device; writes have no effect on it."""
+    WO = "wo"
+    """Can be written; reads as 0."""
+    W1C = "w1c"
+    """Set by the device; writing a 1 clears that bit, writing a 0 keeps it."""
+    STROBE = "strobe"
+    """Writing acts and is not stored; reads as 0."""
+    RSVD = "rsvd"
+    """Reserved by the document."""
+
+
+SIDES = ("r", "w", "rw")
+_NEEDS_WRITE = frozenset({Access.WO, Access.W1C, Access.STROBE})
+
+
+@dataclass(frozen=True)
+class Field:
+    """Bits `lsb` .. `lsb + width - 1` of a register. `values` names some or all of the numbers it can hold."""
+
+    name: str
+    lsb: int
+    width: int = 1
+    access: Access = Access.RW
+    reset: int = 0
+    doc: str = ""
+    values: Mapping[int, str] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ModelBug(f"a field's name must be an identifier, not {self.name!r}")
+        if self.lsb < 0:
+            raise ModelBug(f"field {self.name}: lsb must be 0 or more, not {self.lsb}")
+        if self.width < 1:
+            raise ModelBug(f"field {self.name}: width must be 1 or more, not {self.width}")
+        if not 0 <= self.reset <= self.max:
+            raise ModelBug(
+                f"field {self.name}: reset must fit {self.width} bits (0..{self.max:#x}), not {self.reset:#x}"
+            )
+        if self.access is Access.STROBE and self.reset:
+            raise ModelBug(f"field {self.name}: reset of a strobe must be 0, not {self.reset:#x}")
+        for number in self.values or ():
+            if not 0 <= number <= self.max:
+                raise ModelBug(
+                    f"field {self.name}: named values must fit {self.width} bits (0..{self.max:#x}), not {number:#x}"
+                )
+        names = list((self.values or {}).values())
+        for name in names:
+            if names.count(name) > 1:
+                raise ModelBug(f"field {self.name}: names of values must be unique, not {name} twice")
+
+    @cached_property
+    def max(self) -> int:
+        """Largest number the field can hold."""
+        return (1 << self.width) - 1
+
+    @cached_property
+    def mask(self) -> int:
+        """The field's bits, in place."""
+        return self.max << self.lsb
+
+    @property
+    def bits(self) -> str:
+        """The bit range as documents write it: ``63-32`` or ``0``."""
+        return str(self.lsb) if self.width == 1 else f"{self.lsb + self.width - 1}-{self.lsb}"
+
+    def get(self, value: int) -> int:
+        """The field's number in the register value `value`."""
+        return value >> self.lsb & self.max
+
+    def explain(self, number: int) -> str:
+        """``MODE=1 (PER_HART)``; numbers of two digits and more in hex."""
+        name = (self.values or {}).get(number)
+        return f"{self.name}={_short(number)}" + (f" ({name})" if name else "")
+
+
+@dataclass(frozen=True)
+class Register:
+    """One register, or an array of `count` equal ones named NAME0, NAME1, ...
+
+    `offset` and `stride` are in the map's address unit; `stride` 0 means that elements follow each other closely.
+    `side` "r" or "w" lets two registers share one offset, one per direction. `width` is in bits.
+    """
+
+    name: str
+    offset: int
+    fields: tuple[Field, ...]
+    width: int = 64
+    doc: str = ""
+    count: int = 1
+    stride: int = 0
+    side: str = "rw"
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ModelBug(f"a register's name must be an identifier, not {self.name!r}")
+        here = f"register {self.name}"
+        if self.offset < 0:
+            raise ModelBug(f"{here}: offset must be 0 or more, not {self.offset}")
+        if self.width < 8 or self.width % 8:
+            raise ModelBug(f"{here}: width must be a positive multiple of 8 bits, not {self.width}")
+        if self.count < 1:
+            raise ModelBug(f"{here}: count must be 1 or more, not {self.count}")
+        if self.stride < 0:
+            raise ModelBug(f"{here}: stride must be 0 or more, not {self.stride}")
+        if self.side not in SIDES:
+            raise ModelBug(f'{here}: side must be one of "r", "w", "rw", not {self.side!r}')
+        self._check_fields(here)
+
+    def _check_fields(self, here: str) -> None:
+        names: set[str] = set()
+        for part in self.fields:
+            if part.name in names:
+                raise ModelBug(f"{here}: names of fields must be unique, not {part.name} twice")
+            names.add(part.name)
+            if part.lsb + part.width > self.width:
+                raise ModelBug(f"{here}: field {part.name} must lie within bits {self.width - 1}-0, not {part.bits}")
+            if (self.side == "r" and part.access in _NEEDS_WRITE) or (self.side == "w" and part.access is Access.RO):
+                raise ModelBug(
+                    f"{here}: access of field {part.name} must be possible on side {self.side}, not {part.access.value}"
+                )
+        for low, high in pairwise(sorted(self.fields, key=lambda part: part.lsb)):
+            if low.mask & high.mask:
+                raise ModelBug(
+                    f"{here}: fields must not overlap, not {low.name} at {low.bits} and {high.name} at {high.bits}"
+                )
+
+    @cached_property
+    def max(self) -> int:
+        """Largest value of the register."""
+        return (1 << self.width) - 1
+
+    @property
+    def reset_value(self) -> int:
+        """The value after reset."""
+        return sum(part.reset << part.lsb for part in self.fields)
+
+    @cached_property
+    def reserved_mask(self) -> int:
+        """Bits that no field declares or that a field declares reserved."""
+        used = sum(part.mask for part in self.fields if part.access is not Access.RSVD)
+        return self.max & ~used
+
+    def access(self, name: str) -> Access:
+        """Access of a field with the register's side taken into account: an RW field of side "r" is RO."""
+        own = self._field(name).access
+        if own is Access.RW:
+            return {"r": Access.RO, "w": Access.WO, "rw": Access.RW}[self.side]
+        return own
+
+    def decode(self, value: int) -> dict[str, int]:
+        """The number of every declared field, reserved ones included, in declaration order."""
+        self._check(value)
+        return {part.name: part.get(value) for part in self.fields}
+
+    def encode(self, /, **fields: int | str) -> int:
+        """The register value with these field numbers, or names of numbers; fields left out have their reset value.
+
+        `WireError` naming the field where there is no such field, or its number does not fit.
+        """
+        value = self.reset_value
+        for name, given in fields.items():
+            part = self._field(name)
+            value = value & ~part.mask | self._number(part, given) << part.lsb
+        return value
+
+    def get(self, value: int, name: str) -> int:
+        """The number of one field in the register value `value`."""
+        self._check(value)
+        return self._field(name).get(value)
+
+    def reserved_bits(self, value: int) -> int:
+        """Those bits of `value` that are set although reserved or undeclared; the device decides what follows."""
+        self._check(value)
+        return value & self.reserved_mask
+
+    def after_write(self, stored: int, written: int) -> int:
+        """What the register holds after the host wrote `written` over `stored`, by the access kind of each field.
+
+        Reserved and undeclared bits keep what was stored.
+        """
+        self._check(written)
+        result = stored
+        for part in self.fields:
+            match self.access(part.name):
+                case Access.RW | Access.WO:
+                    result = result & ~part.mask | written & part.mask
+                case Access.W1C:
+                    result &= ~(written & part.mask)
+                case Access.STROBE:
+                    result &= ~part.mask
+                case Access.RO | Access.RSVD:
+                    pass
+        return result
+
+    def as_read(self, stored: int) -> int:
+        """What the host reads where the register holds `stored`: write-only and strobe fields read as 0."""
+        hidden = sum(part.mask for part in self.fields if self.access(part.name) in (Access.WO, Access.STROBE))
+        return stored & ~hidden
+
+    def explain(self, value: int, index: int | None = None) -> str:
+        """One line: ``MODE0 = 0x3: ACTIVE=1 MODE=1 (PER_HART)``; reserved fields and bits only where set."""
+        self._check(value)
+        parts = [
+            part.explain(part.get(value)) for part in self.fields if part.access is not Access.RSVD or part.get(value)
+        ]
+        undeclared = value & self.max & ~sum(part.mask for part in self.fields)
+        if undeclared:
+            parts.append(f"undeclared bits {undeclared:#x}")
+        return f"{self.element(index)} = {value:#x}" + (": " + " ".join(parts) if parts else "")
+
+    def element(self, index: int | None) -> str:
+        """Name of one element of an array; the plain name of a single register or where `index` is None."""
+        return self.name if index is None or self.count == 1 else f"{self.name}{index}"
+
+    def size(self, unit_bytes: int) -> int:
+        """Address units that one element occupies."""
+        return max(1, -(-self.width // (8 * unit_bytes)))
+
+    def offset_of(self, index: int, unit_bytes: int) -> int:
+        """Offset of element `index`, in address units."""
+        return self.offset + index * (self.stride or self.size(unit_bytes))
+
+    def _check(self, value: int) -> None:
+        if not 0 <= value <= self.max:
+            raise WireError(f"value {value:#x} does not fit the {self.width} bits of register {self.name}")
+
+    def _field(self, name: str) -> Field:
+        for part in self.fields:
+            if part.name == name:
+                return part
+        known = " ".join(part.name for part in self.fields) or "none"
+        raise WireError(f"register {self.name} has no field {name} (it has: {known})")
+
+    def _number(self, part: Field, given: int | str) -> int:
+        if isinstance(given, str):
+            for number, name in (part.values or {}).items():
+                if name == given:
+                    return number
+            known = " ".join((part.values or {}).values()) or "none"
+            raise WireError(f"field {part.name} of register {self.name} has no value named {given} (it has: {known})")
+        if not 0 <= given <= part.max:
+            raise WireError(
+                f"field {part.name} of register {self.name} holds {part.width} bits (0..{part.max:#x}), not {given:#x}"
+            )
+        return given
+
+
+@dataclass(frozen=True)
+class RegisterMap:
+    """Registers by offset. Offsets count address units of `unit_bytes` bytes; `reserved` are ranges of offsets."""
+
+    name: str
+    registers: tuple[Register, ...]
+    doc: str = ""
+    reserved: tuple[range, ...] = ()
+    unit_bytes: int = 1
+    _starts: dict[tuple[str, int], tuple[Register, int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False, hash=False
+    )
+    _names: dict[str, tuple[Register, int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False, hash=False
+    )
+
+    def __post_init__(self) -> None:
+        if self.unit_bytes < 1:
+            raise ModelBug(f"map {self.name}: unit_bytes must be 1 or more, not {self.unit_bytes}")
+        for span in self.reserved:
+            if span.step != 1 or not span or span.start < 0:
+                raise ModelBug(f"map {self.name}: a reserved range must hold offsets in steps of 1, not {span!r}")
+        for register in self.registers:
+            self._enter(register)
+        self._check_overlaps()
+
+    def _enter(self, register: Register) -> None:
+        size = register.size(self.unit_bytes)
+        if 0 < register.stride < size:
+            raise ModelBug(
+                f"map {self.name}: stride of array {register.name} must be {size} or more, not {register.stride}"
+            )
+        if register.count > 1:
+            self._enter_name(register.name, register, 0)
+        for index in range(register.count):
+            self._enter_name(register.element(index), register, index)
+            for side in register.side:
+                self._starts.setdefault((side, register.offset_of(index, self.unit_bytes)), (register, index))
+
+    def _enter_name(self, name: str, register: Register, index: int) -> None:
+        if name in self._names:
+            raise ModelBug(f"map {self.name}: names of registers must be unique, not {name} twice")
+        self._names[name] = register, index
+
+    def _check_overlaps(self) -> None:
+        for side in "rw":
+            spans = [(span.start, span.stop, "a reserved range") for span in self.reserved]
+            for register, index, offset in self.elements():
+                if side in register.side:
+                    spans.append((offset, offset + register.size(self.unit_bytes), register.element(index)))
+            for (start, end, name), (next_start, next_end, next_name) in pairwise(sorted(spans)):
+                if next_start < end:
+                    raise ModelBug(
+                        f"map {self.name}: registers and reserved ranges must not overlap, "
+                        f"not {name} at {start:#x}..{end:#x} and {next_name} at {next_start:#x}..{next_end:#x}"
+                    )
+
+    def __iter__(self) -> Iterator[Register]:
+        return iter(self.registers)
+
+    def elements(self) -> Iterator[tuple[Register, int, int]]:
+        """Every register with arrays laid out: (register, index, offset), in declaration order."""
+        for register in self.registers:
+            for index in range(register.count):
+                yield register, index, register.offset_of(index, self.unit_bytes)
+
+    def find(self, offset: int, side: str) -> tuple[Register, int]:
+        """The register that starts at `offset` for reading ("r") or writing ("w"), and its array index.
+
+        `WireError` that says what is there instead: a reserved range, the inside of a register, the other side only.
+        """
+        found = self._starts.get((side, offset))
+        if found is None:
+            raise WireError(self._why_not(offset, side)).at("offset", offset, f"of {self.name}")
+        return found
+
+    def by_name(self, name: str) -> Register:
+        """The register called `name`, or the array that has an element of that name; `WireError` if there is none."""
+        return self._named(name)[0]
+
+    def offset_of(self, name: str) -> int:
+        """Offset of the register or array element called `name`; `WireError` if there is none."""
+        register, index = self._named(name)
+        return register.offset_of(index, self.unit_bytes)
+
+    def _named(self, name: str) -> tuple[Register, int]:
+        found = self._names.get(name)
+        if found is None:
+            raise WireError(f"map {self.name} has no register {name}")
+        return found
+
+    def _why_not(self, offset: int, side: str) -> str:
+        verb = {"r": "read", "w": "write"}[side]
+        for span in self.reserved:
+            if offset in span:
+                return f"{verb} in the reserved range {span.start:#x}..{span.stop - 1:#x} of {self.name}"
+        for register, index, start in self.elements():
+            if start == offset:
+                only = "write-only" if side == "r" else "read-only"
+                return f"{verb} of {register.element(index)}, which is {only}"
+            if start < offset < start + register.size(self.unit_bytes) and side in register.side:
+                return f"{verb} inside {register.element(index)}, which starts at {start:#x}"
+        return f"{verb} where {self.name} has no register"
+
+
+def _short(number: int) -> str:
+    return str(number) if number < 10 else f"{number:#x}"

@@ -1,0 +1,75 @@
+"""The tables of the docs: every rule with its clause, fidelity and test, and every choice with its reason.
+
+A rule's test is found by its name: rule ``acceldev/feed-error`` belongs to every test function ``test_feed_error`` or
+``test_..._feed_error`` that stands in a file whose path names the interface, or that names the interface itself.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.core.rule import Choice, Rule
+from understudy.report.markdown import cell, table
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTest:
+    """A test function: `path` is relative to the test tree, with ``/`` between its parts."""
+
+    path: str
+    name: str
+
+
+def find_tests(tests_dir: Path) -> tuple[FoundTest, ...]:
+    """Every test function and method below `tests_dir`, by reading the files; sorted by path and place."""
+    found: list[FoundTest] = []
+    for path in sorted(tests_dir.rglob("test_*.py")):
+        relative = path.relative_to(tests_dir).as_posix()
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=relative)
+        found += [
+            FoundTest(relative, node.name)
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_")
+        ]
+    return tuple(found)
+
+
+def named_after(rule: Rule, tests: Iterable[FoundTest]) -> tuple[FoundTest, ...]:
+    """Those of `tests` that are named after `rule`."""
+    interface, _, short = rule.id.replace("-", "_").partition("/")
+    return tuple(
+        test
+        for test in tests
+        if test.name.endswith(f"_{short}") and f"_{interface}_" in _words(test.path) + _words(test.name)
+    )
+
+
+def missing_tests(rules: Iterable[Rule], tests_dir: Path) -> tuple[Rule, ...]:
+    """The rules that no test is named after."""
+    tests = find_tests(tests_dir)
+    return tuple(rule for rule in rules if not named_after(rule, tests))
+
+
+def rule_table(rules: Sequence[Rule], tests_dir: Path) -> str:
+    """Markdown: clause, rule, fidelity, tests, in the order of `rules`."""
+    tests = find_tests(tests_dir)
+    rows = []
+    for rule in rules:
+        named = [f"`{test.path}::{test.name}`" for test in named_after(rule, tests)]
+        text = f"`{rule.id}`: {cell(rule.text)}"
+        rows.append((cell(rule.clause), text, rule.fidelity.value, "<br>".join(named) or "none yet"))
+    return table(("clause", "rule", "fidelity", "test"), rows)
+
+
+def choice_table(choices: Sequence[Choice]) -> str:
+    """Markdown: what a document leaves open, our answer, and the reason, in the order of `choices`."""
+    rows = [(f"`{c.id}`", cell(c.gap), cell(c.answer), cell(c.reason)) for c in choices]
+    return table(("choice", "left open", "answer", "reason"), rows)
+
+
+def _words(name: str) -> str:
+    """``_device_refsi_test_windows_`` for ``device/refsi/test_windows.py``."""
+    return "_" + name.removesuffix(".py").replace("/", "_").replace("-", "_") + "_"

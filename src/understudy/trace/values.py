@@ -1,0 +1,83 @@
+"""How trace formats name events and write the values in them: generic over every frozen event record.
+
+An event's kind is its class name in kebab-case (``DmaTransfer`` -> ``dma-transfer``); fields keep the order in which
+they are declared. Numbers stay numbers, except that a field whose name, or last word of it, is in `HEX_NAMES`
+(``pc``, ``address``, ``source_address``) holds an address or a bit pattern and is written as a hex string: these are
+read in hex, and 64-bit ones would lose bits in readers whose numbers are doubles.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from understudy.core.errors import ModelBug
+from understudy.core.event import Event
+from understudy.core.rule import Choice, Rule
+
+HEX_NAMES = frozenset(
+    {"addr", "address", "base", "entry", "link", "mask", "offset", "pc", "source", "target", "value", "word"}
+)
+"""Last words of the names of fields whose ints are written in hex."""
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+"""What JSON can hold."""
+
+_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def kebab(name: str) -> str:
+    """``DmaTransfer`` -> ``dma-transfer``, ``WriteReg64`` -> ``write-reg64``, ``HSASignal`` -> ``hsa-signal``."""
+    return _WORD_STARTS.sub("-", name).lower()
+
+
+def kind(event: Event) -> str:
+    """What an event is called in traces."""
+    return kebab(type(event).__name__)
+
+
+def event_fields(event: Event) -> Iterator[tuple[str, Any]]:
+    """Names and values of an event's own fields, without `time`, in declaration order."""
+    for part in fields(event):
+        if part.name != "time":
+            yield part.name, getattr(event, part.name)
+
+
+def is_hex(name: str) -> bool:
+    """Whether ints in the field `name` are written in hex."""
+    return name.rsplit("_", 1)[-1] in HEX_NAMES
+
+
+def plain(name: str, value: Any) -> Plain:
+    """The JSON form of `value`, which stands in the field `name`.
+
+    Bytes become hex digits, enums their text or name, rules and choices their id, errors their message, infinities
+    and NaNs text; a record becomes an object that begins with its ``type``. `ModelBug` for anything else: what has no
+    stable form cannot be traced.
+    """
+    if isinstance(value, Enum):
+        return value.value if isinstance(value.value, str) else value.name or str(value.value)
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, int):
+        return hex(value) if is_hex(name) else int(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    if isinstance(value, (Rule, Choice)):
+        return value.id
+    if isinstance(value, Exception):
+        return str(value)
+    if isinstance(value, (tuple, list)):
+        return [plain(name, item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(str(key), item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = {part.name: plain(part.name, getattr(value, part.name)) for part in fields(value)}
+        return {"type": kebab(type(value).__name__), **parts}
+    raise ModelBug(f"field {name} of an event must hold numbers, text, bytes or records, not {type(value).__name__}")

@@ -1,0 +1,73 @@
+"""Which addresses device memory is given out at: first fit, top down."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.core.allocator import Allocator
+from understudy.device.refsi.registers import DRAM_BASE, DRAM_SIZE
+
+
+def fresh() -> Allocator:
+    return Allocator(DRAM_BASE, DRAM_SIZE)
+
+
+def test_addresses_come_from_the_top() -> None:
+    memory = fresh()
+    assert memory.allocate(0x7FF0000, 4096) == 0xB801_0000, "where the reference's hosts find their executable"
+    assert memory.allocate(0x200_0000 * 16, 4096) == 0x9801_0000
+    assert memory.allocate(1, 1) == 0x9800_FFFF
+    assert memory.allocate(0, 256) == 0x9800_FF00, "size 0 counts as 1; alignment rounds down"
+
+
+def test_the_lowest_free_block_is_tried_first() -> None:
+    memory = Allocator(0x1000, 0x1000)
+    low, high = 0x1E00, 0x1F00
+    assert memory.allocate(0x100) == high
+    assert memory.allocate(0x100) == low
+    memory.free(high)
+    assert memory.allocate(0x80) == 0x1D80, "the block below has the lower address"
+    assert memory.allocate(0x1000) == 0
+    assert memory.allocate(0xD80) == 0x1000
+    assert memory.allocate(0x100) == high, "the last hole"
+    assert memory.allocate(1) == 0
+
+
+def test_what_alignment_wastes_belongs_to_the_block_above() -> None:
+    memory = Allocator(0x1000, 0x1000)
+    assert memory.allocate(0x10, 0x100) == 0x1F00
+    assert memory.blocks() == [(0x1000, 0xF00, True), (0x1F00, 0x100, False)]
+    assert memory.allocate(0x10) == 0x1EF0
+
+
+def test_bad_requests_give_nothing() -> None:
+    memory = Allocator(0x1000, 0x1000)
+    assert memory.allocate(1 << 64) == 0
+    assert memory.allocate(0x1001) == 0
+    assert memory.allocate(8, 0) == 0
+    memory.free(0)
+    memory.free(0x1234)
+    assert memory.blocks() == [(0x1000, 0x1000, True)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 600), st.sampled_from([1, 8, 64, 256]), st.booleans()), max_size=30))
+def test_blocks_never_overlap_and_everything_comes_back(requests: list[tuple[int, int, bool]]) -> None:
+    memory = Allocator(0x1_0000, 0x2000)
+    held: dict[int, int] = {}
+    for size, alignment, keep in requests:
+        address = memory.allocate(size, alignment)
+        if not address:
+            continue
+        end = address + max(size, 1)
+        assert address % alignment == 0
+        assert 0x1_0000 <= address < end <= 0x1_2000
+        assert all(end <= other or other + length <= address for other, length in held.items())
+        if keep:
+            held[address] = max(size, 1)
+        else:
+            memory.free(address)
+    saved = memory.snapshot()
+    for address in held:
+        memory.free(address)
+    assert memory.blocks() == [(0x1_0000, 0x2000, True)]
+    memory.restore(saved)
+    assert memory.snapshot() == saved

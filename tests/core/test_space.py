@@ -1,0 +1,83 @@
+"""RAM and address spaces."""
+
+import ctypes
+
+import pytest
+
+from understudy.core.errors import AccessFault, ModelBug
+from understudy.core.space import AddressSpace, Ram, Unit
+
+UNIT = Unit(1)
+
+
+def space():
+    result = AddressSpace()
+    result.map(0x2000, Ram(0x100), "high")
+    result.map(0x1000, Ram(0x800), "low")
+    return result
+
+
+def test_ram_starts_empty_and_keeps_what_is_written():
+    ram = Ram(0x1800)
+    ram.write(0x10, b"abc", UNIT)
+    assert ram.read(0xF, 5, UNIT) == b"\0abc\0"
+    assert bytes(ram.view[0x10:0x13]) == b"abc"
+
+
+def test_ram_can_be_reached_by_host_address():
+    ram = Ram(16)
+    ram.write(8, b"xyz", UNIT)
+    address = ram.host_address(8, UNIT)
+    assert address is not None
+    assert ctypes.string_at(address, 3) == b"xyz"
+    assert ram.host_address(16, UNIT) is None
+    assert ram.host_address(-1, UNIT) is None
+
+
+@pytest.mark.parametrize(("offset", "size"), [(-1, 1), (0, -1), (15, 2), (16, 1)])
+def test_ram_refuses_what_lies_outside(offset, size):
+    with pytest.raises(AccessFault) as caught:
+        Ram(16).read(offset, size, UNIT)
+    assert str(caught.value) == f"read of {size} bytes at offset {offset:#x} of a memory of 0x10 bytes"
+    assert (caught.value.address, caught.value.access) == (offset, "read")
+
+
+def test_ram_refuses_writes_outside():
+    with pytest.raises(AccessFault, match=r"^write of 2 bytes at offset 0xf of a memory of 0x10 bytes$"):
+        Ram(16).write(15, b"ab", UNIT)
+
+
+def test_regions_are_found_by_address():
+    memory = space()
+    assert [mapping.name for mapping in memory] == ["low", "high"]
+    assert memory.find(0x17FF).name == "low"
+    assert memory.find(0x17FF, 2) is None
+    assert memory.find(0xFFF) is None
+    memory.write(0x2004, b"hi", UNIT)
+    assert memory.read(0x2004, 2, UNIT) == b"hi"
+    assert memory.unmap(0x2000).name == "high"
+    assert memory.find(0x2004) is None
+
+
+def test_where_no_region_is_an_access_faults():
+    with pytest.raises(AccessFault, match=r"^read of 8 bytes at 0x17fc: no memory there$") as caught:
+        space().read(0x17FC, 8, UNIT)
+    assert (caught.value.address, caught.value.access) == (0x17FC, "read")
+    with pytest.raises(AccessFault, match=r"^write of 1 bytes at 0x0: no memory there$"):
+        space().write(0, b"a", UNIT)
+
+
+def test_regions_must_not_overlap():
+    with pytest.raises(ModelBug) as caught:
+        space().map(0x17FF, Ram(1), "third")
+    assert str(caught.value) == "third at 0x17ff..0x1800 overlaps low at 0x1000..0x1800"
+
+
+def test_cleared_ram_is_zero_at_the_same_host_address():
+    ram = Ram(0x3000)
+    address = ram.base_host
+    ram.write(0x1FFF, b"abc", UNIT)
+    ram.clear()
+    assert ram.read(0, 0x3000, UNIT) == bytes(0x3000)
+    ram.write(0, b"x", UNIT)
+    assert ctypes.string_at(address, 1) == b"x"

@@ -1,0 +1,80 @@
+"""Rewrite the generated sections of docs/*.md, or with --check tell which are out of date (exit status 1).
+
+Sections are named by what fills them, for an interface whose package is `understudy.device.NAME`:
+
+    rules NAME           the table of its rules, from RULES in its rules.py
+    choices NAME         the table of its choices, from CHOICES in its choices.py
+    registers NAME MAP   the register map MAP of its registers.py
+"""
+
+# ruff: noqa: T201  # a command-line tool prints
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from understudy.core.errors import UnderstudyError
+from understudy.report.registers import to_markdown
+from understudy.report.rules import choice_table, rule_table
+from understudy.report.sections import SectionError, fill_sections, section_names
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def generate(name: str, tests_dir: Path) -> str:
+    """The text of the section `name`; `SectionError` where there is nothing of that name."""
+    kind, _, rest = name.partition(" ")
+    interface, _, item = rest.partition(" ")
+    try:
+        if kind == "rules" and interface and not item:
+            return rule_table(_device(interface, "rules").RULES, tests_dir)
+        if kind == "choices" and interface and not item:
+            return choice_table(_device(interface, "choices").CHOICES)
+        if kind == "registers" and item:
+            return to_markdown(getattr(_device(interface, "registers"), item), level=3)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise SectionError(f"section {name}: {error}") from error
+    raise SectionError(f"section {name} must be one of: rules NAME, choices NAME, registers NAME MAP")
+
+
+def fresh(page: Path, tests_dir: Path) -> str:
+    """What `page` should hold."""
+    text = page.read_text(encoding="utf-8")
+    return fill_sections(text, {name: generate(name, tests_dir) for name in section_names(text)})
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run; the result is the exit status: 0, 1 with --check where something is out of date, 2 for a broken page."""
+    parser = argparse.ArgumentParser(description="Rewrite the generated sections of docs/*.md.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the pages")
+    parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="folder of the tests that prove the rules")
+    options = parser.parse_args(arguments)
+    stale = 0
+    for page in sorted(options.docs.glob("*.md")):
+        try:
+            text = fresh(page, options.tests)
+        except UnderstudyError as error:
+            print(f"{page.name}: {error}", file=sys.stderr)
+            return 2
+        if text == page.read_text(encoding="utf-8"):
+            continue
+        stale += 1
+        if options.check:
+            print(f"{page.name} is out of date: run make docs", file=sys.stderr)
+        else:
+            page.write_text(text, encoding="utf-8", newline="\n")
+            print(f"{page.name} written")
+    return 1 if options.check and stale else 0
+
+
+def _device(interface: str, module: str) -> ModuleType:
+    return importlib.import_module(f"understudy.device.{interface}.{module}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
