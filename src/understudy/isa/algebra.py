@@ -229,7 +229,7 @@ class SystemAlgebra(Algebra, Protocol):
         """Make this hart's later fetches see its earlier stores."""
 
     def wait_for_interrupt(self) -> None:
-        """wfi; also the fence of the address translation, sfence.vma, is asked for here by name."""
+        """wfi: let other harts run."""
 
     def fence_vma(self) -> None:
         """sfence.vma: drop cached address translations."""

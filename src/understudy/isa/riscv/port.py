@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 
 class HartPort(Protocol):
@@ -26,3 +27,22 @@ class HartPort(Protocol):
         Gives host address minus guest address (modulo 2**64), valid for every byte of the page, or None where each
         access must come through `load`, `store` or `fetch`. `access` is "load" or "store".
         """
+
+
+@runtime_checkable
+class ExtentPort(HartPort, Protocol):
+    """A port that can say how far a page's difference holds, so that engines need not ask page by page."""
+
+    def extent(self, address: int, access: str) -> tuple[int, int]:
+        """The guest range (start, end) around `address` in which the difference that `page` gives holds."""
+
+
+@runtime_checkable
+class CachingPort(HartPort, Protocol):
+    """A port with a modelled data cache, which atomic operations go past."""
+
+    def load_uncached(self, address: int, size: int) -> int:
+        """Like `load`, but from memory: load-reserved."""
+
+    def exchange(self, address: int, size: int, new: Callable[[int], int]) -> int:
+        """Replace the number at `address` in memory by `new` of it and give the old one."""

@@ -20,11 +20,14 @@ RETURN_ADDRESS: Final = 69
 FAULT_ADDRESS: Final = 70
 RESERVED_ADDRESS: Final = 71
 RESERVED_VALUE: Final = 72
+ENGINE_WORDS: Final = 73
+"""From here on the words are an engine's own and outlive `Hart.reset`."""
 LOAD_TABLE: Final = 73
 STORE_TABLE: Final = 74
 CODE_TABLE: Final = 75
-MXCSR: Final = 76
 SCRATCH: Final = 77
+LOAD_ENDS: Final = 78
+STORE_ENDS: Final = 79
 WORDS: Final = 96
 
 NO_ADDRESS: Final = (1 << 64) - 1
@@ -49,11 +52,15 @@ class Hart:
         self.address = int(self.buffer.ctypes.data)
         self.csr: dict[int, int] = {}
         self.privilege = M
+        self.context: object | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Zero all registers; machine mode; no reservation, no return address."""
-        self.buffer[:] = 0
+        """Zero all registers; machine mode; no reservation, no return address.
+
+        The words from `LOAD_TABLE` on are the engine's: they stay.
+        """
+        self.buffer[:LOAD_TABLE] = 0
         self.words[RETURN_ADDRESS] = NO_ADDRESS
         self.words[RESERVED_ADDRESS] = NO_ADDRESS
         self.csr.clear()

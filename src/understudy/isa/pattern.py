@@ -1,0 +1,230 @@
+"""Bit patterns of instructions, written as the manuals print them.
+
+A pattern lists its pieces from the most significant bit to the least, separated by spaces::
+
+    imm[12|10:5] rs2 rs1 000 imm[4:1|11] 1100011
+
+==================  =====================================================================================
+``0`` ``1`` ``-``   a fixed bit; a bit that decoding ignores and encoding sets to 0
+``rs1``             a whole field, whose width its `Kind` knows
+``imm[12|10:5]``    some bits of a field, highest position first: bit 12, then bits 10 to 5
+``rd!=0``           a field that never has this value; ``rd!={0,2}`` for several
+==================  =====================================================================================
+
+Patterns know whether a word matches, take the fields out of it, put fields into a word, and tell whether another
+pattern could match the same word. `PatternTree` finds the one pattern of many, and refuses overlaps.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from understudy.core.errors import ModelBug, WireError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a name in a pattern stands for.
+
+    `field` is the field it sets; `width` its bits where the pattern does not spell them out; a `signed` field is
+    extended from its highest bit; `bias` is added to the encoded number; `never` lists values the field may not have.
+    """
+
+    field: str
+    width: int = 0
+    signed: bool = False
+    bias: int = 0
+    never: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`width` neighbouring bits: from bit `low` of the field, at bit `at` of the word."""
+
+    low: int
+    at: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a pattern with all its pieces."""
+
+    name: str
+    pieces: tuple[Piece, ...]
+    signed: bool = False
+    bias: int = 0
+    never: tuple[int, ...] = ()
+    mask: int = 0
+    sign: int = 0
+
+    def get(self, word: int) -> int:
+        """The value of this field in `word`."""
+        value = 0
+        for piece in self.pieces:
+            value |= (word >> piece.at & (1 << piece.width) - 1) << piece.low
+        return (value ^ self.sign) - self.sign + self.bias
+
+    def put(self, value: int) -> int:
+        """The bits of a word that give this field `value`; a `WireError` where none do."""
+        raw = value - self.bias
+        word = 0
+        for piece in self.pieces:
+            word |= (raw >> piece.low & (1 << piece.width) - 1) << piece.at
+        if self.get(word) != value:
+            raise WireError(f"{self.name} = {value} cannot be encoded: {self.range_text()}")
+        if value in self.never:
+            raise WireError(f"{self.name} = {value} is reserved here")
+        return word
+
+    def range_text(self) -> str:
+        """The values this field can take, in words."""
+        top = max(piece.low + piece.width for piece in self.pieces)
+        step = 1 << min(piece.low for piece in self.pieces)
+        low, high = (-(1 << top - 1), (1 << top - 1) - step) if self.signed else (0, (1 << top) - step)
+        return f"it goes from {low + self.bias} to {high + self.bias}" + (f" in steps of {step}" if step > 1 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A parsed pattern; make one with `Pattern.parse`."""
+
+    text: str
+    width: int
+    mask: int
+    match: int
+    fields: tuple[Field, ...]
+    limited: tuple[Field, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def parse(cls, text: str, width: int, kinds: Mapping[str, Kind]) -> Pattern:
+        """Read a pattern of `width` bits; mistakes in it are ours, hence a `ModelBug`."""
+        at, mask, match = width, 0, 0
+        found: dict[str, _Draft] = {}
+        for token in text.split():
+            if set(token) <= set("01-"):
+                at -= len(token)
+                mask |= int(re.sub("[01]", "1", token).replace("-", "0"), 2) << at if at >= 0 else 0
+                match |= int(token.replace("-", "0"), 2) << at if at >= 0 else 0
+            else:
+                at = _take_field(token, at, kinds, found, text)
+        if at != 0:
+            raise ModelBug(f"pattern {text!r} must have {width} bits, not {width - at}")
+        fields = tuple(draft.finish() for draft in found.values())
+        return cls(text, width, mask, match, fields, tuple(f for f in fields if f.never))
+
+    def matches(self, word: int) -> bool:
+        """Whether `word` is one of this pattern."""
+        return word & self.mask == self.match and not any(f.get(word) in f.never for f in self.limited)
+
+    def decode(self, word: int) -> dict[str, int]:
+        """All fields of a word that matches."""
+        return {f.name: f.get(word) for f in self.fields}
+
+    def encode(self, values: Mapping[str, int]) -> int:
+        """The word with these fields; fields not given are 0. `WireError` for unknown fields and bad values."""
+        word = self.match
+        names = {f.name for f in self.fields}
+        for name in values:
+            if name not in names:
+                raise WireError(f"no field {name} here: there are {', '.join(sorted(names)) or 'none'}")
+        for f in self.fields:
+            word |= f.put(values.get(f.name, f.bias))
+        return word
+
+    def overlaps(self, other: Pattern) -> bool:
+        """Whether some word could match both patterns."""
+        if (self.match ^ other.match) & self.mask & other.mask:
+            return False
+        mask, match = self.mask | other.mask, self.match | other.match
+        decided = (f for f in (*self.limited, *other.limited) if f.mask & ~mask == 0)
+        return not any(f.get(match) in f.never for f in decided)
+
+
+@dataclass(slots=True)
+class _Draft:
+    kind: Kind
+    pieces: list[Piece] = field(default_factory=list)
+    never: set[int] = field(default_factory=set)
+
+    def finish(self) -> Field:
+        top = max(piece.low + piece.width for piece in self.pieces)
+        mask = sum((1 << piece.width) - 1 << piece.at for piece in self.pieces)
+        sign = 1 << top - 1 if self.kind.signed else 0
+        never = tuple(sorted({*self.kind.never, *self.never}))
+        return Field(self.kind.field, tuple(self.pieces), self.kind.signed, self.kind.bias, never, mask, sign)
+
+
+_FIELD = re.compile(r"(?P<name>[A-Za-z_]\w*'?)(\[(?P<bits>[\d:|]+)\])?(!=(\{(?P<set>[\d,]+)\}|(?P<one>\d+)))?")
+
+
+def _take_field(token: str, at: int, kinds: Mapping[str, Kind], found: dict[str, _Draft], text: str) -> int:
+    """Add the pieces of one token that ends below bit `at`; gives the bit where the next token ends."""
+    parts = _FIELD.fullmatch(token)
+    if parts is None or parts["name"] not in kinds:
+        raise ModelBug(f"pattern {text!r}: {token!r} must be bits or a known field")
+    kind = kinds[parts["name"]]
+    if not (parts["bits"] or kind.width):
+        raise ModelBug(f"pattern {text!r}: the bits of {token!r} must be given")
+    draft = found.setdefault(kind.field, _Draft(kind))
+    for span in (parts["bits"] or f"{kind.width - 1}:0").split("|"):
+        high, _, low = span.partition(":")
+        width = int(high) - int(low or high) + 1
+        at -= width
+        draft.pieces.append(Piece(int(low or high), at, width))
+    draft.never.update(int(value) for value in (parts["set"] or parts["one"] or "").split(",") if value)
+    return at
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Node(Generic[T]):
+    """Words with the same bits under `mask` share a branch; `rows` are the patterns left to try."""
+
+    mask: int
+    branches: dict[int, _Node[T]]
+    rows: Sequence[tuple[Pattern, T]]
+
+
+class PatternTree(Generic[T]):
+    """Finds the one pattern that a word matches; overlapping patterns are refused when the tree is made."""
+
+    def __init__(self, rows: Iterable[tuple[Pattern, T]]) -> None:
+        self._rows = tuple(rows)
+        for index, (pattern, what) in enumerate(self._rows):
+            for other, what_else in self._rows[:index]:
+                if pattern.width != other.width:
+                    raise ModelBug(f"{what} has {pattern.width} bits, {what_else} {other.width}: one table, one width")
+                if pattern.overlaps(other):
+                    raise ModelBug(
+                        f"{what} ({pattern.text}) and {what_else} ({other.text}) must differ in a fixed bit: "
+                        f"{pattern.match | other.match:#x} is both"
+                    )
+        self._root = _grow(self._rows, 0)
+
+    def find(self, word: int) -> T | None:
+        """What belongs to the pattern that `word` matches, if one does."""
+        node: _Node[T] | None = self._root
+        while node is not None:
+            if not node.mask:
+                return next((what for pattern, what in node.rows if pattern.matches(word)), None)
+            node = node.branches.get(word & node.mask)
+        return None
+
+
+def _grow(rows: Sequence[tuple[Pattern, T]], used: int) -> _Node[T]:
+    """Split the rows by the bits that all of them fix and no branch above has looked at."""
+    common = ~used
+    for pattern, _ in rows:
+        common &= pattern.mask
+    if len(rows) < 2 or not common:
+        return _Node(0, {}, rows)
+    groups: dict[int, list[tuple[Pattern, T]]] = {}
+    for pattern, what in rows:
+        groups.setdefault(pattern.match & common, []).append((pattern, what))
+    return _Node(common, {match: _grow(group, used | common) for match, group in groups.items()}, ())

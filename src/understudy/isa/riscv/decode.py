@@ -1,0 +1,63 @@
+"""Decoding RV64GC + Zicsr + Zifencei + Zbc; also the public names of encoding and assembling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from understudy.core.errors import BeyondModel
+from understudy.isa.riscv.assembler import assemble, encode
+from understudy.isa.riscv.illegal import IllegalInstruction
+from understudy.isa.riscv.insn import Insn, Spec
+from understudy.isa.riscv.table import BASE, PARCELS, SPECS
+
+__all__ = ["SPECS", "IllegalInstruction", "assemble", "decode", "encode", "length"]
+
+LOAD_FP, STORE_FP, OP_V = 0x07, 0x27, 0x57
+VECTOR_WIDTHS = (0, 5, 6, 7)
+
+
+def length(parcel: int) -> int:
+    """Bytes of the instruction that starts with this 16-bit parcel: 2 or 4 (longer ones do not exist here)."""
+    return 4 if parcel & 3 == 3 else 2
+
+
+@lru_cache(maxsize=1 << 16)
+def decode(word: int) -> Insn:
+    """The instruction in `word`: a 16-bit parcel where the low two bits are not 3, else 32 bits.
+
+    Raises `IllegalInstruction` for reserved and unknown encodings, and `BeyondModel` for those of the V extension.
+    """
+    if word & 3 != 3:
+        return _decode_parcel(word & 0xFFFF)
+    word &= 0xFFFF_FFFF
+    row = BASE.find(word)
+    if row is None:
+        raise _refusal(word)
+    return _insn(row.what, word, 4, row.pattern.decode(word))
+
+
+def _decode_parcel(parcel: int) -> Insn:
+    row = PARCELS.find(parcel)
+    if row is None:
+        raise IllegalInstruction(f"illegal instruction {parcel:#06x}: no compressed form", word=parcel)
+    values, expansion = row.pattern.decode(parcel), row.what
+    fields = {to: values[field] for to, field in expansion.copied.items()}
+    return _insn(expansion.spec, parcel, 2, fields | expansion.fixed, row.name)
+
+
+def _insn(spec: Spec, word: int, size: int, fields: Mapping[str, int], alias: str = "") -> Insn:
+    def get(name: str) -> int:
+        return fields.get(name, 0)
+
+    registers = (get("rd"), get("rs1"), get("rs2"), get("rs3"))
+    return Insn(spec, word, size, *registers, get("imm"), get("rm"), get("aq"), get("rl"), alias)
+
+
+def _refusal(word: int) -> Exception:
+    opcode, width = word & 0x7F, word >> 12 & 7
+    if opcode == OP_V or (opcode in (LOAD_FP, STORE_FP) and width in VECTOR_WIDTHS):
+        return BeyondModel(f"instruction {word:#010x} is of the vector extension (V 1.0), which is not modelled")
+    if word & 0x1F == 0x1F:
+        return IllegalInstruction(f"illegal instruction {word:#010x}: longer than 32 bits", word=word)
+    return IllegalInstruction(f"illegal instruction {word:#010x}: no such encoding in RV64GC_Zbc", word=word)

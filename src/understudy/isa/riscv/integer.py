@@ -1,0 +1,142 @@
+"""RV64I: the base integer instruction set (ISA manual volume I, chapters "RV32I" and "RV64I")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from understudy.isa.riscv.format import Binary, RowSource, address, get, put, section
+from understudy.isa.riscv.insn import Insn, Meaning
+
+Comparison = Callable[[Any], Callable[..., Any]]
+"""Picks a comparison of the algebra."""
+
+
+def reg(w: int, f: Binary) -> Meaning:
+    """rd = f(rs1, rs2)."""
+    return lambda o, i: put(o, w, i.rd, f(o, w, get(o, w, i.rs1), get(o, w, i.rs2)))
+
+
+def imm(w: int, f: Binary) -> Meaning:
+    """rd = f(rs1, imm)."""
+    return lambda o, i: put(o, w, i.rd, f(o, w, get(o, w, i.rs1), o.const(w, i.imm)))
+
+
+def load(w: int, *, signed: bool = True) -> Meaning:
+    """rd = memory[rs1 + imm], extended."""
+
+    def meaning(o: Any, i: Insn) -> None:
+        v = o.load(w, address(o, i))
+        o.set_x(i.rd, v if w == 64 else o.sext(64, w, v) if signed else o.zext(64, w, v))
+
+    return meaning
+
+
+def store(w: int) -> Meaning:
+    """memory[rs1 + imm] = the low bits of rs2."""
+    return lambda o, i: o.store(w, address(o, i), get(o, w, i.rs2))
+
+
+def branch(f: Comparison) -> Meaning:
+    """Go to pc + imm where f(rs1, rs2)."""
+    return lambda o, i: o.branch(f(o)(64, o.x(i.rs1), o.x(i.rs2)), i.imm)
+
+
+def unless(f: Comparison) -> Meaning:
+    """Go to pc + imm where not f(rs1, rs2)."""
+    return lambda o, i: o.branch(o.not1(f(o)(64, o.x(i.rs1), o.x(i.rs2))), i.imm)
+
+
+def lui(o: Any, i: Insn) -> None:
+    """rd = imm."""
+    o.set_x(i.rd, o.const(64, i.imm))
+
+
+def auipc(o: Any, i: Insn) -> None:
+    """rd = pc + imm."""
+    o.set_x(i.rd, o.const(64, o.pc + i.imm))
+
+
+def jal(o: Any, i: Insn) -> None:
+    """rd = address of the next instruction; go to pc + imm."""
+    o.set_x(i.rd, o.const(64, o.next_pc))
+    o.jump(i.imm)
+
+
+def jalr(o: Any, i: Insn) -> None:
+    """rd = address of the next instruction; go to rs1 + imm with bit 0 cleared."""
+    target = o.and_(64, address(o, i), o.const(64, ~1))
+    o.set_x(i.rd, o.const(64, o.next_pc))
+    o.jump_to(target)
+
+
+# Shifts take the low bits of their count. A W form computes on the low halves and sign-extends the result.
+ARITHMETIC: Final[tuple[tuple[str, str, str, str, bool, Binary], ...]] = (
+    # OP     OP-IMM   funct7     funct3 W form f(o, w, a, b)
+    ("add",  "addi",  "0000000", "000", True,  lambda o, w, a, b: o.add(w, a, b)),
+    ("sub",  "",      "0100000", "000", True,  lambda o, w, a, b: o.sub(w, a, b)),
+    ("sll",  "slli",  "0000000", "001", True,  lambda o, w, a, b: o.shl(w, a, o.and_(w, b, o.const(w, w - 1)))),
+    ("slt",  "slti",  "0000000", "010", False, lambda o, w, a, b: o.zext(w, 1, o.slt(w, a, b))),
+    ("sltu", "sltiu", "0000000", "011", False, lambda o, w, a, b: o.zext(w, 1, o.ult(w, a, b))),
+    ("xor",  "xori",  "0000000", "100", False, lambda o, w, a, b: o.xor(w, a, b)),
+    ("srl",  "srli",  "0000000", "101", True,  lambda o, w, a, b: o.lshr(w, a, o.and_(w, b, o.const(w, w - 1)))),
+    ("sra",  "srai",  "0100000", "101", True,  lambda o, w, a, b: o.ashr(w, a, o.and_(w, b, o.const(w, w - 1)))),
+    ("or",   "ori",   "0000000", "110", False, lambda o, w, a, b: o.or_(w, a, b)),
+    ("and",  "andi",  "0000000", "111", False, lambda o, w, a, b: o.and_(w, a, b)),
+)  # fmt: skip
+
+
+def arithmetic() -> Iterator[RowSource]:
+    """OP, OP-IMM, OP-32 and OP-IMM-32."""
+    for name, name_imm, funct7, funct3, w_form, f in ARITHMETIC:
+        shift = funct3 in ("001", "101")
+        last = "rd, rs1, shamt" if shift else "rd, rs1, imm"
+        yield name, f"{funct7} rs2 rs1 {funct3} rd 0110011", "rd, rs1, rs2", reg(64, f)
+        if name_imm:
+            source = f"{funct7[:6]} uimm[5:0]" if shift else "imm[11:0]"
+            yield name_imm, f"{source} rs1 {funct3} rd 0010011", last, imm(64, f)
+        if w_form:
+            yield name + "w", f"{funct7} rs2 rs1 {funct3} rd 0111011", "rd, rs1, rs2", reg(32, f)
+        if w_form and name_imm:
+            source = f"{funct7} uimm[4:0]" if shift else "imm[11:0]"
+            yield name_imm + "w", f"{source} rs1 {funct3} rd 0011011", last, imm(32, f)
+
+
+BRANCH: Final[tuple[RowSource, ...]] = (
+    ("beq",  "imm[12|10:5] rs2 rs1 000 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda o: o.eq)),
+    ("bne",  "imm[12|10:5] rs2 rs1 001 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda o: o.ne)),
+    ("blt",  "imm[12|10:5] rs2 rs1 100 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda o: o.slt)),
+    ("bge",  "imm[12|10:5] rs2 rs1 101 imm[4:1|11] 1100011", "rs1, rs2, target", unless(lambda o: o.slt)),
+    ("bltu", "imm[12|10:5] rs2 rs1 110 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda o: o.ult)),
+    ("bgeu", "imm[12|10:5] rs2 rs1 111 imm[4:1|11] 1100011", "rs1, rs2, target", unless(lambda o: o.ult)),
+)  # fmt: skip
+
+OTHERS: Final[tuple[RowSource, ...]] = (
+    ("lui",       "imm[31:12]                rd   0110111", "rd, high",      lui),
+    ("auipc",     "imm[31:12]                rd   0010111", "rd, high",      auipc),
+
+    ("lb",        "imm[11:0]     rs1 000     rd   0000011", "rd, imm(rs1)",  load(8)),
+    ("lh",        "imm[11:0]     rs1 001     rd   0000011", "rd, imm(rs1)",  load(16)),
+    ("lw",        "imm[11:0]     rs1 010     rd   0000011", "rd, imm(rs1)",  load(32)),
+    ("ld",        "imm[11:0]     rs1 011     rd   0000011", "rd, imm(rs1)",  load(64)),
+    ("lbu",       "imm[11:0]     rs1 100     rd   0000011", "rd, imm(rs1)",  load(8, signed=False)),
+    ("lhu",       "imm[11:0]     rs1 101     rd   0000011", "rd, imm(rs1)",  load(16, signed=False)),
+    ("lwu",       "imm[11:0]     rs1 110     rd   0000011", "rd, imm(rs1)",  load(32, signed=False)),
+
+    ("sb",        "imm[11:5] rs2 rs1 000 imm[4:0] 0100011", "rs2, imm(rs1)", store(8)),
+    ("sh",        "imm[11:5] rs2 rs1 001 imm[4:0] 0100011", "rs2, imm(rs1)", store(16)),
+    ("sw",        "imm[11:5] rs2 rs1 010 imm[4:0] 0100011", "rs2, imm(rs1)", store(32)),
+    ("sd",        "imm[11:5] rs2 rs1 011 imm[4:0] 0100011", "rs2, imm(rs1)", store(64)),
+
+    # Every fence orders everything, whatever it asks for. 2099 is 0x833: fm = 8, pred = succ = rw.
+    ("fence.tso", "1000 0011 0011 ----- 000 ----- 0001111", "",              lambda o, i: o.fence()),
+    ("fence",     "order!=2099    ----- 000 ----- 0001111", "[order]",       lambda o, i: o.fence()),
+)  # fmt: skip
+
+INTEGER: Final = (
+    *section("I", OTHERS),
+    *section("I", arithmetic()),
+    *section("I", BRANCH, flow="branch"),
+    *section("I", [("jal", "imm[20|10:1|11|19:12] rd 1101111", "rd, target", jal)], flow="jump"),
+    *section("I", [("jalr", "imm[11:0] rs1 000 rd 1100111", "rd, imm(rs1)", jalr)], flow="indirect"),
+)

@@ -1,0 +1,101 @@
+"""Zicsr, Zifencei and the privileged instructions (ISA manual volumes I and II). Their flow is ``system``.
+
+These meanings run on the reference engine alone, so they may look at the hart's privilege and act on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from understudy.isa.algebra import Value
+from understudy.isa.riscv.csr import TVM, TW, allowed
+from understudy.isa.riscv.format import section
+from understudy.isa.riscv.insn import Insn, Meaning
+
+ILLEGAL, BREAKPOINT, ECALL_FROM_U = 2, 3, 8
+
+Source = Callable[[Any, Insn], Value]
+
+
+def register(o: Any, i: Insn) -> Value:
+    """rs1 as a register."""
+    return o.x(i.rs1)
+
+
+def immediate(o: Any, i: Insn) -> Value:
+    """The rs1 field as a number."""
+    return o.const(64, i.rs1)
+
+
+def csrrw(source: Source) -> Meaning:
+    """rd = csr; csr = source. Does not read the csr where rd is x0."""
+
+    def meaning(o: Any, i: Insn) -> None:
+        new = source(o, i)
+        old = o.csr_read(i.imm) if i.rd else None
+        o.csr_write(i.imm, new)
+        if i.rd:
+            o.set_x(i.rd, old)
+
+    return meaning
+
+
+def csrr_bits(source: Source, f: Callable[[Any, Value, Value], Value]) -> Meaning:
+    """rd = csr; csr = f(o, csr, source). Does not write the csr where the rs1 field is 0."""
+
+    def meaning(o: Any, i: Insn) -> None:
+        bits = source(o, i)
+        old = o.csr_read(i.imm)
+        if i.rs1:
+            o.csr_write(i.imm, f(o, old, bits))
+        o.set_x(i.rd, old)
+
+    return meaning
+
+
+def set_bits(o: Any, old: Value, bits: Value) -> Value:
+    """The csr with `bits` set."""
+    return o.or_(64, old, bits)
+
+
+def clear_bits(o: Any, old: Value, bits: Value) -> Value:
+    """The csr with `bits` cleared."""
+    return o.and_(64, old, o.xor(64, bits, o.const(64, -1)))
+
+
+def guarded(trap_bit: int, meaning: Meaning) -> Meaning:
+    """Illegal in U mode, and in S mode where this bit of mstatus is set."""
+
+    def guard(o: Any, i: Insn) -> None:
+        if allowed(o.hart, trap_bit):
+            meaning(o, i)
+        else:
+            o.trap(ILLEGAL, i.word)
+
+    return guard
+
+
+SYSTEM: Final = (
+    *section("Zicsr", (
+        ("csrrw",  "csr rs1  001 rd 1110011", "rd, csr, rs1",  csrrw(register)),
+        ("csrrs",  "csr rs1  010 rd 1110011", "rd, csr, rs1",  csrr_bits(register, set_bits)),
+        ("csrrc",  "csr rs1  011 rd 1110011", "rd, csr, rs1",  csrr_bits(register, clear_bits)),
+        ("csrrwi", "csr zimm 101 rd 1110011", "rd, csr, zimm", csrrw(immediate)),
+        ("csrrsi", "csr zimm 110 rd 1110011", "rd, csr, zimm", csrr_bits(immediate, set_bits)),
+        ("csrrci", "csr zimm 111 rd 1110011", "rd, csr, zimm", csrr_bits(immediate, clear_bits)),
+    ), flow="system"),
+    *section("Zifencei", (
+        ("fence.i", "------------ ----- 001 ----- 0001111", "", lambda o, i: o.fence_i()),
+    ), flow="system"),
+    *section("I", (
+        ("ecall",  "000000000000 00000 000 00000 1110011", "", lambda o, i: o.trap(ECALL_FROM_U + o.hart.privilege)),
+        ("ebreak", "000000000001 00000 000 00000 1110011", "", lambda o, i: o.trap(BREAKPOINT, o.pc)),
+    ), flow="system"),
+    *section("Priv", (
+        ("sret",       "0001000 00010 00000 000 00000 1110011", "", lambda o, i: o.return_from("s")),
+        ("mret",       "0011000 00010 00000 000 00000 1110011", "", lambda o, i: o.return_from("m")),
+        ("wfi",        "0001000 00101 00000 000 00000 1110011", "", guarded(TW, lambda o, i: o.wait_for_interrupt())),
+        ("sfence.vma", "0001001 rs2   rs1   000 00000 1110011", "rs1, rs2", guarded(TVM, lambda o, i: o.fence_vma())),
+    ), flow="system"),
+)  # fmt: skip
