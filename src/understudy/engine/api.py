@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from understudy.engine.stops import Exit
@@ -22,4 +23,8 @@ class Engine(Protocol):
 
     def code_written(self, host_address: int, size: int) -> None:
         """Somebody else (host, DMA, command processor) wrote these bytes of this process: coherent engines drop
+        instructions cached from there."""
+
+    def code_exposed(self, holds: Callable[[int, int], bool]) -> None:
+        """Memory for which `holds(host_address, size)` may have been written without notice: coherent engines drop
         instructions cached from there."""

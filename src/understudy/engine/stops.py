@@ -13,22 +13,62 @@ class Why(Enum):
     """The instruction budget is used up; exactly that many instructions retired."""
     RETURN = "return"
     """pc reached the hart's return address; nothing there was executed."""
+    WAIT = "wait"
+    """A wfi retired: nothing will happen here soon, let others run. Going on at once is allowed."""
     TRAP = "trap"
     """An instruction trapped; mcause, mepc, mtval and mstatus are set as the hart's trap entry does,
     pc is at the trap vector, the instruction did not retire."""
-    BREAKPOINT = "breakpoint"
-    """pc reached a debugger's breakpoint."""
-    WATCHPOINT = "watchpoint"
-    """The instruction before pc touched a watched address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a run ended. `pc` is the instruction it is about (trap: the trapping one), `cause` and `value` the
-    trap's mcause and mtval, `detail` a sentence for people."""
+    """How a run ended.
+
+    `pc` is the instruction it is about (for a trap: the trapping one), `cause` and `value` are the trap's mcause
+    and mtval, `detail` is a sentence for people, `error` the error that the memory or the decoder raised.
+    """
 
     why: Why
     pc: int
     cause: int = 0
     value: int = 0
     detail: str = ""
+    error: Exception | None = None
+
+
+class Trap(Exception):
+    """A synchronous exception on its way from a meaning to the engine's loop."""
+
+    def __init__(self, cause: int, value: int = 0, error: Exception | None = None) -> None:
+        super().__init__(cause, value)
+        self.cause = cause
+        self.value = value
+        self.error = error
+
+
+# Causes of the privileged architecture, table "mcause values after trap".
+FETCH_MISALIGNED = 0
+FETCH_ACCESS = 1
+ILLEGAL = 2
+BREAKPOINT = 3
+LOAD_MISALIGNED = 4
+LOAD_ACCESS = 5
+STORE_MISALIGNED = 6
+STORE_ACCESS = 7
+ECALL_U = 8
+ECALL_S = 9
+ECALL_M = 11
+
+CAUSES = {
+    FETCH_MISALIGNED: "instruction address misaligned",
+    FETCH_ACCESS: "instruction access fault",
+    ILLEGAL: "illegal instruction",
+    BREAKPOINT: "breakpoint",
+    LOAD_MISALIGNED: "load address misaligned",
+    LOAD_ACCESS: "load access fault",
+    STORE_MISALIGNED: "store/AMO address misaligned",
+    STORE_ACCESS: "store/AMO access fault",
+    ECALL_U: "environment call from U-mode",
+    ECALL_S: "environment call from S-mode",
+    ECALL_M: "environment call from M-mode",
+}

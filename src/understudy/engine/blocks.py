@@ -1,0 +1,141 @@
+"""Translated code, kept: compiled objects by content in memory and on disk.
+
+A file is named by a digest of everything that decides its content (guest code, translator, options, CPU, library
+versions) and begins with a digest of its name and the rest, so that a damaged or renamed file is a miss and never
+code. The folder belongs to the user alone; nothing in it is needed, all of it may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from understudy import isa
+from understudy.engine import llvm
+from understudy.engine.region import Region
+
+_DIGEST = hashlib.sha256
+_SIZE = _DIGEST().digest_size
+
+# Everything that may decide what code comes out: the translator, and the meanings and state layouts it translates.
+# Read when the translator is loaded, so that it is the source of what runs.
+_FOLDERS = (Path(__file__).parent, Path(str(isa.__file__)).parent)
+_SOURCE = b"".join(path.read_bytes() for folder in _FOLDERS for path in sorted(folder.rglob("*.py")))
+_SOURCE = _SOURCE or os.urandom(_SIZE)  # unreadable: then nothing outlives this process
+
+
+@cache
+def translator_key() -> bytes:
+    """A digest of the translator's own source and of the host it compiles for."""
+    return _DIGEST(llvm.host_key().encode() + _SOURCE).digest()
+
+
+def region_key(part: Region, native_float: bool, tier: int) -> str:
+    """The name under which a region's object is kept."""
+    digest = _DIGEST(translator_key())
+    digest.update(f"{part.entry:x} {native_float} {tier} {sorted(part.entries)}".encode())
+    for start, block in sorted(part.blocks.items()):
+        words = " ".join(f"{insn.word:x}" for _, insn in block.insns)
+        digest.update(f"{start:x} {block.successors} {words};".encode())
+    return digest.hexdigest()
+
+
+def default_folder() -> Path | None:
+    """Where objects are kept unless told otherwise: the user's cache folder. None for users without a home."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():  # such a value is to be ignored
+        try:
+            base = Path.home() / ".cache"
+        except RuntimeError:
+            return None
+    return base / "understudy" / "code"
+
+
+class ObjectCache:
+    """Objects by key, in memory and, with a `folder`, on disk. Disk errors are misses, never failures."""
+
+    def __init__(self, folder: Path | None = None, limit_bytes: int = 256 << 20) -> None:
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self._memory: dict[str, bytes] = {}
+        self._kept = 0
+        self._unpruned = limit_bytes
+
+    def get(self, key: str) -> bytes | None:
+        """The object, or None."""
+        image = self._memory.get(key)
+        if image is None and self.folder is not None:
+            image = self._read(self.folder, key)
+            if image is not None:
+                self._keep(key, image)
+        return image
+
+    def put(self, key: str, image: bytes) -> None:
+        """Keep an object."""
+        self._keep(key, image)
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                self._write(self.folder, key, image)
+
+    def _keep(self, key: str, image: bytes) -> None:
+        """In memory, as long as there is room."""
+        if key not in self._memory:
+            self._kept += len(image)
+        self._memory[key] = image
+        if self._kept > self.limit_bytes:
+            self._memory = {key: image}
+            self._kept = len(image)
+
+    def _read(self, folder: Path, key: str) -> bytes | None:
+        path = folder / key
+        try:
+            if not _is_private(path):
+                return None
+            data = path.read_bytes()
+        except OSError:
+            return None
+        image = data[_SIZE:]
+        return image if _seal(key, image) == data[:_SIZE] else None
+
+    def _write(self, folder: Path, key: str, image: bytes) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._unpruned += len(image)
+        if self._unpruned > self.limit_bytes // 8:
+            self._unpruned = 0
+            self._prune(folder)
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_seal(key, image) + image)
+            Path(name).replace(folder / key)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def _prune(self, folder: Path) -> None:
+        """Delete the oldest files where the folder has grown over its limit."""
+        files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in folder.iterdir())
+        total = sum(size for _, size, _ in files)
+        for _, size, path in files:
+            if total <= self.limit_bytes:
+                break
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def _seal(key: str, image: bytes) -> bytes:
+    """What a file begins with: a file under another's name does not fit either."""
+    return _DIGEST(key.encode() + image).digest()
+
+
+def _is_private(path: Path) -> bool:
+    """Whether nobody but this user can have written the file."""
+    status = path.stat()
+    if not hasattr(os, "getuid"):  # where files have no such owners, the folder's own rules have to do
+        return True
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,0 +1,345 @@
+"""Exact IEEE 754-2019 arithmetic on bit patterns, in Python integers: what the reference engine computes with.
+
+Every function takes bit patterns of a format ("s" binary32, "d" binary64) and, where it can round, a rounding mode
+by its RISC-V number; it returns the result and the exception flags in the bits of RISC-V's `fflags` (RISC-V
+Unprivileged ISA 20191213, "F" 2.2, clauses 11.2 and 11.3). NaN results are the canonical NaN; tininess is detected
+after rounding. A finite operand is the exact product ``mant * 2**exp`` of two integers, an operation computes its
+exact result in that form (a quotient or root with one sticky bit below the round bit), and `_round` is the only
+place that rounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import isqrt
+from typing import Final
+
+from understudy.core.errors import ModelBug
+
+RNE: Final = 0
+"""Round to nearest, ties to even."""
+RTZ: Final = 1
+"""Round towards zero."""
+RDN: Final = 2
+"""Round down, towards minus infinity."""
+RUP: Final = 3
+"""Round up, towards plus infinity."""
+RMM: Final = 4
+"""Round to nearest, ties to maximum magnitude."""
+
+NV: Final = 16
+"""Invalid operation."""
+DZ: Final = 8
+"""Divide by zero."""
+OF: Final = 4
+"""Overflow."""
+UF: Final = 2
+"""Underflow: the result is tiny after rounding, and inexact."""
+NX: Final = 1
+"""Inexact."""
+
+Result = tuple[int, int]
+"""A bit pattern or number, and the flags raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary interchange format; everything follows from its width and precision in bits (IEEE 754, 3.6)."""
+
+    width: int
+    precision: int
+    sign: int = field(init=False)
+    """The sign bit."""
+    inf: int = field(init=False)
+    """Bit pattern of +infinity; also the mask of the exponent field."""
+    quiet: int = field(init=False)
+    """The bit that tells a quiet NaN from a signalling one."""
+    hidden: int = field(init=False)
+    """Weight of the leading bit of a normal number, which is not stored."""
+    lsb: int = field(init=False)
+    """Exponent of the smallest subnormal number."""
+
+    def __post_init__(self) -> None:
+        hidden = 1 << (self.precision - 1)
+        bias = (1 << (self.width - self.precision - 1)) - 1
+        object.__setattr__(self, "sign", 1 << (self.width - 1))
+        object.__setattr__(self, "hidden", hidden)
+        object.__setattr__(self, "quiet", hidden >> 1)
+        object.__setattr__(self, "inf", (2 * bias + 1) * hidden)
+        object.__setattr__(self, "lsb", 2 - bias - self.precision)
+
+
+FORMATS: Final = {
+    "s": Format(width=32, precision=24),
+    "d": Format(width=64, precision=53),
+}
+
+CANONICAL_NAN: Final = {letter: f.inf | f.quiet for letter, f in FORMATS.items()}
+"""The only NaN that arithmetic gives, by format."""
+
+
+def is_nan(fmt: str, a: int) -> bool:
+    """Whether `a` is a NaN, quiet or signalling."""
+    f = FORMATS[fmt]
+    return a & (f.sign - 1) > f.inf
+
+
+def is_snan(fmt: str, a: int) -> bool:
+    """Whether `a` is a signalling NaN."""
+    return is_nan(fmt, a) and not a & FORMATS[fmt].quiet
+
+
+def _unpack(f: Format, a: int) -> tuple[int, int, int]:
+    """Sign (0 or 1) and mant, exp of a finite `a`, where abs(a) == mant * 2**exp; mant is 0 for a zero."""
+    biased = (a & f.inf) // f.hidden
+    mant = a & (f.hidden - 1)
+    return int(a & f.sign != 0), mant | f.hidden if biased else mant, f.lsb + max(biased - 1, 0)
+
+
+def _shift_out(negative: int, mant: int, n: int, rm: int) -> tuple[int, bool]:
+    """mant / 2**n rounded to an integer (`n` may be negative), and whether that was inexact."""
+    if n <= 0:
+        return mant << -n, False
+    kept, rest = mant >> n, mant & ((1 << n) - 1)
+    half = 1 << (n - 1)
+    if rm == RNE:
+        up = rest > half or (rest == half and kept & 1)
+    elif rm == RTZ:
+        up = False
+    elif rm == RDN:
+        up = negative and rest
+    elif rm == RUP:
+        up = not negative and rest
+    elif rm == RMM:
+        up = rest >= half
+    else:
+        raise ModelBug(f"rounding mode {rm} reached the arithmetic")
+    return kept + bool(up), rest != 0
+
+
+def _round(f: Format, negative: int, mant: int, exp: int, rm: int) -> Result:
+    """The number ±mant * 2**exp, not zero, in format `f`."""
+    sign = f.sign if negative else 0
+    wanted = mant.bit_length() + exp - f.precision  # exponent of the last place, were the range unbounded
+    last = max(wanted, f.lsb)
+    kept, inexact = _shift_out(negative, mant, last - exp, rm)
+    # A carry out of the fraction increments the exponent field, which is what rounding up to a power of two means.
+    bits = (last - f.lsb) * f.hidden + kept
+    if bits >= f.inf:
+        to_inf = rm in (RNE, RMM) or rm == (RDN if negative else RUP)
+        return sign | (f.inf if to_inf else f.inf - 1), OF | NX
+    if not inexact:
+        return sign | bits, 0
+    tiny = wanted < f.lsb
+    if wanted == f.lsb - 1:  # may round up to the smallest normal number before the exponent is bounded
+        tiny = _shift_out(negative, mant, wanted - exp, rm)[0] < 2 * f.hidden
+    return sign | bits, NX | UF if tiny else NX
+
+
+def _nan(fmt: str, *operands: int) -> Result | None:
+    """The canonical NaN if any operand is a NaN, with NV if one signals."""
+    if any(is_nan(fmt, a) for a in operands):
+        return CANONICAL_NAN[fmt], NV if any(is_snan(fmt, a) for a in operands) else 0
+    return None
+
+
+def _sum(f: Format, a: tuple[int, int, int], b: tuple[int, int, int], rm: int) -> Result:
+    """a + b of two unpacked finite numbers. An exact zero of unlike signs is -0 only when rounding down."""
+    exp = min(a[2], b[2])
+    mant_a, mant_b = a[1] << (a[2] - exp), b[1] << (b[2] - exp)
+    total = (-mant_a if a[0] else mant_a) + (-mant_b if b[0] else mant_b)
+    if total == 0:
+        negative = a[0] if a[0] == b[0] else rm == RDN
+        return f.sign if negative else 0, 0
+    return _round(f, int(total < 0), abs(total), exp, rm)
+
+
+def add(fmt: str, a: int, b: int, rm: int) -> Result:
+    """a + b (IEEE 754, 5.4.1); unlike infinities raise NV."""
+    f = FORMATS[fmt]
+    nan = _nan(fmt, a, b)
+    if nan is not None:
+        return nan
+    if a & f.inf == f.inf or b & f.inf == f.inf:
+        if a & f.inf == b & f.inf and a != b:
+            return CANONICAL_NAN[fmt], NV
+        return a if a & f.inf == f.inf else b, 0
+    return _sum(f, _unpack(f, a), _unpack(f, b), rm)
+
+
+def sub(fmt: str, a: int, b: int, rm: int) -> Result:
+    """a - b (IEEE 754, 5.4.1); like infinities raise NV."""
+    return add(fmt, a, b ^ FORMATS[fmt].sign, rm)
+
+
+def mul(fmt: str, a: int, b: int, rm: int) -> Result:
+    """a * b (IEEE 754, 5.4.1); zero times infinity raises NV."""
+    f = FORMATS[fmt]
+    nan = _nan(fmt, a, b)
+    if nan is not None:
+        return nan
+    sign = (a ^ b) & f.sign
+    magnitudes = (a & ~f.sign, b & ~f.sign)
+    if f.inf in magnitudes:
+        return (CANONICAL_NAN[fmt], NV) if 0 in magnitudes else (sign | f.inf, 0)
+    if 0 in magnitudes:
+        return sign, 0
+    (_, mant_a, exp_a), (_, mant_b, exp_b) = _unpack(f, a), _unpack(f, b)
+    return _round(f, sign, mant_a * mant_b, exp_a + exp_b, rm)
+
+
+def div(fmt: str, a: int, b: int, rm: int) -> Result:
+    """a / b (IEEE 754, 5.4.1); 0/0 and inf/inf raise NV, other finite numbers over zero DZ."""
+    f = FORMATS[fmt]
+    nan = _nan(fmt, a, b)
+    if nan is not None:
+        return nan
+    sign = (a ^ b) & f.sign
+    over, under = a & ~f.sign, b & ~f.sign
+    if over == under and over in (0, f.inf):
+        return CANONICAL_NAN[fmt], NV
+    if over == f.inf or under == 0:
+        return sign | f.inf, DZ if over != f.inf else 0
+    if over == 0 or under == f.inf:
+        return sign, 0
+    (_, mant_a, exp_a), (_, mant_b, exp_b) = _unpack(f, a), _unpack(f, b)
+    # At least precision + 1 bits of quotient, so that the sticky bit lies below the round bit.
+    n = f.precision + 2 + mant_b.bit_length() - mant_a.bit_length()
+    quotient, rest = divmod(mant_a << n, mant_b)
+    return _round(f, sign, quotient << 1 | (rest != 0), exp_a - exp_b - n - 1, rm)
+
+
+def sqrt(fmt: str, a: int, rm: int) -> Result:
+    """Square root (IEEE 754, 5.4.1); of -0 it is -0, of other negative numbers NV."""
+    f = FORMATS[fmt]
+    nan = _nan(fmt, a)
+    if nan is not None:
+        return nan
+    if a in (0, f.sign, f.inf):
+        return a, 0
+    if a & f.sign:
+        return CANONICAL_NAN[fmt], NV
+    _, mant, exp = _unpack(f, a)
+    n = 2 * (f.precision + 2)
+    n -= (exp - n) & 1  # the exponent must be even to be halved
+    mant, exp = mant << n, exp - n
+    root = isqrt(mant)
+    return _round(f, 0, root << 1 | (root * root != mant), exp // 2 - 1, rm)
+
+
+def fma(fmt: str, a: int, b: int, c: int, rm: int) -> Result:
+    """a * b + c with one rounding (IEEE 754, 5.4.1); zero times infinity raises NV even if `c` is a quiet NaN."""
+    f = FORMATS[fmt]
+    magnitudes = (a & ~f.sign, b & ~f.sign)
+    invalid = f.inf in magnitudes and 0 in magnitudes
+    nan = _nan(fmt, a, b, c)
+    if invalid or nan is not None:
+        return CANONICAL_NAN[fmt], NV if invalid else nan[1] if nan else 0
+    sign = (a ^ b) & f.sign
+    if f.inf in magnitudes or c & f.inf == f.inf:
+        return add(fmt, sign | f.inf if f.inf in magnitudes else sign, c, rm)
+    (_, mant_a, exp_a), (_, mant_b, exp_b) = _unpack(f, a), _unpack(f, b)
+    return _sum(f, (int(sign != 0), mant_a * mant_b, exp_a + exp_b), _unpack(f, c), rm)
+
+
+def _order(f: Format, a: int) -> int:
+    """A number that orders values other than NaNs; both zeros give 0."""
+    return -(a & ~f.sign) if a & f.sign else a
+
+
+def _pick(fmt: str, a: int, b: int, larger: bool) -> Result:
+    """minimumNumber or maximumNumber."""
+    f = FORMATS[fmt]
+    flags = NV if is_snan(fmt, a) or is_snan(fmt, b) else 0
+    if is_nan(fmt, a):
+        return CANONICAL_NAN[fmt] if is_nan(fmt, b) else b, flags
+    if is_nan(fmt, b):
+        return a, flags
+    a_first = (_order(f, a), not a & f.sign) < (_order(f, b), not b & f.sign)
+    return b if a_first == larger else a, flags
+
+
+def minimum(fmt: str, a: int, b: int) -> Result:
+    """minimumNumber (IEEE 754, 9.6): -0 < +0, a NaN loses to a number, a signalling NaN raises NV."""
+    return _pick(fmt, a, b, larger=False)
+
+
+def maximum(fmt: str, a: int, b: int) -> Result:
+    """maximumNumber (IEEE 754, 9.6), likewise."""
+    return _pick(fmt, a, b, larger=True)
+
+
+def eq(fmt: str, a: int, b: int) -> Result:
+    """1 if a == b, else 0 (compareQuietEqual, 5.11): only a signalling NaN raises NV."""
+    nan = _nan(fmt, a, b)
+    return (0, nan[1]) if nan is not None else (int(_order(FORMATS[fmt], a) == _order(FORMATS[fmt], b)), 0)
+
+
+def lt(fmt: str, a: int, b: int) -> Result:
+    """1 if a < b, else 0 (compareSignalingLess, 5.11): any NaN raises NV."""
+    if is_nan(fmt, a) or is_nan(fmt, b):
+        return 0, NV
+    return int(_order(FORMATS[fmt], a) < _order(FORMATS[fmt], b)), 0
+
+
+def le(fmt: str, a: int, b: int) -> Result:
+    """1 if a <= b, else 0 (compareSignalingLessEqual, 5.11): any NaN raises NV."""
+    if is_nan(fmt, a) or is_nan(fmt, b):
+        return 0, NV
+    return int(_order(FORMATS[fmt], a) <= _order(FORMATS[fmt], b)), 0
+
+
+def classify(fmt: str, a: int) -> int:
+    """The one-hot class mask of RISC-V's fclass (clause 11.9): bit 0 is -infinity, bit 9 a quiet NaN."""
+    f = FORMATS[fmt]
+    if is_nan(fmt, a):
+        return 1 << 8 if is_snan(fmt, a) else 1 << 9
+    magnitude = a & ~f.sign
+    if magnitude == f.inf:
+        kind = 0
+    elif magnitude >= f.hidden:
+        kind = 1
+    elif magnitude:
+        kind = 2
+    else:
+        kind = 3
+    return 1 << (kind if a & f.sign else 7 - kind)
+
+
+def convert(to: str, fmt: str, a: int, rm: int) -> Result:
+    """`a` of format `fmt` in format `to` (IEEE 754, 5.4.2); a signalling NaN raises NV."""
+    f, g = FORMATS[fmt], FORMATS[to]
+    if is_nan(fmt, a):
+        return CANONICAL_NAN[to], NV if is_snan(fmt, a) else 0
+    negative, mant, exp = _unpack(f, a)
+    if a & f.inf == f.inf or mant == 0:
+        return (g.sign if negative else 0) | (g.inf if mant else 0), 0
+    return _round(g, negative, mant, exp, rm)
+
+
+def to_int(width: int, signed: bool, fmt: str, a: int, rm: int) -> Result:
+    """`a` as an integer of `width` bits, two's complement where signed (RISC-V clause 11.7, table 11.4).
+
+    Out of range after rounding: the nearest end of the range and NV alone; a NaN gives the largest integer.
+    """
+    f = FORMATS[fmt]
+    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
+    mask = (1 << width) - 1
+    if is_nan(fmt, a):
+        return high, NV
+    negative, mant, exp = _unpack(f, a)
+    if a & f.inf == f.inf:
+        return (low if negative else high) & mask, NV
+    whole, inexact = _shift_out(negative, mant, -exp, rm)
+    value = -whole if negative else whole
+    if not low <= value <= high:
+        return (low if negative else high) & mask, NV
+    return value & mask, NX if inexact else 0
+
+
+def from_int(fmt: str, width: int, signed: bool, v: int, rm: int) -> Result:
+    """The `width`-bit integer `v`, two's complement where signed, as a float (IEEE 754, 5.4.1); 0 gives +0."""
+    v &= (1 << width) - 1
+    if signed and v >> (width - 1):
+        v -= 1 << width
+    return _round(FORMATS[fmt], int(v < 0), abs(v), 0, rm) if v else (0, 0)

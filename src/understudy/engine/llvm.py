@@ -1,0 +1,124 @@
+"""From LLVM IR text to callable machine code of this process, and nothing else: no guest, no instruction set."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+from understudy.core.errors import ModelBug
+
+QUICK: Final = 0
+"""Tier for first use: no passes, fastest code generation."""
+OPTIMISED: Final = 2
+"""Tier for hot code: a short pass list, full code generation."""
+
+_PASSES = ("sroa", "simplify_cfg", "instruction_combine", "new_gvn", "dead_store_elimination", "simplify_cfg")
+_lock = threading.Lock()
+
+
+@cache
+def _binding() -> Any:
+    import llvmlite.binding as binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+@cache
+def host_features() -> frozenset[str]:
+    """Names of the instruction-set features that this machine has, as LLVM spells them."""
+    return frozenset(name for name, present in _binding().get_host_cpu_features().items() if present)
+
+
+@cache
+def host_key() -> str:
+    """A digest of everything on this machine that decides what code comes out: CPU, features, library versions."""
+    import llvmlite
+
+    binding = _binding()
+    parts = (
+        binding.get_process_triple(),
+        binding.get_host_cpu_name(),
+        binding.get_host_cpu_features().flatten(),
+        llvmlite.__version__,
+        ".".join(map(str, binding.llvm_version_info)),
+    )
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@cache
+def is_x86() -> bool:
+    """Whether the float control register is the MXCSR."""
+    return bool(_binding().get_process_triple().startswith(("x86_64", "amd64")))
+
+
+@cache
+def _machine(tier: int) -> Any:
+    return _new_machine(tier)
+
+
+def _new_machine(tier: int) -> Any:
+    binding = _binding()
+    return binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        opt=tier,
+        jit=True,
+        codemodel="jitdefault",
+    )
+
+
+def compile_ir(text: str, tier: int) -> bytes:
+    """Verify, optimise and assemble one module; gives a relocatable object.
+
+    IR that does not verify is a `ModelBug` (it would abort the process in code generation).
+    """
+    binding = _binding()
+    with _lock:
+        try:
+            module = binding.parse_assembly(text)
+            module.verify()
+        except RuntimeError as error:
+            raise ModelBug(f"generated code does not verify: {error}") from error
+        machine = _machine(tier)
+        if tier != QUICK:
+            _optimise(binding, module, machine)
+        return bytes(machine.emit_object(module))
+
+
+def _optimise(binding: Any, module: Any, machine: Any) -> None:
+    options = binding.create_pipeline_tuning_options(speed_level=1)
+    builder = binding.create_pass_builder(machine, options)
+    manager = binding.create_new_function_pass_manager()
+    for name in _PASSES:
+        getattr(manager, f"add_{name}_pass")()
+    for function in module.functions:
+        if not function.is_declaration:
+            manager.run(function, builder)
+
+
+class Code:
+    """An object file linked into this process. The code lives as long as this does."""
+
+    def __init__(self, image: bytes) -> None:
+        binding = _binding()
+        with _lock:
+            # An execution engine owns its target machine and frees it: never share one.
+            self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _new_machine(QUICK))
+            self._engine.add_object_file(binding.object_file.ObjectFileRef.from_data(image))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where function `name` starts."""
+        return int(self._engine.get_function_address(name))
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        """Function `name` as a ctypes callable that runs without the interpreter lock and keeps the code alive."""
+        function: Any = ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
+        function.code = self
+        return function  # type: ignore[no-any-return]

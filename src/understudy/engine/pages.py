@@ -1,0 +1,160 @@
+"""Direct-mapped views of guest memory: which host address stands behind each guest page, per hart.
+
+Two flat tables (loads, stores) hold one word per 4 KiB guest page below 4 GiB: host address minus guest address, or
+0 where an access must go through the hart's port. Two more say how far the memory behind a page goes on under the
+same difference: the first guest address behind it. A last row, always 0, stands for all addresses beyond 4 GiB.
+
+Translated code reads the tables itself; the reference engine uses the same ones, so both see the same memory and,
+where a reference simulator keeps stale translations, the same staleness.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from understudy.core.errors import AccessFault, ModelBug
+from understudy.core.space import PAGE_BITS, PAGE_SIZE, Ram
+from understudy.isa.riscv.port import ExtentPort
+from understudy.isa.riscv.state import LOAD_ENDS, LOAD_TABLE, STORE_ENDS, STORE_TABLE, Hart
+
+TABLE_PAGES: Final = 1 << (32 - PAGE_BITS)
+LIMIT: Final = 1 << 32
+CHUNK: Final = 256
+"""Pages filled by one miss where the port knows a larger extent."""
+MASK64: Final = (1 << 64) - 1
+Words: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.uint64]]"
+
+if sys.byteorder != "little":
+    raise ModelBug("guest memory is shared with the host and needs a little-endian one")
+
+_CELL = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+
+
+def peek(host: int, size: int) -> int:
+    """The little-endian number of `size` (1, 2, 4, 8) bytes at a host address."""
+    return int(_CELL[size].from_address(host).value)
+
+
+def poke(host: int, size: int, value: int) -> None:
+    """Store the low `size` bytes of `value` at a host address."""
+    _CELL[size].from_address(host).value = value
+
+
+def zeros(words: int) -> Words:
+    """Words that cost nothing until they are written: a hart's tables are large, and mostly stay empty."""
+    return np.frombuffer(Ram(8 * words).view, dtype=np.uint64)
+
+
+class PageTables:
+    """The two tables of one hart.
+
+    With `tlb_entries` the tables behave as a direct-mapped translation buffer of that many entries whose entries
+    outlive window changes until `flush`; without, a miss fills whatever the port knows to be contiguous.
+    `code_pages` holds host page numbers that stores must not reach directly, because translated code came from them.
+    """
+
+    def __init__(self, hart: Hart, code_pages: set[int], tlb_entries: int | None = None) -> None:
+        self.hart = hart
+        self.code_pages = code_pages
+        self.tlb_entries = tlb_entries
+        self._arrays = {name: zeros(TABLE_PAGES + 1) for name in ("load", "store")}
+        self._ends = {name: zeros(TABLE_PAGES + 1) for name in ("load", "store")}
+        self.load = self._arrays["load"].data.cast("B").cast("Q")
+        self.store = self._arrays["store"].data.cast("B").cast("Q")
+        self._filled: dict[str, list[tuple[int, int]]] = {"load": [], "store": []}
+        self._occupants: dict[int, int] = {}
+        hart.words[LOAD_TABLE] = int(self._arrays["load"].ctypes.data)
+        hart.words[STORE_TABLE] = int(self._arrays["store"].ctypes.data)
+        hart.words[LOAD_ENDS] = int(self._ends["load"].ctypes.data)
+        hart.words[STORE_ENDS] = int(self._ends["store"].ctypes.data)
+
+    def fill(self, address: int, access: str) -> int:
+        """Look the page of `address` up through the port; the table's new word, 0 if there is no direct way."""
+        if address >= LIMIT:
+            return 0
+        try:
+            addend = self.hart.port.page(address, access)
+        except AccessFault:
+            return 0
+        if addend is None:
+            return 0
+        page = address >> PAGE_BITS
+        if self.tlb_entries is not None:
+            self._occupy(page)
+        elif access == "store" and self._holds_code(page, addend):
+            return 0
+        self._set(page, page + 1, access, addend)
+        if self.tlb_entries is None:
+            self._extend(address, access, addend)
+        return addend
+
+    def flush(self) -> None:
+        """Forget everything."""
+        for access, spans in self._filled.items():
+            array = self._arrays[access]
+            for first, last in spans:
+                array[first:last] = 0
+            spans.clear()
+        self._occupants.clear()
+
+    def protect(self, host_page: int) -> None:
+        """Take the direct way for stores from every guest page that shows this host page."""
+        spans = self._filled["store"]
+        # Spans may overlap: find the pages in all of them before the first entry goes.
+        gone = {page for first, last in spans for page in self._showing(host_page, first, last)}
+        for page in gone:
+            self._arrays["store"][page] = 0
+            for first, last in spans:
+                if first <= page < last:
+                    ends = self._ends["store"][first:page]
+                    np.minimum(ends, np.uint64(page << PAGE_BITS), out=ends)
+
+    def _showing(self, host_page: int, first: int, last: int) -> list[int]:
+        """Guest pages from `first` to `last` through which stores reach part of a host page."""
+        span = self._arrays["store"][first:last]
+        hosts = span + (np.arange(first, last, dtype=np.uint64) << np.uint64(PAGE_BITS))
+        low, high = hosts >> np.uint64(PAGE_BITS), (hosts + np.uint64(PAGE_SIZE - 1)) >> np.uint64(PAGE_BITS)
+        found = np.flatnonzero((span != 0) & ((low == host_page) | (high == host_page)))
+        return [int(page) + first for page in found]
+
+    def _set(self, first: int, last: int, access: str, addend: int) -> None:
+        self._arrays[access][first:last] = addend & MASK64
+        self._ends[access][first:last] = last << PAGE_BITS
+        spans = self._filled[access]
+        if spans and spans[-1][1] == first:
+            spans[-1] = (spans[-1][0], last)
+        else:
+            spans.append((first, last))
+
+    def _extend(self, address: int, access: str, addend: int) -> None:
+        port = self.hart.port
+        if not isinstance(port, ExtentPort):
+            return
+        start, end = port.extent(address, access)
+        page = address >> PAGE_BITS
+        first = max(-(-start // PAGE_SIZE), page & ~(CHUNK - 1))
+        last = min(end // PAGE_SIZE, (page | (CHUNK - 1)) + 1, TABLE_PAGES)
+        if last <= first:
+            return
+        if access == "store" and self.code_pages:
+            host = ((first << PAGE_BITS) + addend) >> PAGE_BITS
+            if any(host - 1 <= code <= host + (last - first) for code in self.code_pages):
+                return
+        self._set(first, last, access, addend)
+
+    def _holds_code(self, page: int, addend: int) -> bool:
+        host = ((page << PAGE_BITS) + addend) & MASK64
+        return host >> PAGE_BITS in self.code_pages or (host + PAGE_SIZE - 1) >> PAGE_BITS in self.code_pages
+
+    def _occupy(self, page: int) -> None:
+        assert self.tlb_entries is not None
+        slot = page % self.tlb_entries
+        old = self._occupants.get(slot)
+        if old is not None and old != page:
+            self.load[old] = 0
+            self.store[old] = 0
+        self._occupants[slot] = page

@@ -1,0 +1,262 @@
+"""The reference engine: meanings evaluated one instruction at a time. Slow, obvious, the judge."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.core.errors import AccessFault, BeyondModel
+from understudy.core.space import PAGE_BITS, PAGE_SIZE
+from understudy.engine.evaluate import Evaluator
+from understudy.engine.pages import LIMIT, MASK64, PageTables, peek
+from understudy.engine.stops import CAUSES, FETCH_ACCESS, ILLEGAL, Exit, Trap, Why
+from understudy.isa.riscv import csr, floatstate
+from understudy.isa.riscv.decode import decode, length
+from understudy.isa.riscv.illegal import IllegalInstruction
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.state import PC, RETIRED, RETURN_ADDRESS, Hart
+from understudy.isa.riscv.text import text
+
+OnRetire = Callable[[Hart, Insn], None]
+
+ICACHE_ENTRIES = 1024
+"""Instruction-cache entries of the reference simulator; index is (pc / 2) mod this."""
+TURN = 10_000
+"""Instructions after which a hart lets those on other threads have a turn."""
+
+
+@dataclass(slots=True)
+class Cached:
+    """One decoded instruction as a hart's fetches see it."""
+
+    pc: int
+    insn: Insn
+    meaning: Callable[[Any, Insn], None]
+    is_float: bool
+
+
+class Context:
+    """What an engine keeps for one hart: its evaluator, page tables and decoded instructions."""
+
+    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: Evaluator) -> None:
+        self.owner = owner
+        self.hart = hart
+        self.pages = pages
+        self.evaluator = evaluator
+        self.code: dict[int, Cached] = {}
+
+    def forget(self) -> None:
+        """Drop everything that came from code which may have changed."""
+        self.code.clear()
+
+
+class ReferenceEngine:
+    """Runs a hart by evaluating meanings.
+
+    `coherent`: stores into fetched code take effect at once (otherwise old code runs until `flush_code`).
+    `tlb_entries`: behave as the RefSi reference's simulator: translations and decoded instructions are kept in
+    direct-mapped caches of this many (and 1,024) entries until flushed, by a trap too.
+    `on_retire` is called after every retired instruction.
+    """
+
+    def __init__(
+        self, coherent: bool = True, tlb_entries: int | None = None, on_retire: OnRetire | None = None
+    ) -> None:
+        self.coherent = coherent
+        self.tlb_entries = tlb_entries
+        self.on_retire = on_retire
+        self.code_pages: set[int] = set()
+        self._contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+        self._lock = threading.RLock()
+
+    # -- the engine contract ------------------------------------------------------------------------------------
+
+    def run(self, hart: Hart, fuel: int) -> Exit:
+        """Execute from hart.pc until something happens, at most `fuel` instructions."""
+        for left in range(fuel, 0, -TURN):
+            with self._lock:  # memory and devices behind ports see one hart at a time
+                exit_ = self.steps(hart, min(left, TURN))
+            if exit_ is not None:
+                return exit_
+        why = Why.RETURN if hart.pc == hart.words[RETURN_ADDRESS] else Why.FUEL
+        return Exit(why, hart.pc)
+
+    def flush_code(self, hart: Hart) -> None:
+        """Forget cached instructions of `hart`."""
+        self.context(hart).code.clear()
+
+    def flush_pages(self, hart: Hart) -> None:
+        """Forget cached page translations of `hart`, and decoded instructions unless they may be stale anyway."""
+        context = self.context(hart)
+        context.pages.flush()
+        if self.coherent or self.tlb_entries is not None:
+            self.flush_code(hart)
+
+    def code_written(self, host_address: int, size: int) -> None:
+        """Somebody wrote these bytes of this process; drop instructions cached from their pages."""
+        if not self.coherent or not self.code_pages:
+            return
+        first, last = host_address >> PAGE_BITS, (host_address + max(size, 1) - 1) >> PAGE_BITS
+        if last - first > len(self.code_pages):
+            touched = any(first <= page <= last for page in self.code_pages)
+        else:
+            touched = any(page in self.code_pages for page in range(first, last + 1))
+        if touched:
+            self.drop_code(first, last)
+
+    def code_exposed(self, holds: Callable[[int, int], bool]) -> None:
+        """Drop instructions cached from pages that somebody may have written without notice."""
+        if self.coherent:
+            for page in [page for page in self.code_pages if holds(page << PAGE_BITS, PAGE_SIZE)]:
+                self.code_written(page << PAGE_BITS, PAGE_SIZE)
+
+    # -- one hart -----------------------------------------------------------------------------------------------
+
+    def context(self, hart: Hart) -> Context:
+        """The engine's own state for `hart`, made at first sight."""
+        context = hart.context
+        if isinstance(context, Context) and context.owner is self:
+            return context
+        with self._lock:
+            pages = PageTables(hart, self.code_pages, self.tlb_entries)
+            context = self.make_context(hart, pages, self.make_evaluator(hart, pages))
+            hart.context = context
+            self._contexts.add(context)
+        return context
+
+    def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
+        """This engine's kind of context."""
+        return Context(self, hart, pages, evaluator)
+
+    def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:
+        """This engine's kind of evaluator."""
+        return Evaluator(hart, pages, self._stored, self._fenced)
+
+    def steps(self, hart: Hart, fuel: int, entries: Container[int] = (), patience: int | None = None) -> Exit | None:
+        """Execute at most `fuel` instructions; None when the budget ends or pc is in `entries`.
+
+        With `patience`, also stop at the first control transfer after that many instructions.
+        """
+        context = self.context(hart)
+        o, words, hook = context.evaluator, hart.words, self.on_retire
+        for done in range(fuel):
+            pc = words[PC]
+            if pc == words[RETURN_ADDRESS]:
+                return Exit(Why.RETURN, pc)
+            if done and pc in entries:
+                return None
+            try:
+                cached = self.cached(context, pc) or self._fetch(context, pc)
+            except Trap as trap:
+                return self._trap(context, pc, trap.cause, trap.value, trap.error)
+            except IllegalInstruction as error:
+                return self._trap(context, pc, ILLEGAL, error.word, error)
+            except BeyondModel as error:
+                raise error.at("pc", pc).at("hart", hart.index) from None
+            insn = cached.insn
+            o.begin(pc, insn)
+            try:
+                if cached.is_float:
+                    floatstate.use(hart)
+                cached.meaning(o, insn)
+            except Trap as trap:
+                return self._trap(context, pc, trap.cause, trap.value, trap.error)
+            except IllegalInstruction as error:
+                return self._trap(context, pc, ILLEGAL, insn.word, error)
+            except BeyondModel as error:
+                raise error.at("pc", pc, text(insn, pc)).at("hart", hart.index) from None
+            words[PC] = o.target
+            words[RETIRED] += 1
+            if hook is not None:
+                hook(hart, insn)
+            if o.waiting:
+                o.waiting = False
+                return Exit(Why.WAIT, o.target)
+            if patience is not None and done >= patience and o.target != o.next_pc:
+                return None
+        if words[PC] == words[RETURN_ADDRESS]:
+            return Exit(Why.RETURN, words[PC])
+        return None
+
+    def cached(self, context: Context, pc: int) -> Cached | None:
+        """What this hart's instruction cache holds for `pc`."""
+        cached = context.code.get(pc if self.tlb_entries is None else (pc >> 1) % ICACHE_ENTRIES)
+        return cached if cached is not None and cached.pc == pc else None
+
+    def _fetch(self, context: Context, pc: int) -> Cached:
+        word = self._parcel(context, pc)
+        if length(word) == 4:
+            word |= self._parcel(context, (pc + 2) & MASK64) << 16
+        insn = decode(word)
+        cached = Cached(pc, insn, insn.spec.meaning, insn.spec.extension in ("F", "D"))
+        if self.tlb_entries is not None:
+            context.code[(pc >> 1) % ICACHE_ENTRIES] = cached
+        elif not self.coherent or self.guard(context, pc, insn.length):
+            context.code[pc] = cached
+        return cached
+
+    def _parcel(self, context: Context, address: int) -> int:
+        pages = context.pages
+        if address < 1 << 32:
+            entry = pages.load[address >> PAGE_BITS]
+            if entry and self.tlb_entries is not None:
+                return peek((address + entry) & MASK64, 2)
+        try:
+            return context.hart.port.fetch(address)
+        except AccessFault as fault:
+            raise Trap(FETCH_ACCESS, address, fault) from None
+
+    def guard(self, context: Context, pc: int, size: int) -> bool:
+        """Note that instructions at pc..pc+size are cached; False where later stores could not be noticed.
+
+        They lie in at most two pages of this process.
+        """
+        for address in (pc, pc + size - 1):
+            entry = self._addend(context.hart, address)
+            if entry is None:
+                return False
+            page = ((address + entry) & MASK64) >> PAGE_BITS
+            if page not in self.code_pages:
+                self.code_pages.add(page)
+                for other in self._contexts:
+                    other.pages.protect(page)
+        return True
+
+    def drop_code(self, first_page: int, last_page: int) -> None:
+        """Forget all code cached from these host pages, for every hart."""
+        with self._lock:
+            for page in [page for page in self.code_pages if first_page <= page <= last_page]:
+                self.code_pages.discard(page)
+            for context in self._contexts:
+                context.forget()
+
+    def _fenced(self, hart: Hart, code: bool) -> None:
+        """A fence.i (`code`), or whatever else drops address translations."""
+        if code or self.tlb_entries is None:
+            self.flush_code(hart)
+        else:
+            self.flush_pages(hart)
+
+    def _stored(self, pages: PageTables, address: int, size: int) -> None:
+        """After a store that went through the port: was it to code?"""
+        if self.coherent and self.code_pages:
+            entry = self._addend(pages.hart, address)
+            if entry is not None:
+                self.code_written((address + entry) & MASK64, size)
+
+    def _addend(self, hart: Hart, address: int) -> int | None:
+        """Host minus guest address where `hart` reads `address` directly."""
+        try:
+            return hart.port.page(address, "load") if address < LIMIT else None
+        except AccessFault:
+            return None
+
+    def _trap(self, context: Context, pc: int, cause: int, value: int, error: Exception | None) -> Exit:
+        csr.enter_trap(context.hart, cause, pc, value)
+        if self.tlb_entries is not None:
+            self.flush_pages(context.hart)
+        detail = str(error) if error is not None else CAUSES.get(cause, f"cause {cause}")
+        return Exit(Why.TRAP, pc, cause, value, detail, error)
