@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from understudy.core.space import Unit
 from understudy.isa.riscv.port import HartPort
@@ -16,6 +16,9 @@ CORE: Final = 4
 
 HOST = Unit(EXTERNAL)
 COMMAND_PROCESSOR = Unit(CMP)
+
+Extent: TypeAlias = tuple[int, int, int]
+"""Start and end of a range of device addresses that are plain memory, and host minus device address."""
 
 
 class MemorySystem(Protocol):
@@ -51,3 +54,9 @@ class MemorySystem(Protocol):
 
     def reset(self) -> None:
         """Back to the state at open; RAM contents are zeroed."""
+
+    def save(self) -> object:
+        """The state while nothing is under way (see `settle`), for `restore`; protections are not part of it."""
+
+    def restore(self, state: Any) -> None:
+        """Go back to a state that `save` of an equal memory system gave; host addresses of RAM stay."""

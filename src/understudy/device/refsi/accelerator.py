@@ -1,0 +1,165 @@
+"""The harts of a RefSi device, the engine that runs them, and what both profiles' schedules share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from understudy.core.errors import GuestFault, UnderstudyError
+from understudy.device.refsi.counters import PerfCounters, clear_counters
+from understudy.device.refsi.registers import COUNTER_CSR, NUM_HART_COUNTERS
+from understudy.device.refsi.telemetry import Telemetry
+from understudy.engine.api import Engine
+from understudy.engine.group import Group
+from understudy.isa.riscv import csr
+from understudy.isa.riscv.port import HartPort
+from understudy.isa.riscv.state import ENGINE_WORDS, NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
+from understudy.launch.refsi import KernelPlan
+
+# ecall from machine mode: a7 says what, a0 is the argument (choice `refsi/ecall`).
+HOST_EXIT: Final = 0
+HOST_PUTSTRING: Final = 1
+HOST_BARRIER: Final = 2
+A0: Final = 10
+A7: Final = 17
+
+
+class KernelExit(GuestFault):
+    """A kernel called EXIT with a code other than 0."""
+
+
+class StepLimit(GuestFault):
+    """A kernel command ran for more instructions than the device allows."""
+
+
+HartState = tuple[tuple[int, ...], tuple[tuple[int, int], ...], int]
+"""A hart's words, csrs and privilege."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a kernel command failed, and who did it."""
+
+    error: UnderstudyError
+    hart: int | None = None
+    pc: int | None = None
+    instance: int | None = None
+
+    def located(self) -> UnderstudyError:
+        """The error with its places."""
+        error = self.error
+        if self.pc is not None and not any(place.kind == "pc" for place in error.path):
+            error = error.at("pc", self.pc)
+        if self.hart is not None and not any(place.kind == "hart" for place in error.path):
+            error = error.at("hart", self.hart)
+        if self.instance is not None:
+            error = error.at("instance", self.instance)
+        return error
+
+
+class Schedule(Protocol):
+    """How the harts of a profile take turns."""
+
+    def run(self, plan: KernelPlan) -> Failure | None:
+        """Run all instances; None if all went well."""
+
+
+class Accelerator:
+    """Harts 0.. of a device. `make_port` gives a hart's way to memory, `vlen` is in bits.
+
+    `active` is how many harts the last kernel command used, 0 at first for all of them: the reference driver shows no
+    counters of the others. `step_limit` bounds the instructions of one kernel command,
+    `threads` the harts that run at once (None: as many as the host has processors).
+    """
+
+    def __init__(
+        self,
+        make_port: Callable[[int], HartPort],
+        engine: Engine,
+        telemetry: Telemetry,
+        *,
+        vlen: int,
+        step_limit: int | None = None,
+        threads: int | None = 1,
+    ) -> None:
+        self.engine = engine
+        self.telemetry = telemetry
+        self.vlen = vlen
+        self.step_limit = step_limit
+        self.group = Group(threads)
+        self.harts: list[Hart] = []
+        self._made: list[Hart] = []
+        self.active = 0
+        self.counters = PerfCounters(self.find_hart)
+        self._make_port = make_port
+        self._retired_before = 0
+
+    def create(self, count: int) -> None:
+        """Have `count` harts in their state after reset."""
+        self._retired_before = self.steps
+        self._made += [Hart(index, self._make_port(index)) for index in range(len(self._made), count)]
+        self.harts = self._made[:count]
+        self.active = 0
+        for hart in self.harts:
+            csr.reset(hart, self.vlen)
+            clear_counters(hart)
+        self.flush_pages()
+
+    def save(self) -> tuple[HartState, ...]:
+        """The state of every hart, for `restore`."""
+        return tuple((tuple(hart.words[:ENGINE_WORDS]), tuple(hart.csr.items()), hart.privilege) for hart in self.harts)
+
+    def restore(self, states: Sequence[HartState], steps: int, active: int) -> None:
+        """Have harts with these states; `steps` instructions have been retired so far."""
+        self.create(len(states))
+        for hart, (words, csrs, privilege) in zip(self.harts, states, strict=True):
+            for number, word in enumerate(words):
+                hart.words[number] = word
+            hart.csr = dict(csrs)
+            hart.privilege = privilege
+        self.active = active
+        self._retired_before = steps - sum(hart.retired for hart in self.harts)
+
+    @property
+    def steps(self) -> int:
+        """Instructions retired by all harts since the device was opened."""
+        return self._retired_before + sum(hart.retired for hart in self.harts)
+
+    def find_hart(self, index: int) -> Hart | None:
+        """Hart `index` if it is among the active ones."""
+        return self.harts[index] if index < self.active_count else None
+
+    @property
+    def active_count(self) -> int:
+        """How many harts are active."""
+        return min(len(self.harts), self.active) if self.active else len(self.harts)
+
+    def set_return_address(self, count: int, address: int = NO_ADDRESS) -> None:
+        """Instances on the first `count` harts end at `address`."""
+        for hart in self.harts[:count]:
+            hart.words[RETURN_ADDRESS] = address
+
+    def revive(self, hart: Hart) -> None:
+        """Put `hart` into its state after reset; its counters go on."""
+        retired = hart.retired
+        kept = {
+            COUNTER_CSR + slot: hart.csr.get(COUNTER_CSR + slot, 0) for slot in range(NUM_HART_COUNTERS) if slot != 1
+        }
+        csr.reset(hart, self.vlen)
+        hart.words[RETIRED] = retired
+        hart.csr.update(kept)
+        self.engine.flush_pages(hart)
+
+    def flush_pages(self) -> None:
+        """All harts forget translations and decoded instructions."""
+        for hart in self._that_ran():
+            self.engine.flush_pages(hart)
+
+    def flush_code(self) -> None:
+        """All harts forget decoded instructions."""
+        for hart in self._that_ran():
+            self.engine.flush_code(hart)
+
+    def _that_ran(self) -> list[Hart]:
+        return [hart for hart in self.harts if hart.context is not None]

@@ -1,0 +1,409 @@
+"""Layout of the command buffer: header, opcodes, one frozen record per command. Layout only, nothing runs here.
+
+The order of everything is the document's. Chunks are 64-bit words; indices count chunks from the start of the buffer.
+
+Two readings exist. The document's, `lax` False: reserved bits, odd counts and fields that do not fit are refused. The
+reference driver's, `lax` True: it looks only at bits 31-30 and 7-0 of a header and at the number of payload chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import IntEnum, IntFlag
+from functools import cache
+from typing import Any, ClassVar, Final, Self
+
+from understudy.core.errors import WireError
+from understudy.core.register import Access, Field, Register
+from understudy.device.refsi import rules
+
+CHUNK_BYTES: Final = 8
+PACKET_ID: Final = 3
+MAX_EXTRA_ARGS: Final = 7
+MAX_CHUNKS: Final = (1 << 14) // 2 - 1
+"""Most payload chunks that the count field can express."""
+
+
+class Opcode(IntEnum):
+    """What a command does. NOP is not in the document; the reference driver has it (choice `refsi/nop`)."""
+
+    NOP = 0
+    FINISH = 1
+    WRITE_REG64 = 2
+    LOAD_REG64 = 3
+    STORE_REG64 = 4
+    STORE_IMM64 = 5
+    COPY_MEM64 = 6
+    RUN_KERNEL_SLICE = 7
+    RUN_INSTANCES = 8
+    SYNC_CACHE = 9
+
+
+class CacheFlags(IntFlag):
+    """FLAGS of SYNC_CACHE. The document names them, the numbers are the reference driver's."""
+
+    CMP_CACHE_SYNC_ACC_DCACHE = 1
+    CMP_CACHE_SYNC_ACC_ICACHE = 2
+
+
+CACHE_FLAGS: Final = int(CacheFlags.CMP_CACHE_SYNC_ACC_DCACHE | CacheFlags.CMP_CACHE_SYNC_ACC_ICACHE)
+
+HEADER: Final = Register(
+    "HEADER",
+    0,
+    (
+        Field("RESERVED", 0, 8, Access.RSVD),
+        Field("OPCODE", 8, 8, values={int(op): op.name for op in Opcode}),
+        Field("COUNT", 16, 14, doc="number of payload chunks, times two"),
+        Field("PACKET_ID", 30, 2, reset=PACKET_ID),
+        Field("INLINE", 32, 32, doc="command-dependent"),
+    ),
+    doc="General Command Format",
+)
+
+UNIT_KINDS: Final = {0: "ANY", 1: "EXTERNAL", 2: "CMP", 3: "ACC_HART", 4: "ACC_CORE"}
+UNIT: Final = Register(
+    "UNIT",
+    0,
+    (
+        Field("INDEX", 0, 16),
+        Field("KIND", 24, 8, values=UNIT_KINDS),
+    ),
+    width=64,
+    doc="COPY_MEM64: unit ID to use for reading; the document leaves the encoding open (choice `refsi/unit-id`)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The header chunk of a command: opcode, number of payload chunks, inline chunk."""
+
+    opcode: int
+    chunks: int
+    inline: int
+
+
+def encode_header(header: Header) -> int:
+    """The 64-bit header chunk; `WireError` where a field does not fit."""
+    return HEADER.encode(OPCODE=header.opcode, COUNT=2 * header.chunks, INLINE=header.inline)
+
+
+def decode_header(word: int, *, lax: bool = False) -> Header:
+    """Read a header chunk; `WireError` with the rule that it breaks. `lax` accepts any opcode and odd counts."""
+    reserved, opcode, count, packet_id, inline = [part.get(word) for part in HEADER.fields]
+    if packet_id != PACKET_ID:
+        raise WireError(
+            f"header {word:#018x}: packet identifier (bits 31-30) is {packet_id}, expected 3",
+            rule=rules.HEADER_PACKET_ID,
+        )
+    if reserved:
+        raise WireError(
+            f"header {word:#018x}: reserved bits 7-0 are {reserved:#x}, expected 0",
+            rule=rules.HEADER_RESERVED,
+        )
+    if not lax and opcode not in _OPCODES:
+        raise WireError(f"header {word:#018x}: there is no opcode {opcode}", rule=rules.HEADER_OPCODE)
+    if not lax and count % 2:
+        raise WireError(
+            f"header {word:#018x}: count (bits 29-16) is {count}, expected an even number", rule=rules.HEADER_COUNT
+        )
+    return Header(opcode, count // 2, inline)
+
+
+_OPCODES: Final = frozenset(int(opcode) for opcode in Opcode)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. Subclasses are frozen records with the document's field names in lower case."""
+
+    opcode: ClassVar[Opcode]
+    INLINE: ClassVar[Register]
+    """Fields of the inline chunk."""
+    CHUNKS: ClassVar[tuple[str, ...]] = ()
+    """Payload chunks that are always there, in order."""
+    REST: ClassVar[str] = ""
+    """Name of the payload chunks that follow them, if there can be any."""
+
+    @property
+    def inline(self) -> int:
+        """The inline chunk; `WireError` where a field does not fit."""
+        return self.INLINE.encode(**{part.name: getattr(self, part.name.lower()) for part in self.INLINE.fields})
+
+    @property
+    def payload(self) -> tuple[int, ...]:
+        """The payload chunks."""
+        rest = getattr(self, self.REST) if self.REST else ()
+        return *(getattr(self, name.lower()) for name in self.CHUNKS), *rest
+
+    @classmethod
+    def payload_chunks(cls, inline: int) -> int | None:
+        """How many payload chunks a command with this inline chunk must have; None where any number will do."""
+        return len(cls.CHUNKS)
+
+    @classmethod
+    def parse(cls, inline: int, payload: Sequence[int]) -> Self:
+        """The command with this inline chunk and payload. The number of chunks has been checked."""
+        make: Any = cls
+        values = [payload[part] if isinstance(part, int) else part.get(inline) for part in _sources(make)]
+        command: Self = make(*values, tuple(payload[len(cls.CHUNKS) :])) if cls.REST else make(*values)
+        return command
+
+    def check(self, inline: int) -> None:
+        """`WireError` for what the document forbids in this command, whose inline chunk on the wire is `inline`."""
+        extra = self.INLINE.reserved_bits(inline)
+        if extra:
+            raise WireError(
+                f"{self.opcode.name}: inline chunk {inline:#x} has bits {extra:#x} outside of its fields",
+                rule=rules.ZERO_EXTENSION,
+            )
+
+    def encode(self) -> tuple[int, ...]:
+        """All chunks, header first; `WireError` where a field does not fit its place."""
+        payload = self.payload
+        for number, value in enumerate(payload, 1):
+            if not 0 <= value < 1 << 64:
+                raise WireError(f"{self.opcode.name}: chunk {number} must hold 64 bits, not {value:#x}")
+        return encode_header(Header(self.opcode, len(payload), self.inline)), *payload
+
+
+@cache
+def _sources(kind: Any) -> tuple[Field | int, ...]:
+    """Where each field of a record but REST comes from: a field of the inline chunk, or a payload chunk."""
+    found: dict[str, Field | int] = {part.name.lower(): part for part in kind.INLINE.fields}
+    found |= {name.lower(): number for number, name in enumerate(kind.CHUNKS)}
+    return tuple(found[part.name] for part in fields(kind) if part.name != kind.REST)
+
+
+def _inline(*fields: Field) -> Register:
+    return Register("INLINE", 0, fields, width=32)
+
+
+@dataclass(frozen=True, slots=True)
+class Nop(Command):
+    """Does nothing; its payload is skipped. Not in the document."""
+
+    opcode: ClassVar = Opcode.NOP
+    INLINE: ClassVar = _inline(Field("DUMMY", 0, 32))
+    REST: ClassVar = "skipped"
+    dummy: int = 0
+    skipped: tuple[int, ...] = ()
+
+    @classmethod
+    def payload_chunks(cls, inline: int) -> int | None:
+        """Any number will do."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish(Command):
+    """Marks the end of the command buffer."""
+
+    opcode: ClassVar = Opcode.FINISH
+    INLINE: ClassVar = _inline(Field("DUMMY", 0, 32))
+    dummy: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReg64(Command):
+    """Writes a 64-bit value to a CMP register."""
+
+    opcode: ClassVar = Opcode.WRITE_REG64
+    INLINE: ClassVar = _inline(Field("REG_IDX", 0, 32))
+    CHUNKS: ClassVar = ("IMM_VAL",)
+    reg_idx: int
+    imm_val: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReg64(Command):
+    """Reads a 64-bit value from memory and writes it to a CMP register."""
+
+    opcode: ClassVar = Opcode.LOAD_REG64
+    INLINE: ClassVar = _inline(Field("REG_IDX", 0, 32))
+    CHUNKS: ClassVar = ("SRC_ADDR",)
+    reg_idx: int
+    src_addr: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReg64(Command):
+    """Reads a CMP register and writes its value to memory."""
+
+    opcode: ClassVar = Opcode.STORE_REG64
+    INLINE: ClassVar = _inline(Field("REG_IDX", 0, 32))
+    CHUNKS: ClassVar = ("DST_ADDR",)
+    reg_idx: int
+    dst_addr: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreImm64(Command):
+    """Writes an immediate 64-bit value to memory below 4 GiB."""
+
+    opcode: ClassVar = Opcode.STORE_IMM64
+    INLINE: ClassVar = _inline(Field("DST_ADDR_LO", 0, 32))
+    CHUNKS: ClassVar = ("IMM_VAL",)
+    dst_addr_lo: int
+    imm_val: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMem64(Command):
+    """Copies `count` 64-bit elements, read as `unit` (its whole chunk: see `UNIT`)."""
+
+    opcode: ClassVar = Opcode.COPY_MEM64
+    INLINE: ClassVar = _inline(Field("COUNT", 0, 32))
+    CHUNKS: ClassVar = ("SRC_ADDR", "DST_ADDR", "UNIT")
+    count: int
+    src_addr: int
+    dst_addr: int
+    unit: int = 0
+
+    def check(self, inline: int) -> None:
+        """`UNIT` must be a unit ID, zero-extended."""
+        if UNIT.reserved_bits(self.unit) or UNIT.get(self.unit, "KIND") not in UNIT_KINDS:
+            raise WireError(
+                f"COPY_MEM64: UNIT {self.unit:#x} is no unit ID, expected a kind of 0..4 in bits 31-24 "
+                "and an index in bits 15-0",
+                rule=rules.COPY_UNIT,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RunKernelSlice(Command):
+    """Runs a kernel slice: `num_instances` calls with the same packed arguments and slice ID."""
+
+    opcode: ClassVar = Opcode.RUN_KERNEL_SLICE
+    INLINE: ClassVar = _inline(Field("MAX_HARTS", 0, 8))
+    CHUNKS: ClassVar = ("NUM_INSTANCES", "SLICE_ID")
+    max_harts: int
+    num_instances: int
+    slice_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunInstances(Command):
+    """Runs a kernel function `num_instances` times with up to 7 extra arguments."""
+
+    opcode: ClassVar = Opcode.RUN_INSTANCES
+    INLINE: ClassVar = _inline(Field("MAX_HARTS", 0, 8), Field("NUM_ARGS", 8, 3))
+    CHUNKS: ClassVar = ("NUM_INSTANCES",)
+    REST: ClassVar = "extra_args"
+    max_harts: int
+    num_instances: int
+    extra_args: tuple[int, ...] = ()
+
+    @property
+    def num_args(self) -> int:
+        """Number of extra arguments; `WireError` if there are more than 7."""
+        if len(self.extra_args) > MAX_EXTRA_ARGS:
+            raise WireError(
+                f"RUN_INSTANCES takes at most {MAX_EXTRA_ARGS} extra arguments, not {len(self.extra_args)}",
+                rule=rules.RUN_EXTRA_ARGS,
+            )
+        return len(self.extra_args)
+
+    @classmethod
+    def payload_chunks(cls, inline: int) -> int | None:
+        """NUM_INSTANCES and the arguments that NUM_ARGS announces."""
+        return 1 + cls.INLINE.get(inline, "NUM_ARGS")
+
+
+@dataclass(frozen=True, slots=True)
+class SyncCache(Command):
+    """Synchronizes the caches that `flags` (see `CacheFlags`) names."""
+
+    opcode: ClassVar = Opcode.SYNC_CACHE
+    INLINE: ClassVar = _inline(Field("FLAGS", 0, 32))
+    flags: int
+
+    def check(self, inline: int) -> None:
+        """No other bits than those of `CacheFlags`."""
+        if self.flags & ~CACHE_FLAGS:
+            raise WireError(
+                f"SYNC_CACHE: flags {self.flags:#x} name caches that do not exist, expected 1 (data), "
+                "2 (instructions) or both",
+                rule=rules.SYNC_FLAGS,
+            )
+
+
+COMMANDS: Final[dict[int, type[Command]]] = {
+    int(kind.opcode): kind
+    for kind in (
+        Nop,
+        Finish,
+        WriteReg64,
+        LoadReg64,
+        StoreReg64,
+        StoreImm64,
+        CopyMem64,
+        RunKernelSlice,
+        RunInstances,
+        SyncCache,
+    )
+}
+"""Record type by opcode."""
+
+
+def decode(
+    words: Sequence[int] | memoryview[int], index: int = 0, *, end: int | None = None, lax: bool = False
+) -> tuple[Command, int]:
+    """Read the command whose header is chunk `index`; gives it and the index of the next header.
+
+    `end` is the number of chunks in the buffer (default: all of `words`). The document's reading refuses a payload
+    that passes it; the `lax` one reads on for as long as `words` has chunks, and zeros behind.
+    Raises `WireError` with the rule, the chunk and the byte offset.
+    """
+    size = len(words) if end is None else end
+    if not 0 <= index < size:
+        raise WireError(f"no chunk {index} in a buffer of {size} chunks", rule=rules.CHUNKS)
+    try:
+        return _decode(words, index, size, lax)
+    except WireError as error:
+        raise error.at("chunk", index).at("byte", index * CHUNK_BYTES) from None
+
+
+def _decode(words: Sequence[int] | memoryview[int], index: int, size: int, lax: bool) -> tuple[Command, int]:
+    header = decode_header(words[index], lax=lax)
+    kind = COMMANDS.get(header.opcode)
+    if kind is None:
+        raise WireError(f"header {words[index]:#018x}: there is no opcode {header.opcode}", rule=rules.HEADER_OPCODE)
+    first = index + 1
+    following = first + header.chunks
+    if lax and kind in (Nop, Finish):
+        return kind.parse(header.inline, ()), following
+    expected = kind.payload_chunks(header.inline)
+    if expected is not None and header.chunks != expected:
+        raise WireError(
+            f"{kind.opcode.name}: count announces {header.chunks} payload chunks, expected {expected}",
+            rule=rules.HEADER_COUNT,
+        )
+    if following > size and not lax:
+        raise WireError(
+            f"{kind.opcode.name}: {header.chunks} payload chunks announced, but the buffer ends after {size - first}",
+            rule=rules.CHUNKS,
+        )
+    command = kind.parse(header.inline, [words[i] if i < len(words) else 0 for i in range(first, following)])
+    if not lax:
+        command.check(header.inline)
+    return command, following
+
+
+def decode_all(words: Sequence[int] | memoryview[int], *, lax: bool = False) -> list[tuple[int, Command]]:
+    """Every command up to FINISH or the end of `words`, each with the index of its header."""
+    found: list[tuple[int, Command]] = []
+    index = 0
+    while index < len(words):
+        command, following = decode(words, index, lax=lax)
+        found.append((index, command))
+        if isinstance(command, Finish):
+            break
+        index = following
+    return found
+
+
+def encode_all(commands: Sequence[Command]) -> bytes:
+    """The bytes of a command buffer."""
+    return b"".join(word.to_bytes(CHUNK_BYTES, "little") for command in commands for word in command.encode())

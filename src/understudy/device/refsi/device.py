@@ -1,0 +1,385 @@
+"""A RefSi device: memory, harts and, on M1, the command processor. What host libraries and players drive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from understudy.core.allocator import Allocator
+from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
+from understudy.core.event import Probes
+from understudy.core.space import Unit
+from understudy.device.refsi import registers as r
+from understudy.device.refsi.accelerator import Accelerator, Failure, HartState
+from understudy.device.refsi.builder import PROFILES, REFSIDRV, SPEC
+from understudy.device.refsi.cmp import CommandProcessor
+from understudy.device.refsi.parts import HOST, MemorySystem
+from understudy.device.refsi.profiler import count
+from understudy.device.refsi.profiles import RefsidrvProfile, SpecProfile
+from understudy.device.refsi.refsidrv_devices import ReferenceCrash
+from understudy.device.refsi.refsidrv_memory import RefsidrvMemory
+from understudy.device.refsi.schedule_refsidrv import RefsidrvSchedule
+from understudy.device.refsi.spec_dma import LATE
+from understudy.device.refsi.spec_memory import COHERENT, STRICT, SpecMemory
+from understudy.device.refsi.status import BufferStatus
+from understudy.device.refsi.telemetry import Telemetry
+from understudy.device.refsi.views import Views
+from understudy.engine.api import Engine
+from understudy.engine.reference import ReferenceEngine
+from understudy.isa.riscv.state import Hart
+
+FAMILIES: Final = ("m", "g")
+ENGINES: Final = ("jit", "reference")
+EAGER: Final = "eager"
+COHERENCES: Final = {EAGER: COHERENT, STRICT: STRICT}
+REFERENCE_TLB_ENTRIES: Final = 256
+PROFILE_LEVEL_COUNTING: Final = 3
+"""From this level on counters 3 to 17 count; then everything runs on the reference engine."""
+WRONG_KIND: Final = 1
+"""What the reference's allocator gives for memory other than DRAM."""
+PAGE: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What the driver's query tells: sizes of registers in bits."""
+
+    family: str
+    cores: int
+    harts_per_core: int
+    isa: str
+    vlen: int
+    elen: int
+    memory_map: tuple[r.MapEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStatus:
+    """What became of a kernel that the host executed directly (G1)."""
+
+    entry: int
+    harts: int
+    steps: int
+    error: UnderstudyError | None = None
+    hart: int | None = None
+    pc: int | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether all harts ended well."""
+        return self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A device's whole state, for `RefSiDevice.restore`; to be kept, not to be looked into."""
+
+    memory: object
+    harts: tuple[HartState, ...]
+    shared_counters: tuple[int, ...]
+    registers: bytes
+    allocator: tuple[tuple[int, bool], ...]
+    numbers: tuple[int, int, int, int]
+    finished: tuple[BufferStatus, ...]
+
+
+class RefSiDevice:
+    """RefSi M1 (`family` "m") or G1 ("g").
+
+    `profile`: "spec" (the document, every error reported) or "refsidrv" (the reference driver, bit for bit; G1 exists
+    only there). `engine`: "jit" or "reference". `cores`, `harts` (per core), `coherence` ("eager" or "strict") and
+    `dma` ("late" or "immediate") shape a spec device. `step_limit` bounds the instructions of one kernel command.
+    `profile_level` is the reference's CA_PROFILE_LEVEL, `vlen` its vector length in bits. `threads` is how many
+    threads may run groups of a race-free kernel, `seed` is kept for schedules that vary.
+
+    Submitted buffers run, in order, when somebody waits or looks at the device. A bad option is a `WireError`.
+    """
+
+    def __init__(
+        self,
+        family: str = "m",
+        profile: str = SPEC,
+        engine: str = "jit",
+        cores: int = r.M1_CORES,
+        harts: int = r.M1_HARTS,
+        coherence: str = EAGER,
+        threads: int | None = None,
+        step_limit: int | None = None,
+        profile_level: int = 0,
+        seed: int = 0,
+        *,
+        dma: str = LATE,
+        vlen: int | None = None,
+    ) -> None:
+        _check_option("family", family, FAMILIES)
+        _check_option("profile", profile, PROFILES)
+        _check_option("engine", engine, ENGINES)
+        _check_option("coherence", coherence, tuple(COHERENCES))
+        if profile == REFSIDRV and (cores, harts, coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):
+            raise WireError("the profile refsidrv has one core of 4 harts without caches, as the reference driver")
+        if family == "g" and profile == SPEC:
+            raise BeyondModel("RefSi G1 has no command processor and no document: it exists in the profile refsidrv")
+        if step_limit is not None and step_limit < 1:
+            raise WireError(f"step_limit {step_limit}, expected at least 1")
+        self.family, self.profile_name = family, profile
+        self.cores, self.harts_per_core = cores, harts
+        self.threads, self.seed, self.profile_level = threads, seed, profile_level
+        self.probes = Probes()
+        self.telemetry = Telemetry(self.probes)
+        self.engine = self._make_engine(engine, coherence)
+        self.accelerator = Accelerator(
+            lambda index: self.memory.port(index),
+            self.engine,
+            self.telemetry,
+            vlen=vlen or (r.M1_VLEN if family == "m" else r.G1_VLEN),
+            step_limit=step_limit,
+            threads=threads if coherence == EAGER and engine == "jit" else 1,
+        )
+        self.telemetry.clock = lambda: self.accelerator.steps
+        self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
+        self.memory: MemorySystem
+        self.processor: CommandProcessor | None = None
+        self._g1_harts = r.G1_HARTS
+        if profile == SPEC:
+            self._build_spec(COHERENCES[coherence], dma)
+        else:
+            self._build_refsidrv()
+        self._schedule: RefsidrvSchedule
+        self._views = Views()
+        self._queue: list[tuple[int, int, int]] = []
+        self._finished: list[BufferStatus] = []
+        self._next_ticket = 1
+        self._busy = False
+        self._open()
+
+    # -- making the parts ---------------------------------------------------------------------------------------
+
+    def _make_engine(self, name: str, coherence: str) -> Engine:
+        kind = _jit_engine() if name == "jit" else ReferenceEngine
+        if self.profile_name == SPEC:
+            return kind(coherent=coherence == EAGER)
+        if self.profile_level >= PROFILE_LEVEL_COUNTING:
+            return ReferenceEngine(coherent=False, tlb_entries=REFERENCE_TLB_ENTRIES, on_retire=self._count)
+        return kind(coherent=False, tlb_entries=REFERENCE_TLB_ENTRIES)
+
+    def _count(self, hart: Hart, insn: Any) -> None:
+        if self._schedule.profiling:
+            count(hart, insn)
+
+    def _build_spec(self, coherence: str, dma: str) -> None:
+        memory = SpecMemory(
+            self.accelerator.counters,
+            self.telemetry,
+            cores=self.cores,
+            harts_per_core=self.harts_per_core,
+            dma=dma,
+            coherence=coherence,
+        )
+        memory.on_remap = self.accelerator.flush_pages
+        memory.on_write = self.engine.code_written
+        self.memory = memory
+        profile = SpecProfile(memory, self.accelerator, coherence == COHERENT)
+        self.processor = CommandProcessor(profile, self.telemetry, self.telemetry.clock, self._bulk_written)
+
+    def _build_refsidrv(self) -> None:
+        memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family)
+        self.memory = memory
+        counting = self.profile_level >= PROFILE_LEVEL_COUNTING
+        self._schedule = RefsidrvSchedule(self.accelerator, counting)
+        if self.family == "m":
+            profile = RefsidrvProfile(memory, self.accelerator, self._schedule)
+            self.processor = CommandProcessor(profile, self.telemetry, self.telemetry.clock, self._bulk_written)
+
+    @property
+    def _bulk_written(self) -> Callable[[int, int], None] | None:
+        """Whom to tell of memory that machine code wrote; None where nothing but Python shall run."""
+        return None if type(self.engine) is ReferenceEngine else self.engine.code_written
+
+    def _open(self) -> None:
+        if self.family == "m":
+            self.accelerator.create(self.cores * self.harts_per_core)
+            return
+        self._g1_harts = r.G1_HARTS
+        self.accelerator.create(r.G1_HARTS)
+        assert isinstance(self.memory, RefsidrvMemory)
+        elf = self.allocator.allocate(r.G1_ELF_SIZE, PAGE)
+        harts = self.allocator.allocate(r.G1_HART_SIZE * r.G1_MAX_HARTS, PAGE)
+        self.memory.open_g1_windows(elf, harts)
+
+    def reset(self) -> None:
+        """As after opening: memory and registers zero, nothing queued, nothing allocated. Probes stay."""
+        self._queue.clear()
+        self._finished.clear()
+        self._next_ticket = 1
+        self.allocator.reset()
+        self.memory.reset()
+        if self.processor is not None:
+            self.processor.reset()
+        self._open()
+
+    # -- what the host can ask ----------------------------------------------------------------------------------
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Cores, harts, instruction set and memory map."""
+        vlen = self.accelerator.vlen
+        if self.family == "m":
+            return DeviceInfo("m", self.cores, self.harts_per_core, r.M1_ISA, vlen, r.ELEN, r.M1_MAP)
+        return DeviceInfo("g", r.M1_CORES, r.G1_MAX_HARTS, r.G1_ISA, vlen, r.ELEN, r.G1_MAP)
+
+    @property
+    def memory_map(self) -> tuple[r.MapEntry, ...]:
+        """Memories and register files, in the driver's order."""
+        return self.info.memory_map
+
+    @property
+    def registers(self) -> memoryview[int]:
+        """The 40 CMP registers (M1)."""
+        return self._processor().registers
+
+    @property
+    def steps(self) -> int:
+        """Instructions retired by all harts since the device was opened."""
+        return self.accelerator.steps
+
+    # -- memory -------------------------------------------------------------------------------------------------
+
+    def allocate(self, size: int, alignment: int = 1, kind: int = r.MemoryKind.DRAM) -> int:
+        """Address of `size` bytes of DRAM, 0 if there is no room; other kinds: see choice `refsi/alloc-failure`."""
+        if kind != r.MemoryKind.DRAM:
+            return WRONG_KIND if self.profile_name == REFSIDRV else 0
+        return self.allocator.allocate(size, alignment)
+
+    def free(self, address: int) -> None:
+        """Give memory back; an address that was not allocated is ignored."""
+        self.allocator.free(address)
+
+    def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
+        """Read `size` bytes as `unit`, after all submitted buffers; `AccessFault` where that is refused."""
+        self.drain()
+        return self.memory.read(address, size, unit)
+
+    def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
+        """Write as `unit`, likewise."""
+        self.drain()
+        self.memory.write(address, data, unit)
+
+    def view(self, address: int, size: int) -> memoryview | None:
+        """The bytes themselves, shared with the device, or None where they are not plain memory.
+
+        Code written there is seen by the next buffer.
+        """
+        self.drain()
+        view = self.memory.view(address, size)
+        if view is not None:
+            self._views.add(view)
+        return view
+
+    # -- M1: command buffers ------------------------------------------------------------------------------------
+
+    def submit(self, address: int, size: int) -> int:
+        """Queue the command buffer of `size` bytes at `address`; gives its ticket."""
+        self._processor()
+        if size < 0:
+            raise WireError(f"a buffer of {size} bytes")
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        self._queue.append((ticket, address, size))
+        return ticket
+
+    def wait(self) -> list[BufferStatus]:
+        """Run everything that was submitted until the device is idle; gives the statuses not yet given."""
+        self.drain()
+        self.memory.settle()
+        finished, self._finished = self._finished, []
+        return finished
+
+    def drain(self) -> None:
+        """Run the buffers that are queued; nothing while one runs, so that probes may look at the device."""
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._queue:
+                ticket, address, size = self._queue.pop(0)
+                self.engine.code_exposed(self._views.holds)
+                self._finished.append(self._processor().execute(ticket, address, size))
+        finally:
+            self._busy = False
+
+    def _processor(self) -> CommandProcessor:
+        if self.processor is None:
+            raise RuleError("RefSi G1 has no command processor: kernels are executed directly")
+        return self.processor
+
+    # -- G1: direct execution -----------------------------------------------------------------------------------
+
+    def execute_kernel(self, entry: int, harts: int) -> KernelStatus:
+        """Boot `harts` new harts from the loader ROM and run them until all have exited (G1).
+
+        Their counters start at zero when hart 0 reaches `entry`.
+        """
+        if self.family != "g":
+            raise RuleError("RefSi M1 executes kernels by command buffers only")
+        before = self.steps
+        failure = self._run_boot(entry, harts)
+        steps = self.steps - before
+        if failure is None:
+            return KernelStatus(entry, harts, steps)
+        return KernelStatus(entry, harts, steps, failure.located(), failure.hart, failure.pc)
+
+    def _run_boot(self, entry: int, harts: int) -> Failure | None:
+        too_many = max(harts, self._g1_harts) > r.G1_MAX_HARTS
+        self._g1_harts = harts
+        if too_many:
+            return Failure(
+                RuleError(
+                    f"{harts} harts asked for, at most {r.G1_MAX_HARTS} exist; the device needs to be opened anew"
+                )
+            )
+        if harts < 1:
+            return Failure(ReferenceCrash("a kernel on 0 harts: the reference uses a null pointer"))
+        self.accelerator.create(harts)
+        return self._schedule.run_boot(harts, entry, r.G1_RESET_PC)
+
+    # -- snapshots ----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The state when everything submitted is done and the device is idle, for `restore`."""
+        self.drain()
+        self.memory.settle()
+        accelerator = self.accelerator
+        return Snapshot(
+            memory=self.memory.save(),
+            harts=accelerator.save(),
+            shared_counters=tuple(accelerator.counters.shared),
+            registers=b"" if self.processor is None else bytes(self.processor.registers),
+            allocator=self.allocator.snapshot(),
+            numbers=(accelerator.steps, accelerator.active, self._g1_harts, self._next_ticket),
+            finished=tuple(self._finished),
+        )
+
+    def restore(self, state: Snapshot) -> None:
+        """Go back to a snapshot of this device, or of one with the same options; what is queued is dropped."""
+        steps, active, self._g1_harts, self._next_ticket = state.numbers
+        self._queue.clear()
+        self._finished = list(state.finished)
+        self.memory.restore(state.memory)
+        self.accelerator.restore(state.harts, steps, active)
+        self.accelerator.counters.shared = list(state.shared_counters)
+        if self.processor is not None:
+            self.processor.registers.cast("B")[:] = state.registers
+        self.allocator.restore(state.allocator)
+
+
+def _jit_engine() -> type[ReferenceEngine]:
+    """Imported where it is needed: it brings the compiler along."""
+    from understudy.engine.jit import JitEngine
+
+    return JitEngine
+
+
+def _check_option(name: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise WireError(f"{name} {given!r}, expected one of {', '.join(known)}")

@@ -1,0 +1,132 @@
+"""What a RefSi device tells its probes. `time` counts instructions retired by all harts since the device was opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.core.event import Event
+from understudy.core.space import Unit
+from understudy.device.refsi.commands import Command
+from understudy.device.refsi.status import BufferStatus
+
+
+@dataclass(frozen=True, slots=True)
+class BufferStarted(Event):
+    """The command processor begins a buffer."""
+
+    ticket: int
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BufferFinished(Event):
+    """A buffer is over, well or badly."""
+
+    status: BufferStatus
+
+
+@dataclass(frozen=True, slots=True)
+class CommandStarted(Event):
+    """A command was decoded and begins; `chunk` is the index of its header in the buffer."""
+
+    ticket: int
+    index: int
+    chunk: int
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFinished(Event):
+    """A command was executed completely."""
+
+    ticket: int
+    index: int
+    chunk: int
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterAccess(Event):
+    """`unit` read or wrote register `index` of the file ``CMP``, ``DMA`` or ``PERF_COUNTERS``."""
+
+    unit: Unit
+    file: str
+    index: int
+    value: int
+    write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DmaTransfer(Event):
+    """The DMA controller moves `sizes` (bytes, rows, planes) on behalf of `unit`; strides in bytes, per dimension."""
+
+    unit: Unit
+    id: int
+    source: int
+    target: int
+    sizes: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    target_strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch(Event):
+    """A kernel command starts `instances` instances in groups of `harts`."""
+
+    entry: int
+    instances: int
+    harts: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStarted(Event):
+    """`hart` begins instance `instance`."""
+
+    hart: int
+    instance: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEnded(Event):
+    """`hart` ended instance `instance`: ``return``, ``exit``, or ``stopped`` because the group failed."""
+
+    hart: int
+    instance: int
+    how: str
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HartFault(Event):
+    """A hart trapped. `text` is the line the reference driver prints on stderr."""
+
+    hart: int
+    instance: int | None
+    pc: int
+    cause: int
+    value: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierReached(Event):
+    """`hart` waits at the barrier with this link address."""
+
+    hart: int
+    link: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleOutput(Event):
+    """A kernel wrote bytes to the host's standard output."""
+
+    hart: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic(Event):
+    """A line that the reference driver prints on stderr, without its newline."""
+
+    text: str

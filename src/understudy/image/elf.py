@@ -1,0 +1,292 @@
+"""ELF files of RISC-V kernels: what is loaded where, and under which name.
+
+Read by hand rather than through a library, because these bytes come from outside: every length and offset is
+checked against the file before it is used, nothing is allocated on a header's word, no work grows faster than the
+file, and every refusal is a `WireError` that names the byte. (An ELF library is the oracle of the tests.)
+
+The rules are those of the RefSi driver's loader: little-endian RISC-V files of either class; PT_LOAD segments with a
+memory size above zero go to their *virtual* address, zero-filled from file size to memory size; flags, type of file
+and physical addresses do not matter; kernels are found by symbol name, which needs ``.symtab`` and ``.strtab``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from understudy.core.errors import WireError
+
+MACHINE_RISCV: Final = 243
+MAX_SEGMENT_BYTES: Final = 1 << 32
+"""Largest p_memsz that is believed, and largest sum of all of them; no device of ours has more memory."""
+MAX_NAME_BYTES: Final = 4096
+"""Longest symbol name that is believed."""
+MAX_OVERLAP: Final = 4
+"""How often the file's bytes may be claimed over all segments, and over all names: real files claim each once."""
+
+PT_LOAD: Final = 1
+SHT_SYMTAB: Final = 2
+SHT_STRTAB: Final = 3
+STT_SECTION: Final = 3
+STT_FILE: Final = 4
+SHN_UNDEF: Final = 0
+PN_XNUM: Final = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A PT_LOAD segment: `data` goes to `address`, zeros follow up to `memory_size` bytes. `flags` are PF_X|W|R."""
+
+    address: int
+    data: bytes
+    memory_size: int
+    flags: int
+
+    @property
+    def end(self) -> int:
+        """First address behind the segment."""
+        return self.address + self.memory_size
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A defined symbol. `kind` is its STT_ number (2 is a function), `is_global` also for weak ones."""
+
+    name: str
+    address: int
+    size: int
+    kind: int
+    is_global: bool
+
+
+@dataclass(frozen=True)
+class ElfImage:
+    """What a loader needs of an ELF file. `symbols` is None where the file has no symbol table (stripped)."""
+
+    machine: int
+    bits: int
+    entry: int
+    segments: tuple[Segment, ...]
+    symbols: Mapping[str, Symbol] | None = field(repr=False)
+
+    def symbol(self, name: str) -> Symbol:
+        """The symbol called `name`; a `WireError` that says whether the file is stripped or what is near."""
+        if self.symbols is None:
+            raise WireError(
+                f"ELF file has no symbol table (stripped), expected .symtab and .strtab to look up {name!r}"
+            )
+        found = self.symbols.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self.symbols, n=3)
+            hint = f"; close to it: {', '.join(near)}" if near else ""
+            raise WireError(f"ELF file has no symbol {name!r} among its {len(self.symbols)}{hint}")
+        return found
+
+    def name_at(self, address: int) -> str:
+        """``k_vecadd+0x1c`` for an address inside a loaded segment, or '' where no symbol precedes it."""
+        if not any(segment.address <= address < segment.end for segment in self.segments):
+            return ""
+        addresses, names = self._by_address
+        index = bisect_right(addresses, address) - 1
+        if index < 0:
+            return ""
+        offset = address - addresses[index]
+        return names[index] + (f"+{offset:#x}" if offset else "")
+
+    @cached_property
+    def _by_address(self) -> tuple[list[int], list[str]]:
+        # Locals are left out: assemblers fill them with mapping symbols such as $x.
+        best: dict[int, str] = {}
+        for symbol in (self.symbols or {}).values():
+            if symbol.is_global:
+                best.setdefault(symbol.address, symbol.name)
+        order = sorted(best)
+        return order, [best[address] for address in order]
+
+
+def read_elf(data: bytes) -> ElfImage:
+    """Read a RISC-V ELF file held in memory.
+
+    Raises `WireError` with the byte offset of the first thing that is wrong. A file without symbol table is
+    accepted; asking it for a symbol is what fails.
+    """
+    layout = _Layout.of(data)
+    header = layout.header
+    if header.machine != MACHINE_RISCV:
+        raise _wrong(f"e_machine is {header.machine}, expected {MACHINE_RISCV} (RISC-V)", 18)
+    segments = tuple(_segments(layout))
+    return ElfImage(header.machine, layout.bits, header.entry, segments, _symbols(layout))
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    machine: int
+    entry: int
+    phoff: int
+    shoff: int
+    phentsize: int
+    phnum: int
+    shentsize: int
+    shnum: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    offset: int  # of the header itself, for messages
+    type: int
+    start: int
+    size: int
+    link: int
+    entry_size: int
+
+
+# Header, program header, section header and symbol of ELF32 and ELF64, all little-endian.
+_FORMATS: Final = {
+    32: (struct.Struct("<HHIIIIIHHHHHH"), struct.Struct("<8I"), struct.Struct("<10I"), struct.Struct("<IIIBBH")),
+    64: (
+        struct.Struct("<HHIQQQIHHHHHH"),
+        struct.Struct("<IIQQQQQQ"),
+        struct.Struct("<IIQQQQIIQQ"),
+        struct.Struct("<IBBHQQ"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A file with its class known: unpacks records with their bounds checked."""
+
+    data: bytes
+    bits: int
+    header: _Header
+
+    @classmethod
+    def of(cls, data: bytes) -> _Layout:
+        if data[:4] != b"\x7fELF":
+            raise _wrong(f"file starts with {data[:4].hex(' ') or 'nothing'}, expected 7f 45 4c 46 (ELF)", 0)
+        if len(data) < 16:
+            raise _wrong(f"file ends inside e_ident, after {len(data)} of 16 bytes", len(data))
+        if data[4] not in (1, 2):
+            raise _wrong(f"EI_CLASS is {data[4]:#x}, expected 1 (32-bit) or 2 (64-bit)", 4)
+        if data[5] != 1:
+            raise _wrong(f"EI_DATA is {data[5]:#x}, expected 1 (little-endian)", 5)
+        bits = 32 * data[4]
+        form = _FORMATS[bits][0]
+        if len(data) < 16 + form.size:
+            raise _wrong(f"file ends inside the ELF header, after {len(data)} of {16 + form.size} bytes", len(data))
+        _, machine, _, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = form.unpack_from(data, 16)
+        return cls(data, bits, _Header(machine, entry, phoff, shoff, phentsize, phnum, shentsize, shnum))
+
+    def table(self, what: str, start: int, count: int, entry_size: int, form: struct.Struct) -> Iterator[int]:
+        """Offsets of the entries of a header table, which must lie in the file as a whole."""
+        if count == 0:
+            return iter(())
+        if entry_size < form.size:
+            raise _wrong(f"entries of the {what} have {entry_size} bytes, expected {form.size}", start)
+        self.inside(what, start, count * entry_size, start)
+        return iter(range(start, start + count * entry_size, entry_size))
+
+    def inside(self, what: str, start: int, size: int, place: int) -> None:
+        """`size` bytes at `start` must lie in the file; `place` is the byte that claims so."""
+        if start + size > len(self.data):
+            raise _wrong(
+                f"{what} at {start:#x}..{start + size:#x} runs over the file's {len(self.data):#x} bytes", place
+            )
+
+
+def _segments(layout: _Layout) -> Iterator[Segment]:
+    header = layout.header
+    if header.phnum == PN_XNUM:
+        raise _wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 16)
+    form = _FORMATS[layout.bits][1]
+    claimed = memory = 0
+    for place in layout.table("program header table", header.phoff, header.phnum, header.phentsize, form):
+        if layout.bits == 64:
+            kind, flags, start, address, _, file_size, memory_size, _ = form.unpack_from(layout.data, place)
+        else:
+            kind, start, address, _, file_size, memory_size, flags, _ = form.unpack_from(layout.data, place)
+        if kind != PT_LOAD or memory_size == 0:
+            continue
+        if file_size > memory_size:
+            raise _wrong(f"segment has p_filesz {file_size:#x} above its p_memsz {memory_size:#x}", place)
+        if memory_size > MAX_SEGMENT_BYTES:
+            raise _wrong(f"segment has p_memsz {memory_size:#x}, expected at most {MAX_SEGMENT_BYTES:#x}", place)
+        memory += memory_size
+        if memory > MAX_SEGMENT_BYTES:
+            limit = f"at most {MAX_SEGMENT_BYTES:#x}"
+            raise _wrong(f"segments up to here claim {memory:#x} bytes of memory, expected {limit}", place)
+        if address + memory_size > 1 << layout.bits:
+            raise _wrong(f"segment at {address:#x} with p_memsz {memory_size:#x} leaves the address space", place)
+        layout.inside("segment", start, file_size, place)
+        claimed += file_size
+        if claimed > MAX_OVERLAP * len(layout.data):
+            raise _wrong(f"segments up to here claim {claimed:#x} bytes of a file of {len(layout.data):#x}", place)
+        yield Segment(address, layout.data[start : start + file_size], memory_size, flags)
+
+
+def _sections(layout: _Layout) -> list[_Section]:
+    header = layout.header
+    if header.shoff == 0:
+        return []
+    form = _FORMATS[layout.bits][2]
+    sections = []
+    for place in layout.table("section header table", header.shoff, header.shnum, header.shentsize, form):
+        _, kind, _, _, start, size, link, _, _, entry_size = form.unpack_from(layout.data, place)
+        sections.append(_Section(place, kind, start, size, link, entry_size))
+    return sections
+
+
+def _symbols(layout: _Layout) -> Mapping[str, Symbol] | None:
+    sections = _sections(layout)
+    table = next((section for section in sections if section.type == SHT_SYMTAB), None)
+    if table is None:
+        return None
+    if table.link >= len(sections) or sections[table.link].type != SHT_STRTAB:
+        raise _wrong(f"sh_link of .symtab is {table.link}, expected the number of a string table", table.offset)
+    form = _FORMATS[layout.bits][3]
+    if table.entry_size != form.size:
+        raise _wrong(f"sh_entsize of .symtab is {table.entry_size:#x}, expected {form.size:#x}", table.offset)
+    strings = sections[table.link]
+    layout.inside(".symtab", table.start, table.size, table.offset)
+    layout.inside(".strtab", strings.start, strings.size, strings.offset)
+    symbols: dict[str, Symbol] = {}
+    claimed = 0
+    for place in range(table.start, table.start + table.size // form.size * form.size, form.size):
+        symbol = _symbol(layout, form, place, strings)
+        if symbol is None:
+            continue
+        claimed += len(symbol.name)
+        if claimed > MAX_OVERLAP * len(layout.data):
+            raise _wrong(f"symbol names up to here claim {claimed:#x} bytes of a file of {len(layout.data):#x}", place)
+        # The first definition wins, but a global one beats a local one.
+        known = symbols.get(symbol.name)
+        if known is None or (symbol.is_global and not known.is_global):
+            symbols[symbol.name] = symbol
+    return symbols
+
+
+def _symbol(layout: _Layout, form: struct.Struct, place: int, strings: _Section) -> Symbol | None:
+    if layout.bits == 64:
+        name_at, info, _, section, address, size = form.unpack_from(layout.data, place)
+    else:
+        name_at, address, size, info, _, section = form.unpack_from(layout.data, place)
+    kind = info & 15
+    if name_at == 0 or section == SHN_UNDEF or kind in (STT_SECTION, STT_FILE):
+        return None
+    if name_at >= strings.size:
+        raise _wrong(f"st_name is {name_at:#x}, expected below the {strings.size:#x} bytes of .strtab", place)
+    start, end = strings.start + name_at, strings.start + strings.size
+    stop = layout.data.find(b"\0", start, min(end, start + MAX_NAME_BYTES + 1))
+    if stop < 0:
+        raise _wrong(f"symbol name does not end within .strtab and {MAX_NAME_BYTES} bytes", start)
+    name = layout.data[start:stop].decode("utf-8", "backslashreplace")
+    return Symbol(name, address, size, kind, info >> 4 != 0)
+
+
+def _wrong(message: str, byte: int) -> WireError:
+    return WireError(message).at("byte", byte)
