@@ -1,1 +1,5 @@
-"""cli."""
+"""The `understudy` command line."""
+
+from understudy.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,52 @@
+"""The same one level lower: a command buffer by hand, as a driver writes it.
+
+It opens a memory window for the harts' stacks, runs a kernel that it finds in the ELF file, copies the result by DMA,
+and reads hart 0's counters with COPY_MEM64.
+"""
+
+import numpy as np
+
+from understudy.core.space import PAGE_SIZE
+from understudy.core.words import align_up
+from understudy.device.refsi.builder import CommandBuffer
+from understudy.device.refsi.lint import lint
+from understudy.device.refsi.listing import listing
+from understudy.host.refsi import RefSi, demo_kernels
+from understudy.image.elf import read_elf
+
+HART_BASE, HART_SIZE, TCDM_HARTS = 0x1400_0000, 0x8_0000, 0x1020_0000
+COUNTERS, ACC_HART_0 = 0x2010_0000, 3 << 24
+N = 8
+
+image = read_elf(demo_kernels())
+(segment,) = image.segments
+entry = image.symbol("vector_add").address
+
+with RefSi.open() as device:
+    code_size = align_up(segment.memory_size, PAGE_SIZE)
+    code = device.allocate(code_size, PAGE_SIZE)
+    device.write(code, segment.data)
+    data = device.array(np.arange(4 * N, dtype=np.int32))
+    total, copy, counters = device.zeros(4 * N, np.int32), device.zeros(4 * N, np.int32), device.zeros(3, np.uint64)
+
+    buffer = (
+        CommandBuffer()
+        .window(0, base=0x1_0000, target=code, size=code_size)
+        .window(1, base=HART_BASE, target=TCDM_HARTS, size=HART_SIZE, mode="PER_HART", scale=HART_SIZE)
+        .kernel(entry, stack_top=HART_BASE + HART_SIZE, return_address=code)
+        .sync_cache()
+        .run_instances(4, data.address, data.address, total.address, N)
+        .sync_cache()
+        .dma_1d(copy.address, total.address, total.nbytes)
+        .wait_dma()
+        .copy_mem64(3, COUNTERS, counters.address, ACC_HART_0)
+        .finish()
+    )
+    print(listing(buffer.to_bytes()))
+    for finding in lint(buffer.to_bytes()):
+        print(finding)
+
+    status = device.run(buffer)
+    print(status)
+    print(copy.array)
+    print("hart 0 retired", counters.array[2], "instructions")

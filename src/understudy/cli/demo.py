@@ -1,0 +1,144 @@
+"""`understudy demo`: real kernels on a virtual RefSi M1, checked against NumPy, and what a broken buffer looks like."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from understudy.cli.exits import ExitCode
+from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.device.refsi.builder import CommandBuffer
+from understudy.device.refsi.lint import lint
+from understudy.device.refsi.listing import listing
+
+if TYPE_CHECKING:
+    from understudy.cli.demo_cases import Case
+
+SHOW_PROGRESS_AFTER_S: Final = 2.0
+QUICK_DIVISOR: Final = 20
+MEGA: Final = 1e6
+WIDE_COLUMNS: Final = 112
+"""Terminal width from which the table has room to say what each kernel shows."""
+JIT_LAUNCHES: Final = 3
+
+
+def demo(
+    quick: Annotated[bool, typer.Option("--quick", help="Small data, for a first look and for tests.")] = False,
+) -> None:
+    """Run RISC-V kernels on a virtual RefSi M1 and commands on a virtual Acceldev; compare with NumPy's results."""
+    console = Console(highlight=False)
+    console.print("RefSi M1: RV64GC kernels on 4 harts, started by command buffers.\n")
+    all_good = _kernels(console, quick)
+    console.print("\nAcceldev: two contexts, paged buffers, user commands and fences, through its driver in Python.\n")
+    all_good = _acceldev(console, quick) and all_good
+    console.print("\nWhat becomes of a mistake:\n")
+    _mistakes(console)
+    raise typer.Exit(ExitCode.OK if all_good else ExitCode.BUG)
+
+
+def _kernels(console: Console, quick: bool) -> bool:
+    from understudy.cli.demo_cases import CASES  # here, since it loads the engines
+
+    is_wide = console.width >= WIDE_COLUMNS
+    table = Table(show_edge=is_wide)
+    table.add_column("kernel", no_wrap=True)
+    if is_wide:
+        table.add_column("shows", no_wrap=True)
+    for name in ("size", "instructions", "JIT MIPS", "ref. MIPS"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("result")
+    all_good = True
+    for case in _with_progress(console, CASES):
+        n = max(case.jit_n // QUICK_DIVISOR, case.reference_n) if quick else case.jit_n
+        size, instructions, jit_mips, jit_good = _measure(case, "jit", n)
+        _, _, reference_mips, reference_good = _measure(case, "reference", case.reference_n)
+        good = jit_good and reference_good
+        all_good = all_good and good
+        result = "[green]OK[/green]" if good else "[red]WRONG[/red]"
+        speeds = (f"{jit_mips:,.0f}", f"{reference_mips:.2f}")
+        shows = (case.shows,) if is_wide else ()
+        table.add_row(case.kernel, *shows, size, f"{instructions:,}", *speeds, result)
+    console.print(table)
+    console.print(f"Million instructions per second; JIT: best of {JIT_LAUNCHES} launches; ref.: reference engine.")
+    return all_good
+
+
+def _measure(case: Case, engine: str, n: int) -> tuple[str, int, float, bool]:
+    """Size, instructions, million instructions per second of the best launch, and whether all results are right."""
+    from understudy.host.refsi import RefSi, demo_kernels
+
+    good, best = True, float("inf")
+    with RefSi.open(engine=engine) as device:
+        device.load_elf(demo_kernels())
+        for _ in range(JIT_LAUNCHES if engine == "jit" else 1):
+            work = case.setup(device, n)
+            start = time.perf_counter()
+            result = device.launch(case.kernel, work.instances, work.arguments)
+            best = min(best, time.perf_counter() - start)
+            good = good and work.check()
+    return work.size, result.instructions, result.instructions / best / MEGA, good
+
+
+def _with_progress(console: Console, cases: tuple[Case, ...]) -> Iterator[Case]:
+    """The cases; on a terminal with a progress bar as soon as they take longer than a moment."""
+    start = time.perf_counter()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("kernels", total=len(cases), visible=False)
+        for number, case in enumerate(cases):
+            late = time.perf_counter() - start > SHOW_PROGRESS_AFTER_S
+            progress.update(task, completed=number, description=case.kernel, visible=late)
+            yield case
+
+
+def _acceldev(console: Console, quick: bool) -> bool:
+    """Fill buffers of two contexts, and show that neither reached the other's."""
+    import numpy as np
+
+    from understudy.device.acceldev.commands import Fence, Fill
+    from understudy.host.acceldev import Acceldev
+
+    size, rounds = (1 << 18, 2) if quick else (1 << 22, 50)
+    good, filled = True, 0
+    start = time.perf_counter()
+    with Acceldev.open() as device, device.open_context() as first, device.open_context() as second:
+        for context, value in ((first, 0x11223344), (second, 0xAABBCCDD)):
+            data = context.create_buffer(size)
+            assert data.slot is not None  # data buffers have one
+            fills = [Fill(value=value, buffer_slot=data.slot, start=0, length=size) for _ in range(rounds)]
+            context.run(context.create_code(*fills, Fence()))
+            context.wait(1)
+            filled += size * rounds
+            good = good and np.array_equal(data.array("u4"), np.full(size // 4, value, dtype=np.uint32))
+    rate = filled / (time.perf_counter() - start) / 1e9
+    console.print(f"2 x {rounds} FILLs of {size:,} bytes: {rate:.1f} GB/s, {'OK' if good else 'WRONG'}")
+    return good
+
+
+def _mistakes(console: Console) -> None:
+    """A malformed buffer, and a kernel that stores where no memory is."""
+    from understudy.host.refsi import RefSi, demo_kernels
+
+    wrong = CommandBuffer().write_reg64("CMP_SCRATCH", 1).chunks(0x1C0040200, 0x10000, 0x2).finish()
+    console.print(listing(wrong.to_bytes()), markup=False, soft_wrap=True)
+    for finding in lint(wrong.to_bytes()):
+        console.print(f"linter   {finding}", markup=False, soft_wrap=True)
+    with RefSi.open() as device:
+        try:
+            device.run(wrong)
+        except UnderstudyError as error:
+            console.print(f"device   {error}", markup=False, soft_wrap=True)
+        else:
+            raise ModelBug("the device executed a buffer with a wrong count")
+        device.load_elf(demo_kernels())
+        try:
+            device.launch("broken", 8, [device.zeros(8), 5])
+        except UnderstudyError as error:
+            console.print(f"kernel   {error}", markup=False, soft_wrap=True)
+        else:
+            raise ModelBug("a kernel stored where no memory is")

@@ -1,0 +1,277 @@
+"""Plays scripts of driver calls, printing what the reference driver's recorder prints.
+
+Standard output carries exactly the recorded lines, and what kernels print between them; standard error carries the
+messages of the reference. Where the reference would have crashed, playing ends with a named error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, TextIO
+
+from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.script import Call, read_script
+from understudy.core.errors import BeyondModel, GuestFault, ModelBug, RuleError, UnderstudyError
+from understudy.core.event import Event
+from understudy.core.space import Unit
+from understudy.device.refsi.accelerator import StepLimit
+from understudy.device.refsi.device import RefSiDevice
+from understudy.device.refsi.events import ConsoleOutput, Diagnostic, HartFault
+from understudy.device.refsi.parts import HOST
+from understudy.device.refsi.refsidrv_devices import ReferenceCrash
+from understudy.image.elf import Segment, read_elf
+
+# Result codes of the driver, and its numbers of families.
+SUCCESS, FAILURE, INVALID_DEVICE, NOT_SUPPORTED = 0, 1, 2, 4
+FAMILIES: Final = {"m": 1, "g": 2}
+BUFFER_ADDRESS: Final = 0x4F00_0000
+"""Where command buffers are placed. Recordings tell only where not: neither where they keep data, nor at DRAM's end."""
+ZERO_FILL_BYTES: Final = 1 << 20
+WORD_BYTES: Final = 8
+PRESET_WORD: Final = 0xDEAD_DEAD_DEAD_DEAD
+PRESET_SINGLE_WORD: Final = 0xDEAD
+"""What the recorder puts into its buffers before a read, so that a read that fails shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How devices are opened. `explain` adds what became of each command buffer to standard error."""
+
+    profile: str = "refsidrv"
+    engine: str = "jit"
+    profile_level: int = 0
+    step_limit: int | None = None
+    explain: bool = False
+
+
+class Player:
+    """Performs the calls of one script. `folder` is where ``elf`` looks for files."""
+
+    def __init__(self, settings: Settings, out: BinaryIO, err: TextIO, folder: Path = Path()) -> None:
+        self._settings = settings
+        self._out = out
+        self._err = err
+        self._folder = folder
+        self._devices: dict[str, RefSiDevice] = {}
+        self._device: RefSiDevice | None = None
+        self._unit = HOST
+        self._broken = False
+        self._calls: dict[str, Callable[[Call], None]] = {
+            "open": self._open,
+            "query": self._query,
+            "unit": self._set_unit,
+            "alloc": self._alloc,
+            "w64": self._w64,
+            "w32": self._w32,
+            "r64": self._r64,
+            "r64each": self._r64each,
+            "rb": self._rb,
+            "map": self._map,
+            "str": self._str,
+            "fill": self._fill,
+            "elf": self._elf,
+            "cb": self._cb,
+            "exec": self._exec,
+            "close": self._close,
+        }
+
+    def play(self, lines: Iterable[str]) -> ExitCode:
+        """Perform every line; the exit status. `UsageError` with the line number for a line that is no call."""
+        for call in read_script(lines):
+            try:
+                self._calls[call.verb](call)
+            except ReferenceCrash as crash:
+                self._say(f"error: the reference driver dies here: {crash.at('line', call.line, call.verb)}")
+                return ExitCode.GUEST
+            except StepLimit as limit:
+                self._say(f"error: this does not return: {limit.at('line', call.line, call.verb)}")
+                return ExitCode.GUEST
+            except UnderstudyError as error:
+                raise error.at("line", call.line, call.verb) from None
+            finally:
+                self._out.flush()
+        return ExitCode.GUEST if self._broken else ExitCode.OK
+
+    # ---- the calls -----------------------------------------------------------------------------------------------
+
+    def _open(self, call: Call) -> None:
+        device = self._devices.get(call.text)
+        if device is None:
+            settings = self._settings
+            device = RefSiDevice(
+                call.text,
+                settings.profile,
+                settings.engine,
+                profile_level=settings.profile_level,
+                step_limit=settings.step_limit,
+            )
+            device.probes.subscribe(self._event)
+            self._devices[call.text] = device
+        self._device = device
+        self._print("open ok")
+
+    def _query(self, call: Call) -> None:
+        device = self._device
+        if device is None:
+            self._print(f"info r={INVALID_DEVICE}")
+            return
+        info = device.info
+        self._print(
+            f"info r={SUCCESS} family={FAMILIES[info.family]} cores={info.cores} harts={info.harts_per_core} "
+            f"maps={len(info.memory_map)} isa={info.isa} vlen={info.vlen} elen={info.elen}"
+        )
+        for index, entry in enumerate(info.memory_map):
+            place = f"base={entry.base:#x} size={entry.size:#x}"
+            self._print(f"map[{index}] r={SUCCESS} kind={int(entry.kind)} {place}")
+
+    def _set_unit(self, call: Call) -> None:
+        self._unit = Unit(*call.numbers)
+
+    def _alloc(self, call: Call) -> None:
+        device = self._device
+        self._print(f"alloc {device.allocate(*call.numbers) if device else 0:#x}")
+
+    def _w64(self, call: Call) -> None:
+        address, *words = call.numbers
+        result = self._write(address, b"".join(word.to_bytes(WORD_BYTES, "little") for word in words))
+        self._print(f"w64 {address:#x} r={result}")
+
+    def _w32(self, call: Call) -> None:
+        address, word = call.numbers
+        self._print(f"w32 {address:#x} r={self._write(address, word.to_bytes(4, 'little'))}")
+
+    def _r64(self, call: Call) -> None:
+        address, count = call.numbers
+        self._show(address, count, PRESET_WORD)
+
+    def _r64each(self, call: Call) -> None:
+        address, count = call.numbers
+        for index in range(count):
+            self._show(address + index * WORD_BYTES & (1 << 64) - 1, 1, PRESET_SINGLE_WORD)
+
+    def _show(self, address: int, count: int, preset: int) -> None:
+        result, data = self._read(address, count * WORD_BYTES)
+        data = data or preset.to_bytes(WORD_BYTES, "little") * count
+        words = (int.from_bytes(data[at : at + WORD_BYTES], "little") for at in range(0, len(data), WORD_BYTES))
+        self._print(" ".join([f"r64 {address:#x} r={result}", *(f"{word:x}" for word in words)]))
+
+    def _rb(self, call: Call) -> None:
+        address, count = call.numbers
+        result, _ = self._read(address, count)
+        self._print(f"rb {address:#x} n={count} r={result}")
+
+    def _map(self, call: Call) -> None:
+        view = None if self._device is None else self._device.view(*call.numbers)
+        self._print("map null" if view is None else "map ptr")
+
+    def _str(self, call: Call) -> None:
+        text = call.text.encode("utf-8", "surrogateescape") + b"\n\0"
+        self._print(f"str r={self._write(call.numbers[0], text)}")
+
+    def _fill(self, call: Call) -> None:
+        address, size, byte = call.numbers
+        self._print(f"fill r={self._write(address, bytes([byte]) * size)}")
+
+    def _elf(self, call: Call) -> None:
+        try:
+            data = (self._folder / call.text).read_bytes()
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot read {call.text}: {getattr(error, 'strerror', None) or error}") from None
+        for segment in read_elf(data).segments:
+            result = self._load(segment)
+            self._print(f"load {segment.address:#x}+{segment.memory_size:#x} r={result}")
+
+    def _load(self, segment: Segment) -> int:
+        result = self._write(segment.address, segment.data)
+        for offset in range(len(segment.data), segment.memory_size, ZERO_FILL_BYTES):
+            if result == SUCCESS:
+                zeros = bytes(min(ZERO_FILL_BYTES, segment.memory_size - offset))
+                result = self._write(segment.address + offset, zeros)
+        return result
+
+    def _cb(self, call: Call) -> None:
+        data = b"".join(word.to_bytes(WORD_BYTES, "little") for word in call.numbers)
+        device = self._device
+        if device is None:
+            self._print(f"cb r={INVALID_DEVICE}")
+            return
+        if device.family == "g":
+            self._print(f"cb r={NOT_SUPPORTED}")
+            return
+        self._write(BUFFER_ADDRESS, data, HOST)
+        device.submit(BUFFER_ADDRESS, len(data))
+        for status in device.wait():
+            self._buffer_ended(status.error, str(status))
+        self._print(f"cb r={SUCCESS}")
+
+    def _buffer_ended(self, error: UnderstudyError | None, text: str) -> None:
+        in_spec = self._settings.profile != "refsidrv"
+        if isinstance(error, ReferenceCrash | BeyondModel | ModelBug) or (isinstance(error, StepLimit) and not in_spec):
+            raise error
+        self._broken |= in_spec and error is not None
+        if self._settings.explain or (in_spec and error is not None):
+            self._say(f"error: {error}" if error else text)
+
+    def _exec(self, call: Call) -> None:
+        device = self._device
+        if device is None:
+            self._print(f"exec r={INVALID_DEVICE}")
+            return
+        if device.family != "g":
+            self._print(f"exec r={NOT_SUPPORTED}")
+            return
+        status = device.execute_kernel(*call.numbers)
+        self._buffer_ended(status.error, f"kernel at {status.entry:#x}: {status.steps} instructions")
+        self._print(f"exec r={SUCCESS if status.ok else FAILURE}")
+
+    def _close(self, call: Call) -> None:
+        device = self._device
+        if device is None:
+            self._print(f"close r={INVALID_DEVICE}")
+            return
+        self._devices = {family: open_ for family, open_ in self._devices.items() if open_ is not device}
+        self._device = None
+        self._print(f"close r={SUCCESS}")
+
+    # ---- help ----------------------------------------------------------------------------------------------------
+
+    def _read(self, address: int, size: int) -> tuple[int, bytes]:
+        if self._device is None:
+            return INVALID_DEVICE, b""
+        try:
+            return SUCCESS, self._device.read(address, size, self._unit)
+        except (GuestFault, RuleError) as error:
+            self._refused(error)
+            return FAILURE, b""
+
+    def _write(self, address: int, data: bytes, unit: Unit | None = None) -> int:
+        if self._device is None:
+            return INVALID_DEVICE
+        try:
+            self._device.write(address, data, unit or self._unit)
+        except (GuestFault, RuleError) as error:
+            self._refused(error)
+            return FAILURE
+        return SUCCESS
+
+    def _refused(self, error: UnderstudyError) -> None:
+        if isinstance(error, ReferenceCrash):
+            raise error
+        if self._settings.explain:
+            self._say(f"refused: {error}")
+
+    def _event(self, event: Event) -> None:
+        match event:
+            case ConsoleOutput():
+                self._out.write(event.data)
+            case HartFault() | Diagnostic():
+                self._say(event.text)
+
+    def _print(self, line: str) -> None:
+        self._out.write(line.encode() + b"\n")
+
+    def _say(self, line: str) -> None:
+        self._out.flush()
+        print(line, file=self._err, flush=True)

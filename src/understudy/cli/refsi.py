@@ -1,0 +1,204 @@
+"""`understudy refsi`: the RefSi command processor."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from understudy.cli.buffers import Form, read_buffer
+from understudy.cli.exits import ExitCode, UsageError
+from understudy.core.register import RegisterMap
+from understudy.device.refsi.commands import CHUNK_BYTES
+from understudy.device.refsi.lint import Severity
+from understudy.device.refsi.lint import lint as lint_buffer
+from understudy.device.refsi.listing import lines
+from understudy.device.refsi.registers import CMP, DMA, M1_HARTS, PERF_COUNTERS
+
+PROFILE_LEVEL_VARIABLE = "CA_PROFILE_LEVEL"
+"""Environment variable with which recordings, as the reference driver, choose which counters count."""
+
+app = typer.Typer(help="The RefSi command processor: play scripts, read, check and write command buffers.")
+
+
+@app.callback()
+def _refsi() -> None:
+    """The RefSi command processor: play scripts, read, check and write command buffers."""
+
+
+class Profile(StrEnum):
+    """Whose behaviour the device shows."""
+
+    SPEC = "spec"
+    REFSIDRV = "refsidrv"
+
+
+class Engine(StrEnum):
+    """What runs the kernels."""
+
+    JIT = "jit"
+    REFERENCE = "reference"
+
+
+STEP_LIMIT = 2_000_000_000
+"""A kernel that runs for longer than this in a script is taken for one that never returns."""
+
+Buffer = Annotated[Path, typer.Argument(metavar="FILE", help="The command buffer; - is standard input.")]
+FormOption = Annotated[Form, typer.Option("--form", help="How FILE is written down.")]
+ProfileOption = Annotated[Profile, typer.Option(help="The document's behaviour, or the reference driver's.")]
+
+
+@app.command()
+def play(
+    script: Annotated[Path, typer.Argument(help="The script; - is standard input.")] = Path("-"),
+    profile: ProfileOption = Profile.REFSIDRV,
+    engine: Annotated[Engine, typer.Option(help="What runs the kernels.")] = Engine.JIT,
+    profile_level: Annotated[
+        int | None,
+        typer.Option(min=0, help=f"Which counters count; profile refsidrv also looks at {PROFILE_LEVEL_VARIABLE}."),
+    ] = None,
+    step_limit: Annotated[
+        int, typer.Option(min=0, help="Most instructions that one command may run; 0 for any number.")
+    ] = STEP_LIMIT,
+    explain: Annotated[bool, typer.Option("--explain", help="Say on stderr what became of each buffer.")] = False,
+) -> None:
+    """Play a script of driver calls on a virtual device and print what the reference driver prints.
+
+    Exit status 1 where the reference would have crashed or, in profile spec, where a rule was broken.
+    """
+    from understudy.cli.player import Player, Settings  # here, since it loads the engines
+
+    settings = Settings(
+        profile=profile.value,
+        engine=engine.value,
+        profile_level=_profile_level(profile_level, profile),
+        step_limit=step_limit or None,
+        explain=explain,
+    )
+    player = Player(settings, sys.stdout.buffer, sys.stderr)
+    raise typer.Exit(player.play(_script_lines(script)))
+
+
+def _script_lines(script: Path) -> Iterator[str]:
+    """Lines of the script as they come, any bytes."""
+    try:
+        # Standard input is not ours to close.
+        opened = nullcontext(sys.stdin.buffer) if str(script) == "-" else script.open("rb")
+    except OSError as error:
+        raise UsageError(f"cannot read {script}: {error.strerror}") from None
+    with opened as source:
+        for line in source:
+            yield line.decode("utf-8", "surrogateescape")
+
+
+@app.command()
+def decode(file: Buffer = Path("-"), form: FormOption = Form.AUTO) -> None:
+    """List a command buffer, one line per command, with its fields explained.
+
+    FILE holds little-endian binary, 64-bit words as in a script, or a listing. Exit status 1 if not all of it are
+    commands.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    all_good = True
+    for line in lines(read_buffer(file, form)):
+        shown = Text(str(line).partition(" ; ")[0], style="" if line.command else "red")
+        if line.comment:
+            shown.append(str(line)[len(shown) :], style="dim")
+        console.print(shown)
+        all_good = all_good and line.command is not None
+    raise typer.Exit(ExitCode.OK if all_good else ExitCode.GUEST)
+
+
+@app.command()
+def lint(
+    file: Buffer = Path("-"),
+    form: FormOption = Form.AUTO,
+    profile: ProfileOption = Profile.SPEC,
+    harts: Annotated[int, typer.Option(min=1, max=255, help="Harts of the device.")] = M1_HARTS,
+) -> None:
+    """Find mistakes in a command buffer without running it. Exit status 1 if there are errors."""
+    styles = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+    console = Console(highlight=False, soft_wrap=True)
+    findings = lint_buffer(read_buffer(file, form), harts=harts, profile=profile.value)
+    for finding in findings:
+        shown = Text(str(finding))
+        shown.stylize(styles[finding.severity], 0, len(finding.severity.value))
+        console.print(shown)
+    counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
+    console.print(", ".join(f"{count} {severity.value}s" for severity, count in counts.items()))
+    raise typer.Exit(ExitCode.GUEST if counts[Severity.ERROR] else ExitCode.OK)
+
+
+@app.command()
+def encode(
+    file: Buffer = Path("-"),
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write binary to this file.")] = None,
+) -> None:
+    """Turn a listing, or words, into a command buffer: words on standard output, or binary with --output."""
+    data = read_buffer(file)
+    if output is not None:
+        try:
+            output.write_bytes(data)
+        except OSError as error:
+            raise UsageError(f"cannot write {output}: {error.strerror}") from None
+        return
+    if len(data) % CHUNK_BYTES:
+        raise UsageError(f"{len(data)} bytes are no whole number of chunks, expected --output for binary")
+    for place in range(0, len(data), CHUNK_BYTES):
+        print(f"{int.from_bytes(data[place : place + CHUNK_BYTES], 'little'):#x}")
+
+
+class Export(StrEnum):
+    """Formats of register maps."""
+
+    RDL = "rdl"
+    C = "c"
+    MD = "md"
+    JSON = "json"
+
+
+class File(StrEnum):
+    """Register files of the device."""
+
+    CMP = "cmp"
+    DMA = "dma"
+    COUNTERS = "counters"
+
+
+_MAPS: dict[File, RegisterMap] = {File.CMP: CMP, File.DMA: DMA, File.COUNTERS: PERF_COUNTERS}
+
+
+@app.command()
+def registers(
+    form: Annotated[Export, typer.Option("--format", help="SystemRDL, C header, Markdown or JSON.")] = Export.MD,
+    file: Annotated[
+        File, typer.Option("--file", help="Command processor, DMA controller or performance counters.")
+    ] = File.CMP,
+) -> None:
+    """Export a register map."""
+    from understudy.report import registers as exports
+
+    writers: dict[Export, Callable[[RegisterMap], str]] = {
+        Export.RDL: exports.to_systemrdl,
+        Export.C: exports.to_c_header,
+        Export.MD: exports.to_markdown,
+        Export.JSON: exports.to_json,
+    }
+    print(writers[form](_MAPS[file]), end="")
+
+
+def _profile_level(option: int | None, profile: Profile) -> int:
+    if option is not None:
+        return option
+    text = os.environ.get(PROFILE_LEVEL_VARIABLE, "") if profile is Profile.REFSIDRV else ""
+    if text and not text.isdigit():
+        raise UsageError(f"{PROFILE_LEVEL_VARIABLE} is {text!r}, expected a number")
+    return int(text or 0)

@@ -1,0 +1,165 @@
+"""`understudy serve`: plug a device of the bench into a machine emulator."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from understudy.attach.vfio_user import Server, Settings, SharedMemory, events
+from understudy.cli.exits import UsageError
+from understudy.core.event import Event
+from understudy.device.acceldev import events as acceldev_events
+from understudy.device.acceldev.device import AcceldevDevice
+from understudy.device.acceldev.settings import THREADED
+from understudy.device.acceldev.settings import Settings as AcceldevSettings
+
+SWITCH_INTERVAL_S: Final = 0.0001
+"""How long a busy device may keep the thread that answers registers waiting; guests would see Python's own 5 ms."""
+REPEATED: Final = 5
+"""How often one kind of lint is told."""
+
+app = typer.Typer(help="Plug a device into QEMU, or into any other vfio-user client.")
+
+
+@app.callback()
+def _serve() -> None:
+    """Plug a device into QEMU, or into any other vfio-user client."""
+
+
+class Sharing(StrEnum):
+    """Which guest memory the device maps instead of asking for it by messages."""
+
+    SEALED = "sealed"
+    ANY = "any"
+    NONE = "none"
+
+
+@app.command()
+def acceldev(
+    paths: Annotated[
+        list[Path], typer.Option("--vfio-user", metavar="PATH", help="Socket to make; again for another device.")
+    ],
+    sharing: Annotated[
+        Sharing,
+        typer.Option(
+            "--shared-memory",
+            help="Guest memory to map: what is sealed against shrinking (QEMU's memory-backend-memfd with share=on), "
+            "any that the client passes, or none.",
+        ),
+    ] = Sharing.SEALED,
+    bus_master: Annotated[
+        bool, typer.Option(help="Whether DMA fails until the driver has enabled bus mastering.")
+    ] = True,
+    poison: Annotated[bool, typer.Option("--poison", help="Registers hold noise after reset.")] = False,
+    strict: Annotated[bool, typer.Option("--strict-access", help="Odd register accesses raise MEM_ERROR.")] = False,
+    pause: Annotated[float, typer.Option(help="Seconds to rest after each device command: a slow device.")] = 0.0,
+    once: Annotated[bool, typer.Option("--once", help="End when the first client of each device has gone.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say only where the device listens.")] = False,
+) -> None:
+    """Be an Acceldev on the PCI bus of a virtual machine, and say what its driver does wrong.
+
+    Start this first, then QEMU 10.1 or later with
+    -device '{"driver": "vfio-user-pci", "socket": {"type": "unix", "path": "PATH"}}'.
+    Interrupt it to end.
+    """
+    if len(set(paths)) != len(paths):
+        raise UsageError("every device takes a socket of its own: --vfio-user names one twice")
+    options = AcceldevSettings(
+        execution=THREADED, poison=poison, strict_access=strict, pause_seconds=pause, user_command_events=False
+    )
+    settings = Settings(shared_memory=SharedMemory(sharing.value), bus_master=bus_master)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with ExitStack() as stack:
+        servers = []
+        for path in paths:
+            device = AcceldevDevice(options)
+            stack.callback(device.close)
+            server = stack.enter_context(Server(device, settings))
+            if not quiet:
+                server.probes.subscribe(_teller(path.name))
+                device.probes.subscribe(_teller(path.name))
+            server.listen(path)
+            print(f"{path.name}: listening at {path}", flush=True)
+            servers.append(server)
+        with _ended_by_signals(servers):
+            _serve_all(servers, 1 if once else None)
+
+
+def _serve_all(servers: list[Server], sessions: int | None) -> None:
+    """All but the first in threads; the first here, where signals arrive."""
+    threads = [threading.Thread(target=server.serve, args=(sessions,), name="serve") for server in servers[1:]]
+    for thread in threads:
+        thread.start()
+    try:
+        servers[0].serve(sessions)
+    finally:
+        if sessions is None:
+            for server in servers[1:]:
+                server.close()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def _ended_by_signals(servers: list[Server]) -> Iterator[None]:
+    """SIGINT and SIGTERM close the servers."""
+
+    def close(*_: object) -> None:
+        for server in servers:
+            server.close()
+
+    before = {number: signal.signal(number, close) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _teller(name: str) -> Callable[[Event], None]:
+    """A probe that prints what a driver's author wants to know, a line each; of equal findings the first few."""
+    told: Counter[str] = Counter()
+
+    def tell(event: Event) -> None:
+        text = _text(event)
+        if not text:
+            return
+        kind = event.check if isinstance(event, acceldev_events.Lint) else ""
+        told[kind] += bool(kind)
+        if told[kind] <= REPEATED:
+            more = ", and further ones are not shown" if kind and told[kind] == REPEATED else ""
+            print(f"{name}: {text}{more}", flush=True)
+
+    return tell
+
+
+def _text(event: Event) -> str:
+    """What to say about an event; "" for nothing."""
+    match event:
+        case events.Connected(session=session):
+            return f"client {session} connected"
+        case events.Disconnected(session=session, error=error):
+            return f"client {session} is gone" + (f": {error}" if error else "")
+        case events.Refused(error=error):
+            return f"refused: {error}"
+        case events.DmaFailed(error=error):
+            return f"DMA failed: {error}"
+        case events.Mapped(direct=False, reason=reason, flags=flags) if flags & 2 and "sealed" in reason:
+            return f"guest memory at {event.address:#x} is reached by messages, which is slow: {reason}"
+        case acceldev_events.Lint():
+            return f"lint: {event}"
+        case acceldev_events.CommandFinished(error=error) if error is not None:
+            return f"error: {error}"
+        case acceldev_events.ContextErrored(context=context, error=error):
+            return f"context {context} errored: {error}"
+        case _:
+            return ""

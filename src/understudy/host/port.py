@@ -1,0 +1,61 @@
+"""The contract between host libraries and devices: registers, memory that both reach, and waiting.
+
+Everything in `host` touches a device through these protocols only, so that what stands behind them can be a device in
+this process, a recorder in between, or something far away.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from understudy.core.event import Probes
+from understudy.core.space import Unit
+from understudy.device.refsi.device import DeviceInfo, KernelStatus
+from understudy.device.refsi.parts import HOST
+from understudy.device.refsi.registers import MemoryKind
+from understudy.device.refsi.status import BufferStatus
+
+
+class MemoryPort(Protocol):
+    """Device memory and memory-mapped registers, in bytes at device addresses."""
+
+    def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
+        """Read as `unit`; `AccessFault` where that is refused."""
+
+    def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
+        """Write as `unit`, likewise."""
+
+    def view(self, address: int, size: int) -> memoryview | None:
+        """The bytes themselves, writable and shared with the device; None where they are not plain memory."""
+
+
+class RefSiPort(MemoryPort, Protocol):
+    """What the driver of a RefSi device needs of it. `profile_name` is "spec" or "refsidrv"."""
+
+    profile_name: str
+
+    @property
+    def info(self) -> DeviceInfo:
+        """Cores, harts, instruction set and memory map."""
+
+    @property
+    def probes(self) -> Probes:
+        """Where to subscribe to the device's events."""
+
+    def allocate(self, size: int, alignment: int = 1, kind: int = MemoryKind.DRAM) -> int:
+        """Address of `size` bytes of device memory; 0 or 1 where there are none."""
+
+    def free(self, address: int) -> None:
+        """Give memory back."""
+
+    def submit(self, address: int, size: int) -> int:
+        """Queue the command buffer of `size` bytes at `address`; gives its ticket."""
+
+    def wait(self) -> list[BufferStatus]:
+        """Wait until the device is idle; the statuses of the buffers that ended since the last call."""
+
+    def execute_kernel(self, entry: int, harts: int) -> KernelStatus:
+        """Run a kernel directly (G1)."""
+
+    def reset(self) -> None:
+        """Back to the state at open."""

@@ -1,0 +1,312 @@
+"""The commands as users type them: output, exit status, and that nothing ends in a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import understudy
+from understudy.cli import app, main, refsi
+from understudy.core.errors import ModelBug
+from understudy.device.refsi.builder import CommandBuffer
+
+GOOD = CommandBuffer().write_reg64("CMP_SCRATCH", 5).finish()
+BAD = CommandBuffer().chunks(0xC0000A00).finish()
+Capture = pytest.CaptureFixture[str]
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    path = tmp_path / "good.bin"
+    path.write_bytes(GOOD.to_bytes())
+    return str(path)
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    path = tmp_path / "bad.bin"
+    path.write_bytes(BAD.to_bytes())
+    return str(path)
+
+
+# ---- decode, encode, lint ------------------------------------------------------------------------------------------
+
+
+def test_decode(capsys: Capture, good: str) -> None:
+    code, out, err = run(capsys, "refsi", "decode", good)
+    assert (code, err) == (0, "")
+    assert out == "0x0000: WRITE_REG64 REG_IDX=CMP_SCRATCH IMM_VAL=0x5\n0x0010: FINISH\n"
+
+
+def test_decode_of_what_are_no_commands(capsys: Capture, bad: str) -> None:
+    code, out, _ = run(capsys, "refsi", "decode", bad)
+    assert code == 1
+    assert "; header 0x00000000c0000a00: there is no opcode 10" in out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0xc0020200 5 0xc0000100",
+        "cb 0xc0020200 0x5, 3221225728  # a line of a script\n",
+        "WRITE_REG64 REG_IDX=0 IMM_VAL=5\nFINISH",
+        "0x0000: .chunk 0xc0020200\n0x0008: .chunk 0x5 ; its payload\nFINISH\n",
+    ],
+)
+def test_other_forms_of_input(capsys: Capture, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "buffer.txt"
+    path.write_text(text)
+    code, out, _ = run(capsys, "refsi", "decode", str(path))
+    assert code == 0
+    assert out.endswith("0x0010: FINISH\n")
+
+
+def test_form_can_be_said(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "buffer"
+    path.write_text("12345678")
+    assert run(capsys, "refsi", "decode", "--form", "binary", str(path))[1].startswith(
+        "0x0000: .chunk 0x3837363534333231"
+    )
+    assert run(capsys, "refsi", "decode", "--form", "words", str(path))[1].startswith("0x0000: .chunk 0xbc614e")
+
+
+def test_encode_and_decode_are_inverse(capsys: Capture, tmp_path: Path, good: str) -> None:
+    listing = tmp_path / "listing.txt"
+    listing.write_text(run(capsys, "refsi", "decode", good)[1])
+    code, out, _ = run(capsys, "refsi", "encode", str(listing))
+    assert (code, out) == (0, "0xc0020200\n0x5\n0xc0000100\n")
+    assert run(capsys, "refsi", "encode", str(listing), "-o", str(tmp_path / "again.bin")) == (0, "", "")
+    assert (tmp_path / "again.bin").read_bytes() == GOOD.to_bytes()
+
+
+def test_lint(capsys: Capture, good: str, bad: str) -> None:
+    assert run(capsys, "refsi", "lint", good) == (0, "0 errors, 0 warnings, 0 notes\n", "")
+    code, out, _ = run(capsys, "refsi", "lint", bad)
+    assert code == 1
+    assert out.startswith(
+        "error: header-opcode: header 0x00000000c0000a00: there is no opcode 10, at byte 0x0, chunk 0"
+    )
+    assert out.endswith("1 errors, 0 warnings, 0 notes\n")
+
+
+def test_warnings_are_no_failure(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "open.bin"
+    path.write_bytes(CommandBuffer().write_reg64(0, 1).to_bytes())
+    code, out, _ = run(capsys, "refsi", "lint", str(path))
+    assert code == 0
+    assert "warning: finish-missing" in out
+
+
+def test_lint_options(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "many.bin"
+    path.write_bytes(CommandBuffer().run_instances(9, max_harts=8).finish().to_bytes())
+    assert "max-harts" in run(capsys, "refsi", "lint", str(path))[1]
+    assert "max-harts" not in run(capsys, "refsi", "lint", "--harts", "8", "--profile", "refsidrv", str(path))[1]
+
+
+# ---- registers, instructions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("md", "CMP_ENTRY_PT_FN"), ("c", "#define"), ("rdl", "addrmap"), ("json", '"CMP_SCRATCH"')],
+)
+def test_registers(capsys: Capture, form: str, text: str) -> None:
+    code, out, err = run(capsys, "refsi", "registers", "--format", form)
+    assert (code, err) == (0, "")
+    assert text in out
+
+
+def test_other_register_files(capsys: Capture) -> None:
+    assert json.loads(run(capsys, "refsi", "registers", "--format", "json", "--file", "dma")[1])["name"] == "DMA"
+    assert "RETIRED_INSN" in run(capsys, "refsi", "registers", "--file", "counters")[1]
+
+
+def test_instructions(capsys: Capture) -> None:
+    assert run(capsys, "riscv", "decode", "0x00000513", "0x4501", "115") == (
+        0,
+        "00000513  addi a0,zero,0\n4501  c.li a0,0\n00000073  ecall\n",
+        "",
+    )
+    assert run(capsys, "riscv", "decode", "--pc", "0x10000", "0xa001", "0x0000006f")[1] == (
+        "0x10000: a001  c.j 0x10000\n0x10002: 0000006f  jal zero,0x10002\n"
+    )
+
+
+def test_instructions_that_are_none(capsys: Capture) -> None:
+    code, out, err = run(capsys, "riscv", "decode", "0", "0x73")
+    assert (code, out) == (1, "00000073  ecall\n")
+    assert err.startswith("error: illegal instruction")
+
+
+def test_instructions_that_are_not_modelled(capsys: Capture) -> None:
+    code, _, err = run(capsys, "riscv", "decode", "0x57")
+    assert code == 3
+    assert err.startswith("not modelled: instruction 0x00000057 is of the vector extension")
+
+
+# ---- exit status ---------------------------------------------------------------------------------------------------
+
+USAGE = {
+    ("nonsense",): "No such command",
+    ("refsi", "decode", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
+    ("refsi", "lint", "/"): "cannot read /: Is a directory",
+    ("refsi", "play", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
+    ("refsi", "play", "--engine", "magic"): "magic",
+    ("refsi", "play", "--step-limit", "-1"): "step-limit",
+    ("riscv", "decode", "ten"): "'ten' is no number",
+    ("riscv", "decode", "0x100000000"): "0x100000000 does not fit 32 bits",
+    ("riscv", "decode"): "WORD",
+    ("refsi", "registers", "--format", "poem"): "poem",
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE)
+def test_usage_errors(capsys: Capture, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert USAGE[arguments] in err
+    assert "Traceback" not in err
+
+
+def test_bad_text_files(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("1 2\n3 four")
+    code, _, err = run(capsys, "refsi", "decode", str(path))
+    assert (code, err) == (1, "error: 'four' is no number, expected decimal or 0x hex, at line 2\n")
+    path.write_bytes(b"\xff")
+    code, _, err = run(capsys, "refsi", "decode", "--form", "words", str(path))
+    assert (code, err) == (2, f"error: {path} is no text: byte 0xff at 0x0\n")
+
+
+def test_odd_bytes_cannot_be_words(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "odd.bin"
+    path.write_bytes(b"\xc0\0\0")
+    code, _, err = run(capsys, "refsi", "encode", str(path))
+    assert code == 2
+    assert "3 bytes are no whole number of chunks" in err
+    assert run(capsys, "refsi", "encode", str(path), "-o", "/no/such/folder/x")[0] == 2
+
+
+def test_a_bad_script_line_names_its_number(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_text("open m\n\nfly away\n")
+    code, out, err = run(capsys, "refsi", "play", str(path))
+    assert (code, out) == (2, "open ok\n")
+    assert err.startswith("error: there is no call 'fly', expected one of open,")
+    assert err.endswith("at line 3\n")
+
+
+def test_scripts_may_hold_any_bytes(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_bytes(b"open m\nstr 0x50000000 \xff\xfe\nr64 0x50000000\n\xff\xff\n")
+    code, out, _ = run(capsys, "refsi", "play", "--profile", "spec", "--engine", "reference", str(path))
+    assert (code, out) == (2, "open ok\nstr r=0\nr64 0x50000000 r=0 afeff\n")
+
+
+def test_beyond_the_model(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_text("open g\n")
+    code, _, err = run(capsys, "refsi", "play", "--profile", "spec", str(path))
+    assert code == 3
+    assert err.startswith("not modelled: RefSi G1 has no command processor")
+
+
+def test_profile_level_from_the_environment(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "script"
+    path.write_text("open m\n")
+    monkeypatch.setenv(refsi.PROFILE_LEVEL_VARIABLE, "many")
+    assert run(capsys, "refsi", "play", str(path)) == (2, "", "error: CA_PROFILE_LEVEL is 'many', expected a number\n")
+    assert run(capsys, "refsi", "play", "--profile", "spec", str(path))[0] == 0
+    assert run(capsys, "refsi", "play", "--profile-level", "3", str(path))[0] == 0
+    monkeypatch.setenv(refsi.PROFILE_LEVEL_VARIABLE, "3")
+    assert run(capsys, "refsi", "play", str(path))[0] == 0
+
+
+def explode(*_: object) -> None:
+    raise ZeroDivisionError("by design")
+
+
+def test_our_own_mistakes_are_reported_as_such(capsys: Capture, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refsi, "lines", explode)
+    code, _, err = run(capsys, "refsi", "decode", good)
+    assert code == 4
+    assert err.startswith("bug in understudy: ZeroDivisionError: by design\n  in explode (line ")
+    assert "please report it" in err
+    assert "Traceback" not in err
+    with pytest.raises(ZeroDivisionError):
+        main(["--debug", "refsi", "decode", good])
+
+
+def test_a_model_bug_has_its_status(capsys: Capture, good: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def confess(*_: object) -> None:
+        raise ModelBug("not our day")
+
+    monkeypatch.setattr(refsi, "lines", confess)
+    assert run(capsys, "refsi", "decode", good) == (4, "", "bug in understudy: not our day\n")
+    with pytest.raises(ModelBug):
+        main(["--debug", "refsi", "decode", good])
+
+
+def test_help(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert "refsi" in out
+    assert run(capsys, "refsi", "play", "--help")[0] == 0
+    assert app.main is main
+    assert run(capsys, "--version") == (0, f"understudy {understudy.__version__}\n", "")
+
+
+# ---- from outside --------------------------------------------------------------------------------------------------
+
+
+def outside(code: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(understudy.__file__).parents[1])}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, **kwargs
+    )  # type: ignore[call-overload]
+
+
+@pytest.mark.slow
+def test_decoding_does_not_load_the_compiler() -> None:
+    code = (
+        "import sys; from understudy.cli import main; status = main(['refsi', 'decode']); "
+        "status += main(['riscv', 'decode', '0x73']); "
+        "print(status, [name for name in ('llvmlite', 'elftools') if name in sys.modules])"
+    )
+    result = outside(code, input="0xc0000100")
+    assert result.stdout == "0x0000: FINISH\n00000073  ecall\n0 []\n"
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_is_no_traceback() -> None:
+    code = "import sys; from understudy.cli import main; sys.exit(main(['refsi', 'registers', '--file', 'counters']))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(understudy.__file__).parents[1])}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.slow
+def test_demo(capsys: Capture) -> None:
+    code, out, err = run(capsys, "demo", "--quick")
+    assert (code, err) == (0, "")
+    assert out.count(" OK ") == 7
+    assert "WRONG" not in out
+    assert "count announces 2 payload chunks, expected 1" in out
+    assert "at pc 0x102f2 (broken+0xe), at hart 1, at instance 5" in out
