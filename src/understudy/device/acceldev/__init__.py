@@ -1,0 +1,1 @@
+"""Acceldev: a paged accelerator on the PCI bus."""

@@ -1,0 +1,236 @@
+"""Layout of what Acceldev reads from memory and from its FEED registers: commands, context records, page tables.
+
+Everything is little-endian 32-bit words, in the document's order. Layout only, nothing runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from understudy.core.errors import WireError
+from understudy.core.record import Record, bits, raw, reserved, u8, u32, u64, words
+from understudy.device.acceldev import rules
+from understudy.device.acceldev.registers import (
+    ACCELDEV_DEVICE_CMD_WORDS,
+    ACCELDEV_NUM_BUFFERS,
+    ACCELDEV_PAGE_SIZE,
+    ACCELDEV_USER_CMD_WORDS,
+    PHYSICAL_BITS,
+    VIRTUAL_BITS,
+)
+
+WORD_BYTES: Final = 4
+DEVICE_CMD_BYTES: Final = ACCELDEV_DEVICE_CMD_WORDS * WORD_BYTES
+USER_CMD_BYTES: Final = ACCELDEV_USER_CMD_WORDS * WORD_BYTES
+CMD_TYPE_MASK: Final = 0xF
+"""Bits of a header that hold the command type."""
+
+# ---- device commands ---------------------------------------------------------------------------------------------
+
+
+class DeviceCmdType(IntEnum):
+    """``ACCELDEV_DEVICE_CMD_TYPE_*``."""
+
+    NOP = 0
+    RUN = 1
+    BIND_SLOT = 2
+    FENCE = 3
+
+
+class NopCommand(Record, size=20):
+    """Does nothing. Only the 0th and 4th words need to be written."""
+
+    TYPE: ClassVar = DeviceCmdType.NOP
+    WORDS_USED: ClassVar = (0,)
+    type: int = bits(3, 0, default=DeviceCmdType.NOP)
+    unused_header: int = bits(31, 4, default=0)
+    unused: bytes = raw(16, default=bytes(16))
+
+
+class RunCommand(Record, size=20):
+    """Schedules user commands on a context: `size` bytes at `offset` of the code buffer with page table `table`."""
+
+    TYPE: ClassVar = DeviceCmdType.RUN
+    WORDS_USED: ClassVar = (0, 1, 2, 3, 4)
+    type: int = bits(3, 0, default=DeviceCmdType.RUN)
+    context: int = bits(31, 4)
+    table: int = u64()
+    offset: int = u32()
+    size: int = u32()
+
+
+class BindSlotCommand(Record, size=20):
+    """Binds the data buffer with page table `table` to slot `slot_number` of a context; 0 unbinds."""
+
+    TYPE: ClassVar = DeviceCmdType.BIND_SLOT
+    WORDS_USED: ClassVar = (0, 1, 2, 3)
+    type: int = bits(3, 0, default=DeviceCmdType.BIND_SLOT)
+    context: int = bits(31, 4)
+    slot_number: int = u32()
+    table: int = u64()
+    unused: int = u32(default=0)
+
+
+class FenceCommand(Record, size=20):
+    """Signals that all commands submitted before it have been processed."""
+
+    TYPE: ClassVar = DeviceCmdType.FENCE
+    WORDS_USED: ClassVar = (0, 1)
+    type: int = bits(3, 0, default=DeviceCmdType.FENCE)
+    unused_header: int = bits(31, 4, default=0)
+    value: int = u32()
+    unused: bytes = raw(12, default=bytes(12))
+
+
+DeviceCommand = NopCommand | RunCommand | BindSlotCommand | FenceCommand
+DEVICE_COMMANDS: Final[dict[int, type[DeviceCommand]]] = {
+    int(kind.TYPE): kind for kind in (NopCommand, RunCommand, BindSlotCommand, FenceCommand)
+}
+"""Record type by command type."""
+
+
+def decode_device_command(feed: Sequence[int]) -> DeviceCommand:
+    """The device command in these five words; `WireError` where there is no such type."""
+    kind = DEVICE_COMMANDS.get(feed[0] & CMD_TYPE_MASK)
+    if kind is None:
+        raise WireError(
+            f"header {feed[0]:#010x}: there is no device command of type {feed[0] & CMD_TYPE_MASK}",
+            rule=rules.INTR_CMD_ERROR,
+        )
+    return kind.parse(b"".join(word.to_bytes(WORD_BYTES, "little") for word in feed))
+
+
+def words_of(command: Record) -> tuple[int, ...]:
+    """The 32-bit words of a command, as they go into the FEED registers or a code buffer."""
+    data = command.pack()
+    return tuple(int.from_bytes(data[at : at + WORD_BYTES], "little") for at in range(0, len(data), WORD_BYTES))
+
+
+# ---- user commands -----------------------------------------------------------------------------------------------
+
+
+class UserCmdType(IntEnum):
+    """``ACCELDEV_USER_CMD_TYPE_*``."""
+
+    NOP = 0
+    FENCE = 1
+    FILL = 2
+
+
+class Nop(Record, size=20):
+    """User NOP: does nothing."""
+
+    TYPE: ClassVar = UserCmdType.NOP
+    type: int = bits(3, 0, default=UserCmdType.NOP)
+    unused_header: int = bits(31, 4, default=0)
+    unused: bytes = raw(16, default=bytes(16))
+
+
+class Fence(Record, size=20):
+    """User FENCE: increments ``fence_counter`` and triggers ``USER_FENCE_WAIT``."""
+
+    TYPE: ClassVar = UserCmdType.FENCE
+    type: int = bits(3, 0, default=UserCmdType.FENCE)
+    unused_header: int = bits(31, 4, default=0)
+    unused: bytes = raw(16, default=bytes(16))
+
+
+class Fill(Record, size=20):
+    """User FILL: `length` bytes from `start` of the buffer in a slot become repetitions of the 32-bit `value`."""
+
+    TYPE: ClassVar = UserCmdType.FILL
+    type: int = bits(3, 0, default=UserCmdType.FILL)
+    unused_header: int = bits(31, 4, default=0)
+    value: int = u32()
+    buffer_slot: int = u32()
+    start: int = u32()
+    length: int = u32()
+
+
+UserCommand = Nop | Fence | Fill
+USER_COMMANDS: Final[dict[int, type[UserCommand]]] = {int(kind.TYPE): kind for kind in (Nop, Fence, Fill)}
+"""Record type by command type."""
+
+
+def decode_user_command(data: bytes) -> UserCommand:
+    """The user command in these 20 bytes; `WireError` where there is no such type."""
+    header = int.from_bytes(data[:WORD_BYTES], "little")
+    kind = USER_COMMANDS.get(header & CMD_TYPE_MASK)
+    if kind is None:
+        raise WireError(
+            f"header {header:#010x}: there is no user command of type {header & CMD_TYPE_MASK}",
+            rule=rules.USER_COMMANDS,
+        )
+    return kind.parse(data)
+
+
+def user_code(commands: Iterable[UserCommand]) -> bytes:
+    """The bytes of a code buffer that holds these commands."""
+    return b"".join(command.pack() for command in commands)
+
+
+# ---- context records ---------------------------------------------------------------------------------------------
+
+STATUS_ERROR: Final = 1
+"""Bit of ``status`` that marks a context as errored."""
+
+
+class ContextConfig(Record, size=192):
+    """``acceldev_context_on_device_config``: what memory holds about one context."""
+
+    buffers_slots: tuple[int, ...] = words(64, ACCELDEV_NUM_BUFFERS, default=(0,) * ACCELDEV_NUM_BUFFERS)
+    fence_counter: int = u32(default=0)
+    status: int = u8(default=0)
+    padding: bytes = reserved(59)
+
+
+SLOT_BYTES: Final = 8
+FENCE_COUNTER: Final = ContextConfig.offset_of("fence_counter")
+STATUS: Final = ContextConfig.offset_of("status")
+
+# ---- page tables -------------------------------------------------------------------------------------------------
+
+PTE_BYTES: Final = 4
+PTES: Final = ACCELDEV_PAGE_SIZE // PTE_BYTES
+BUFFER_BYTES: Final = 1 << VIRTUAL_BITS
+"""Most bytes that the virtual addresses of one buffer reach."""
+PAGE_MASK: Final = ACCELDEV_PAGE_SIZE - 1
+MAX_TABLE: Final = (1 << PHYSICAL_BITS) - ACCELDEV_PAGE_SIZE
+"""Highest address of a page table or page."""
+
+
+class PageTableEntry(Record, size=4):
+    """One word of a page table. `frame` holds bits 12-39 of the page's physical address."""
+
+    present: int = bits(0, 0)
+    unused: int = bits(3, 1, default=0)
+    frame: int = bits(31, 4)
+
+    @classmethod
+    def of(cls, address: int) -> PageTableEntry:
+        """A present entry for the page at `address`; `WireError` unless that is aligned and has at most 40 bits."""
+        if address & PAGE_MASK or not 0 <= address <= MAX_TABLE:
+            raise WireError(
+                f"page at {address:#x}, expected a multiple of {ACCELDEV_PAGE_SIZE:#x} below {1 << PHYSICAL_BITS:#x}",
+                rule=rules.PHYSICAL_40_BIT,
+            )
+        return cls(present=1, frame=address >> 12)
+
+
+PTE_PRESENT: Final = 1
+PTE_FRAME_MASK: Final = 0xFFFF_FFF0
+PTE_SHIFT: Final = 8
+"""An entry's frame bits, shifted left by this, are the page's address."""
+
+
+def page_table(pages: Iterable[int | None]) -> bytes:
+    """The 4096 bytes of a page table that presents these page addresses in order; None is an absent entry.
+
+    `WireError` for an address that cannot be expressed, or for more than 1024 pages.
+    """
+    entries = [b"\0" * PTE_BYTES if page is None else PageTableEntry.of(page).pack() for page in pages]
+    if len(entries) > PTES:
+        raise WireError(f"{len(entries)} pages, expected at most {PTES} in one page table", rule=rules.TABLE_SIZE)
+    return b"".join(entries).ljust(ACCELDEV_PAGE_SIZE, b"\0")

@@ -1,0 +1,127 @@
+"""Who executes commands and when: the register access that makes them runnable, or a thread of the device's own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from understudy.core.errors import ModelBug
+from understudy.device.acceldev.memory import Aborted, Gate
+from understudy.device.acceldev.processor import QUANTUM, Processor
+from understudy.device.acceldev.settings import Settings
+
+_ALL: Final = 1 << 62
+
+
+class Executor:
+    """Steps the processor as the settings say."""
+
+    def __init__(self, gate: Gate, processor: Processor, settings: Settings) -> None:
+        self._gate = gate
+        self._processor = processor
+        self._settings = settings
+        self._is_busy = False
+        self._failure: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self.is_closed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing would without a further register access."""
+        with self._gate.lock:
+            return not self._processor.runnable and not self._gate.is_entered
+
+    def wait_idle(self, timeout_seconds: float | None) -> bool:
+        """Wait until it is so; False if it is not in time, or if no thread of the device will bring it about."""
+        if not self._settings.threaded:
+            return self.is_idle
+        with self._gate.changed:
+            return self._gate.changed.wait_for(
+                lambda: self.is_idle or self.is_closed or self._failure is not None, timeout_seconds
+            )
+
+    def after_access(self) -> None:
+        """A register was accessed: execute, or wake the thread that does."""
+        if self._failure is not None:
+            raise ModelBug("the device's thread has failed") from self._failure
+        if not self._processor.runnable:
+            return
+        if self._settings.threaded:
+            self._wake()
+        else:
+            self.work(_ALL if self._settings.pacing is None else self._settings.pacing)
+
+    def work(self, budget: int) -> int:
+        """Execute up to `budget` commands on this thread; gives their number.
+
+        Nested calls, by an observer of the line, leave the work to the outer one.
+        """
+        done = 0
+        with self._gate.lock:
+            if self._is_busy or self.is_closed:
+                return 0
+            self._is_busy = True
+        try:
+            while True:
+                with self._gate.changed:
+                    if done >= budget or not self._processor.runnable:
+                        self._is_busy = False
+                        self._gate.changed.notify_all()
+                        return done
+                    self._gate.enter()
+                done += self._step(budget - done)
+        except BaseException:
+            self._is_busy = False
+            raise
+
+    def close(self) -> None:
+        """Execute nothing any more, and end the thread."""
+        with self._gate.changed:
+            self.is_closed = True
+            self._processor.forget()
+            self._gate.close_all()
+            self._gate.changed.notify_all()
+        # A thread inside a call of the DMA port may need the calling thread to come back: it ends by itself then.
+        if self._thread is not None and not self._gate.mine and not self._gate.is_outside:
+            self._thread.join()
+
+    def _step(self, limit: int) -> int:
+        """One step of the processor; the gate was entered."""
+        try:
+            return self._processor.step(limit)
+        except Aborted:
+            return 0
+        finally:
+            self._gate.leave()
+
+    def _wake(self) -> None:
+        with self._gate.changed:
+            if self._thread is None and not self.is_closed:
+                self._thread = threading.Thread(target=self._serve, name="acceldev", daemon=True)
+                self._thread.start()
+            self._gate.changed.notify_all()
+
+    def _serve(self) -> None:
+        """The device's own thread."""
+        try:
+            while self._enter_when_runnable():
+                before = self._processor.run
+                self._step(QUANTUM)
+                if self._settings.pause_seconds and before is None:
+                    self._rest()
+        except BaseException as failure:
+            with self._gate.changed:
+                self._failure = failure
+                self._gate.changed.notify_all()
+            raise
+
+    def _enter_when_runnable(self) -> bool:
+        with self._gate.changed:
+            self._gate.changed.wait_for(lambda: self.is_closed or self._processor.runnable)
+            if not self.is_closed:
+                self._gate.enter()
+            return not self.is_closed
+
+    def _rest(self) -> None:
+        with self._gate.changed:
+            self._gate.changed.wait_for(lambda: self.is_closed, self._settings.pause_seconds)

@@ -1,0 +1,83 @@
+"""The six interrupts: active and enabled bits, and the one PCI line that follows from them."""
+
+from __future__ import annotations
+
+import threading
+
+from understudy.core.line import Line
+from understudy.core.words import U32
+from understudy.device.acceldev.events import InterruptCleared, InterruptRaised
+from understudy.device.acceldev.lints import Lints
+from understudy.device.acceldev.memory import Gate
+from understudy.device.acceldev.registers import INTERRUPTS, Interrupt
+from understudy.device.acceldev.telemetry import Telemetry
+
+
+class Interrupts:
+    """``INTR``, ``INTR_ENABLE`` and the line. Observers of the line are called without the device's lock."""
+
+    def __init__(self, gate: Gate, telemetry: Telemetry, lints: Lints) -> None:
+        self.line = Line("INTA")
+        self.active = 0
+        self.enabled = 0
+        self._gate = gate
+        self._telemetry = telemetry
+        self._lints = lints
+        self._driver = 0
+
+    def reset(self, active: int = 0) -> None:
+        """Nothing enabled; `active` is 0 unless the registers are poisoned."""
+        with self._gate.lock:
+            self.active, self.enabled = active, 0
+        self._drive()
+        self.line.edges = 0
+
+    def raise_(self, interrupt: Interrupt) -> None:
+        """The event of an interrupt occurred: it becomes active, and the line may rise."""
+        with self._gate.lock:
+            coalesced = bool(self.active & interrupt)
+            self.active |= interrupt
+            self._telemetry.emit(lambda time: InterruptRaised(time, interrupt, coalesced))
+            self._lints.raised(interrupt, coalesced)
+        self._drive()
+
+    def clear(self, written: int) -> None:
+        """A write to ``INTR``: interrupts with a 1 become inactive."""
+        with self._gate.lock:
+            cleared = Interrupt(self.active & written)
+            self.active &= ~written
+            if cleared:
+                self._telemetry.emit(lambda time: InterruptCleared(time, cleared))
+                self._lints.cleared(cleared)
+        self._drive()
+
+    def enable(self, written: int) -> None:
+        """A write to ``INTR_ENABLE``; bits without a meaning are kept."""
+        with self._gate.lock:
+            self.enabled = written & U32
+        self._drive()
+
+    @property
+    def level(self) -> bool:
+        """Whether the line has to be signalled."""
+        return bool(self.active & self.enabled & INTERRUPTS)
+
+    def _drive(self) -> None:
+        """Bring the line to its level.
+
+        One thread at a time does so, and goes on until the level stays; nested calls by an observer act at once.
+        """
+        me = threading.get_ident()
+        while True:
+            with self._gate.lock:
+                if self._driver not in (0, me) or self.line.level == self.level:
+                    return
+                nested = self._driver == me
+                self._driver = me
+                level = self.level
+            try:
+                self.line.set(level)
+            finally:
+                if not nested:
+                    with self._gate.lock:
+                        self._driver = 0

@@ -1,0 +1,225 @@
+"""What drivers do that the device accepts and that is most likely a mistake. Each finding is a `Lint` event."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import Final
+
+from understudy.core.rule import Rule
+from understudy.device.acceldev import rules
+from understudy.device.acceldev.commands import SLOT_BYTES, ContextConfig, DeviceCommand
+from understudy.device.acceldev.events import Lint
+from understudy.device.acceldev.registers import CMDS_BUFFER_SIZE, Interrupt
+from understudy.device.acceldev.telemetry import Telemetry
+
+CHECKS: Final = {
+    "stale-feed-word": "a command uses FEED words that were not written since the last submission",
+    "fence-wait-late": "CMD_FENCE_WAIT was written after its FENCE, and CMD_FENCE_LAST was not read next",
+    "partial-command": "the size of a RUN is no multiple of a command's 20 bytes",
+    "odd-access": "a register access of another size, unaligned, or where no register is",
+    "queue-overrun": "a command was submitted to a full queue, and lost",
+    "interrupt-coalesced": "an interrupt's event occurred again before the driver cleared it",
+    "interrupt-unacknowledged": "an enabled interrupt was active when the device was shut down or reset",
+    "slot-edited": "a slot pointer changed in memory while a RUN used it",
+    "context-not-zeroed": "a context was freed and used again, but its record was not zeroed in between",
+    "run-errored": "a RUN on a context whose record still has the error bit set",
+    "contexts-configs-unset": "a command used CONTEXTS_CONFIGS before it was written",
+    "contexts-configs-live": "CONTEXTS_CONFIGS was written while commands were queued or running",
+}
+"""Every check by name, and what it finds."""
+
+REMEMBERED_FENCES: Final = 1024
+
+
+class Lints:
+    """The memory of the checks: what happened before and matters now."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._fresh_words = 0
+        self._fences: deque[int] = deque(maxlen=REMEMBERED_FENCES)
+        self._queued_fences: Counter[int] = Counter()
+        self._late: int | None = None
+        self._told_coalesced = 0
+        self._raised_at: dict[Interrupt, int] = {}
+        self._bound: dict[int, int] = {}
+        self.configs_written = False
+
+    def report(self, check: str, message: str, rule: Rule | None = None) -> None:
+        """Emit a finding; `check` is one of `CHECKS`."""
+        assert check in CHECKS
+        self._telemetry.emit(lambda time: Lint(time, check, message, rule))
+
+    # ---- registers -----------------------------------------------------------------------------------------------
+
+    def odd_access(self, write: bool, size: int, offset: int, why: str) -> None:
+        """A register access that no register takes."""
+        verb = "write" if write else "read"
+        self.report("odd-access", f"{verb} of {size} bytes at BAR0 + {offset:#06x}: {why}", rules.REGISTER_ACCESS)
+
+    def register_access(self, name: str, write: bool) -> None:
+        """Any register access, before it takes effect."""
+        if self._late is None:
+            return
+        late, self._late = self._late, None
+        if write or name != "CMD_FENCE_LAST":
+            self.report(
+                "fence-wait-late",
+                f"CMD_FENCE_WAIT was set to {late:#x} after that FENCE was processed: no interrupt comes, expected "
+                "it to be written before the FENCE is submitted, or a read of CMD_FENCE_LAST after it",
+                rules.FENCE_COMPARES_WAIT,
+            )
+
+    def fence_wait_written(self, value: int) -> None:
+        """CMD_FENCE_WAIT holds `value` now."""
+        if value in self._fences and not self._queued_fences[value]:
+            self._late = value
+
+    def configs(self, busy: bool) -> None:
+        """Half of CONTEXTS_CONFIGS is written."""
+        self.configs_written = True
+        if busy:
+            self.report(
+                "contexts-configs-live",
+                "CONTEXTS_CONFIGS was written while commands were queued or running",
+                rules.CONTEXTS_CONFIGS,
+            )
+
+    # ---- the queue -----------------------------------------------------------------------------------------------
+
+    def feed(self, index: int) -> None:
+        """FEED word `index` was written."""
+        self._fresh_words |= 1 << index
+
+    def submitted(self, command: DeviceCommand | None, name: str) -> None:
+        """The FEED words were submitted."""
+        fresh, self._fresh_words = self._fresh_words, 0
+        stale = [str(word) for word in (command.WORDS_USED if command else (0,)) if not fresh >> word & 1]
+        if stale:
+            self.report(
+                "stale-feed-word",
+                f"{name} uses FEED word {', '.join(stale)}, not written since the last submission",
+                rules.MANUAL_FEED,
+            )
+
+    def overrun(self, name: str) -> None:
+        """A command was dropped."""
+        self.report(
+            "queue-overrun",
+            f"{name} was submitted while all {CMDS_BUFFER_SIZE} places were taken, and is lost",
+            rules.FEED_ERROR,
+        )
+
+    def fence_queued(self, value: int) -> None:
+        """A FENCE entered the queue."""
+        self._queued_fences[value] += 1
+
+    def fence_processed(self, value: int) -> None:
+        """A FENCE took effect."""
+        self._queued_fences[value] -= 1
+        if self._queued_fences[value] <= 0:
+            del self._queued_fences[value]
+        self._fences.append(value)
+
+    # ---- interrupts ----------------------------------------------------------------------------------------------
+
+    def raised(self, interrupt: Interrupt, coalesced: bool) -> None:
+        """An interrupt's event occurred."""
+        if not coalesced:
+            self._raised_at[interrupt] = self._telemetry.time
+        elif not self._told_coalesced & interrupt:
+            self._told_coalesced |= interrupt
+            self.report(
+                "interrupt-coalesced",
+                f"{interrupt.name} occurred again while active since command {self._raised_at.get(interrupt, 0)}: "
+                "one interrupt may stand for many events",
+                rules.INTR_ACTIVE,
+            )
+
+    def cleared(self, interrupts: Interrupt) -> None:
+        """The driver acknowledged interrupts."""
+        self._told_coalesced &= ~interrupts
+        for interrupt in interrupts:
+            self._raised_at.pop(interrupt, None)
+
+    def gone(self, unseen: Interrupt, when: str) -> None:
+        """The device stops being used; `unseen` are the interrupts both active and enabled."""
+        for interrupt in unseen:
+            self.report(
+                "interrupt-unacknowledged",
+                f"{interrupt.name} has been active since command {self._raised_at.get(interrupt, 0)} and was never "
+                f"cleared before {when}",
+                rules.INTR_WRITE,
+            )
+
+    # ---- contexts ------------------------------------------------------------------------------------------------
+
+    def configs_used(self) -> None:
+        """A command looks up a record."""
+        if not self.configs_written:
+            self.configs_written = True
+            self.report(
+                "contexts-configs-unset",
+                "a context's record is used, but CONTEXTS_CONFIGS was never written",
+                rules.START_UP,
+            )
+
+    def run_errored(self, context: int) -> None:
+        """A RUN was consumed without effect."""
+        self.report(
+            "run-errored",
+            f"RUN on context {context} does nothing: the error bit of its record is set, expected it to be cleared "
+            "when the context is opened",
+            rules.CONTEXT_ERROR,
+        )
+
+    def partial(self, size: int, command_bytes: int) -> None:
+        """A RUN's size leaves a rest."""
+        self.report(
+            "partial-command",
+            f"RUN of {size} bytes: {size % command_bytes} bytes behind the last complete command of {command_bytes} "
+            "are not executed",
+            rules.RUN_SIZE,
+        )
+
+    def slots_after_run(self, context: int, before: bytes, after: bytes, used: int) -> None:
+        """A RUN ended; `before` and `after` are its record's slots, `used` the mask of those it filled."""
+        for slot in _members(used):
+            place = slice(slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES)
+            if before[place] != after[place]:
+                old, new = (int.from_bytes(each[place], "little") for each in (before, after))
+                self.report(
+                    "slot-edited",
+                    f"slot {slot} of context {context} changed from {old:#x} to {new:#x} while a RUN used it, "
+                    "expected BIND_SLOT",
+                    rules.BIND_BY_CONFIGS,
+                )
+
+    def bound(self, context: int, slot: int, table: int, record: ContextConfig) -> None:
+        """BIND_SLOT is about to write `table`; `record` is what memory holds before."""
+        mask = self._bound.get(context)
+        if table and mask is not None and not any(record.buffers_slots):
+            mask = 0
+            self.unzeroed(context, record, "when its first buffer is bound again")
+        now = mask or 0
+        self._bound[context] = now | 1 << slot if table else now & ~(1 << slot)
+
+    def unzeroed(self, context: int, record: ContextConfig, when: str) -> None:
+        """The record of a context that was freed, or seems to be used again."""
+        bound = sum(1 for table in record.buffers_slots if table)
+        if record.fence_counter or record.status or bound:
+            self.report(
+                "context-not-zeroed",
+                f"record of context {context} holds fence_counter {record.fence_counter}, status {record.status:#x} "
+                f"and {bound} bound slots {when}, expected zeros if the context was freed",
+                rules.CONTEXTS_ARRAY,
+            )
+
+
+def _members(mask: int) -> Iterable[int]:
+    return (index for index in range(mask.bit_length()) if mask >> index & 1)

@@ -1,0 +1,202 @@
+"""Main memory as Acceldev reaches it: by the shared ranges of the DMA port where there are any, else by its calls."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from typing import Final
+
+import numpy as np
+
+from understudy.core.errors import AccessFault
+from understudy.core.pci import DirectRange, DmaPort
+from understudy.core.words import U64
+from understudy.device.acceldev.registers import ACCELDEV_PAGE_SIZE
+
+WORD: Final = 4
+
+
+class Aborted(Exception):  # no error: a reset takes the ground from under a command
+    """The device was reset while this command ran: nothing more of it may happen."""
+
+
+class Gate:
+    """Keeps what executes commands apart from a reset.
+
+    `lock` guards all state of the device and is never held during DMA. One thread executes at a time. After `close_all`
+    nothing that executed before can reach memory: it is interrupted at its next access or `check`, and the one access
+    that can be under way then is a call of the DMA port, which might need the resetting thread in order to end.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self._epoch = 0
+        self._entered: int | None = None
+        self._owner = 0
+        self._outside = False
+
+    def enter(self) -> None:
+        """This thread begins to execute."""
+        with self.lock:
+            self._entered, self._owner = self._epoch, threading.get_ident()
+
+    def leave(self) -> None:
+        """It has stopped to execute."""
+        with self.changed:
+            self._entered, self._owner, self._outside = None, 0, False
+            self.changed.notify_all()
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether a thread executes."""
+        return self._entered is not None
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether a call of the DMA port is under way."""
+        return self._outside
+
+    @property
+    def mine(self) -> bool:
+        """Whether the calling thread is the one that executes."""
+        return self._owner == threading.get_ident()
+
+    def check(self) -> None:
+        """`Aborted` if the device was reset since `enter`."""
+        if self._entered != self._epoch:
+            raise Aborted
+
+    def go_out(self) -> None:
+        """A call of the DMA port begins."""
+        with self.changed:
+            if self._entered is not None:
+                self.check()
+                self._outside = True
+                self.changed.notify_all()
+
+    def come_back(self) -> None:
+        """It has ended."""
+        with self.lock:
+            self._outside = False
+            if self._entered is not None:
+                self.check()
+
+    def close_all(self) -> None:
+        """Interrupt what executes, and wait until it cannot reach memory any more."""
+        with self.changed:
+            self._epoch += 1
+            if not self.mine:
+                self.changed.wait_for(lambda: self._entered in (None, self._epoch) or self._outside)
+
+
+class Memory:
+    """Bytes at physical addresses. Every refusal is an `AccessFault` with the address."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._port: DmaPort | None = None
+        self._ranges: tuple[DirectRange, ...] = ()
+        self._bases: list[int] = []
+
+    def connect(self, port: DmaPort) -> None:
+        """Use this port from now on."""
+        self._port = port
+        self._ranges, self._bases = (), []
+
+    @property
+    def ranges(self) -> tuple[DirectRange, ...]:
+        """The shared ranges of this moment; the same object as long as they stay."""
+        self._refresh()
+        return self._ranges
+
+    def read(self, address: int, size: int) -> bytes:
+        """`size` bytes at `address`."""
+        view = self._direct(address, size)
+        if view is not None:
+            return bytes(view)
+        port = self._open(address, size, "read")
+        self._gate.go_out()
+        try:
+            data = port.read(address, size)
+        finally:
+            self._gate.come_back()
+        return data
+
+    def write(self, address: int, data: bytes) -> None:
+        """Store `data` at `address`."""
+        view = self._direct(address, len(data))
+        if view is not None and not view.readonly:
+            view[:] = data
+            return
+        port = self._open(address, len(data), "write")
+        self._gate.go_out()
+        try:
+            port.write(address, data)
+        finally:
+            self._gate.come_back()
+
+    def word(self, address: int, size: int = WORD) -> int:
+        """The little-endian word of `size` bytes at `address`."""
+        return int.from_bytes(self.read(address, size), "little")
+
+    def fill(self, address: int, size: int, value: int) -> None:
+        """Fill `size` bytes with repetitions of a 32-bit word; ascending, whole pages or nothing where it fails."""
+        view = self._direct(address, size)
+        if view is not None and not view.readonly:
+            fill_view(view, value)
+            return
+        done = 0
+        while done < size:
+            piece = min(ACCELDEV_PAGE_SIZE - (address + done) % ACCELDEV_PAGE_SIZE, size - done)
+            self.write(address + done, pattern(value, done, piece))
+            done += piece
+
+    def host_range(self, address: int, size: int, *, write: bool = False) -> int | None:
+        """Address in this process of `size` bytes at `address`; None where they are not shared (that way)."""
+        view = self._direct(address, size)
+        if view is None or (write and view.readonly):
+            return None
+        return int(np.frombuffer(view, dtype=np.uint8).ctypes.data)
+
+    def _direct(self, address: int, size: int) -> memoryview | None:
+        self._refresh()
+        index = bisect_right(self._bases, address) - 1
+        if index < 0:
+            return None
+        found = self._ranges[index]
+        if address + size > found.end:
+            return None
+        start = address - found.base
+        return found.view[start : start + size]
+
+    def _refresh(self) -> None:
+        ranges = self._port.direct() if self._port is not None else ()
+        if ranges is not self._ranges:
+            self._ranges, self._bases = ranges, [each.base for each in ranges]
+
+    def _open(self, address: int, size: int, access: str) -> DmaPort:
+        if self._port is None or address + size > U64 + 1:
+            raise AccessFault(
+                f"DMA {access} of {size} bytes at {address:#x}: no memory there", address=address, access=access
+            )
+        return self._port
+
+
+def pattern(value: int, start: int, size: int) -> bytes:
+    """`size` bytes of the repeated little-endian word, from its byte `start` on."""
+    start %= WORD
+    return (value.to_bytes(WORD, "little") * (-(-(start + size) // WORD)))[start : start + size]
+
+
+def fill_view(view: memoryview, value: int) -> None:
+    """Fill memory of this process with repetitions of a 32-bit word."""
+    whole = len(view) // WORD * WORD
+    if whole:
+        np.frombuffer(view[:whole], dtype="<u4")[:] = value
+    view[whole:] = pattern(value, 0, len(view) - whole)
+
+
+def rotated(value: int, start: int) -> int:
+    """The 32-bit word that repeats from byte `start` of the repetitions of `value` on."""
+    return int.from_bytes(pattern(value, start, WORD), "little")

@@ -1,0 +1,268 @@
+"""The command queue and what executes it: device commands in order, one RUN at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from understudy.core.errors import AccessFault, UnderstudyError, WireError
+from understudy.device.acceldev import rules
+from understudy.device.acceldev.commands import (
+    USER_CMD_BYTES,
+    WORD_BYTES,
+    BindSlotCommand,
+    DeviceCommand,
+    FenceCommand,
+    RunCommand,
+    decode_device_command,
+)
+from understudy.device.acceldev.contexts import Context
+from understudy.device.acceldev.events import CommandFinished, CommandQueued, CommandStarted, ContextErrored
+from understudy.device.acceldev.interrupts import Interrupts
+from understudy.device.acceldev.lints import Lints
+from understudy.device.acceldev.memory import Gate, Memory
+from understudy.device.acceldev.registers import (
+    ACCELDEV_MAX_CONTEXTS,
+    ACCELDEV_NUM_BUFFERS,
+    CMDS_BUFFER_SIZE,
+    Interrupt,
+)
+from understudy.device.acceldev.settings import CMD_ERROR, Settings
+from understudy.device.acceldev.telemetry import Telemetry
+from understudy.device.acceldev.user import Run, UserCommands, interrupt_of
+
+QUANTUM: Final = 1 << 18
+"""User commands that are executed at most before somebody may look in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A device command in the queue, number `index` since reset."""
+
+    index: int
+    words: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return name_of(self.words)
+
+
+@dataclass(slots=True)
+class Registers:
+    """What the processor and the host share: plain register values."""
+
+    enable: int = 0
+    contexts_configs: int = 0
+    fence_last: int = 0
+    fence_wait: int = 0
+    feed: list[int] = field(default_factory=lambda: [0] * 5)
+
+
+class Processor:
+    """Executes queued commands, one `step` after the other. All of it happens between the gate's enter and leave."""
+
+    def __init__(
+        self, gate: Gate, memory: Memory, interrupts: Interrupts, telemetry: Telemetry, lints: Lints, settings: Settings
+    ) -> None:
+        self.registers = Registers()
+        self.queue: deque[Queued] = deque()
+        self.run: Run | None = None
+        self.submitted = 0
+        self.last_error: UnderstudyError | None = None
+        self.context_errors: dict[int, UnderstudyError] = {}
+        self._gate = gate
+        self._memory = memory
+        self._interrupts = interrupts
+        self._telemetry = telemetry
+        self._lints = lints
+        self._settings = settings
+        self._user = UserCommands(memory, telemetry, settings, self._raise)
+        self._slots_before: bytes | None = None
+        self._execute: dict[type[DeviceCommand], Callable[..., None]] = {
+            RunCommand: self._start_run,
+            BindSlotCommand: self._bind_slot,
+            FenceCommand: self._fence,
+        }
+
+    # ---- the queue -----------------------------------------------------------------------------------------------
+
+    @property
+    def free(self) -> int:
+        """What CMD_MANUAL_FREE shows."""
+        return CMDS_BUFFER_SIZE - len(self.queue)
+
+    @property
+    def runnable(self) -> bool:
+        """Whether there is something to execute."""
+        return self.run is not None or bool(self.registers.enable and self.queue)
+
+    def submit(self) -> bool:
+        """Take the command in the FEED registers; False where the queue is full. The caller holds the lock."""
+        entry = Queued(self.submitted, tuple(self.registers.feed))
+        command = _peek(entry.words)
+        self._lints.submitted(command, entry.name)
+        if not self.free:
+            self._lints.overrun(entry.name)
+            return False
+        self.queue.append(entry)
+        self.submitted += 1
+        if isinstance(command, FenceCommand):
+            self._lints.fence_queued(command.value)
+        self._telemetry.emit(lambda time: CommandQueued(time, entry.index, entry.words, self.free))
+        return True
+
+    def forget(self) -> None:
+        """Nothing is queued or runs, and nothing starts. The caller holds the lock."""
+        self.queue.clear()
+        self.run = None
+        self.registers.enable = 0
+
+    # ---- execution -----------------------------------------------------------------------------------------------
+
+    def step(self, limit: int = QUANTUM) -> int:
+        """Execute one device command or begin it, or up to `limit` user commands of the RUN; gives their number."""
+        if self.run is not None:
+            return self._advance(self.run, min(limit, QUANTUM))
+        with self._gate.lock:
+            self._gate.check()
+            if not self.registers.enable or not self.queue:
+                return 0
+            entry = self.queue[0]
+        try:
+            command = decode_device_command(entry.words)
+            self._telemetry.emit(lambda time: CommandStarted(time, entry.index, command))
+            execute = self._execute.get(type(command))
+            if execute is not None:
+                execute(command)
+        except UnderstudyError as error:
+            self._keep(error)
+            self._raise(Interrupt.MEM_ERROR if isinstance(error, AccessFault) else Interrupt.CMD_ERROR)
+            self._finish(error)
+        else:
+            if self.run is None:
+                self._finish()
+        return 1
+
+    def _advance(self, run: Run, limit: int) -> int:
+        before = run.position
+        error: UnderstudyError | None = None
+        try:
+            self._user.advance(run, limit)
+        except UnderstudyError as caught:
+            error = caught.at("context", run.context.index)
+        self._gate.check()
+        if error is not None:
+            self._keep(error)
+            self._mark(run, error)
+        if error is not None or run.finished:
+            self._check_slots(run)
+            self._finish(error)
+        return max(1, run.position - before)
+
+    def _mark(self, run: Run, error: UnderstudyError) -> None:
+        """What went wrong can be asked for first; then the context is errored in memory, then the interrupt raised."""
+        interrupt = interrupt_of(error)
+        self.context_errors[run.context.index] = error
+        try:
+            run.context.mark_errored()
+        except AccessFault:
+            interrupt |= Interrupt.MEM_ERROR
+        self._telemetry.emit(lambda time: ContextErrored(time, run.context.index, interrupt, error))
+        for each in interrupt:
+            self._raise(each)
+
+    def _finish(self, error: UnderstudyError | None = None) -> None:
+        with self._gate.lock:
+            self._gate.check()
+            entry = self.queue.popleft()
+            self.run = None
+            self._telemetry.time += 1
+            self._telemetry.emit(lambda time: CommandFinished(time, entry.index, error))
+
+    def _keep(self, error: UnderstudyError) -> None:
+        """Add the last place to the error of the command at the head of the queue."""
+        with self._gate.lock:
+            self._gate.check()
+            self.last_error = error.at("device command", self.queue[0].index, self.queue[0].name)
+
+    def _raise(self, interrupt: Interrupt) -> None:
+        self._interrupts.raise_(interrupt)
+        self._gate.check()
+
+    # ---- device commands -----------------------------------------------------------------------------------------
+
+    def _start_run(self, command: RunCommand) -> None:
+        context = self._context(command.context)
+        rest = command.size % USER_CMD_BYTES
+        if command.offset % WORD_BYTES:
+            raise WireError(
+                f"RUN at offset {command.offset:#x}, expected a multiple of {WORD_BYTES}", rule=rules.RUN_OFFSET
+            )
+        if rest and self._settings.partial_command == CMD_ERROR:
+            raise WireError(
+                f"RUN of {command.size} bytes, expected a multiple of {USER_CMD_BYTES}", rule=rules.RUN_SIZE
+            )
+        if rest:
+            self._lints.partial(command.size, USER_CMD_BYTES)
+        if context.errored:
+            self._lints.run_errored(context.index)
+            return
+        self._slots_before = context.slots() if self._telemetry.listened else None
+        run = Run(command, context, command.size // USER_CMD_BYTES)
+        if not run.finished:
+            with self._gate.lock:
+                self._gate.check()
+                self.run = run
+
+    def _bind_slot(self, command: BindSlotCommand) -> None:
+        context = self._context(command.context)
+        if command.slot_number >= ACCELDEV_NUM_BUFFERS:
+            raise WireError(
+                f"BIND_SLOT of slot {command.slot_number}, expected one below {ACCELDEV_NUM_BUFFERS}",
+                rule=rules.BIND_SLOT_NUMBER,
+            )
+        if self._telemetry.listened:
+            self._lints.bound(context.index, command.slot_number, command.table, context.record())
+        context.bind(command.slot_number, command.table)
+
+    def _fence(self, command: FenceCommand) -> None:
+        """Choice `fence-order`."""
+        with self._gate.lock:
+            self._gate.check()
+            self.registers.fence_last = command.value
+            self._lints.fence_processed(command.value)
+            is_awaited = command.value == self.registers.fence_wait
+        if is_awaited:
+            self._raise(Interrupt.FENCE_WAIT)
+
+    def _context(self, index: int) -> Context:
+        if index >= ACCELDEV_MAX_CONTEXTS:
+            raise WireError(f"context {index}, expected one below {ACCELDEV_MAX_CONTEXTS}", rule=rules.INTR_CMD_ERROR)
+        self._lints.configs_used()
+        return Context(index, self.registers.contexts_configs, self._memory)
+
+    def _check_slots(self, run: Run) -> None:
+        before, self._slots_before = self._slots_before, None
+        if before is None or not run.used or not self._telemetry.listened:
+            return
+        try:
+            after = run.context.slots()
+        except AccessFault:
+            return
+        self._lints.slots_after_run(run.context.index, before, after, run.used)
+
+
+def _peek(words: tuple[int, ...]) -> DeviceCommand | None:
+    try:
+        return decode_device_command(words)
+    except WireError:
+        return None
+
+
+def name_of(words: tuple[int, ...]) -> str:
+    """The name of a device command's type, for messages."""
+    command = _peek(words)
+    return "unknown" if command is None else command.TYPE.name

@@ -1,0 +1,206 @@
+"""User commands: what a RUN executes on behalf of a context, and all that can go wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
+from understudy.device.acceldev import rules
+from understudy.device.acceldev.commands import (
+    CMD_TYPE_MASK,
+    USER_CMD_BYTES,
+    Fence,
+    Fill,
+    RunCommand,
+    UserCommand,
+    decode_user_command,
+)
+from understudy.device.acceldev.contexts import Context
+from understudy.device.acceldev.events import FenceCounted, UserCommandStarted
+from understudy.device.acceldev.memory import Memory, rotated
+from understudy.device.acceldev.pages import PAGE_BITS, locate, translate
+from understudy.device.acceldev.registers import (
+    ACCELDEV_NUM_BUFFERS,
+    ACCELDEV_PAGE_SIZE,
+    ACCELDEV_USER_CMD_WORDS,
+    Interrupt,
+)
+from understudy.device.acceldev.settings import MACHINE_CODE, Settings
+from understudy.device.acceldev.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from understudy.device.acceldev.bulk import Bulk
+
+WARM: Final = 64
+"""User commands after which a device begins to use machine code; before, it would cost more than it gives."""
+WARM_BYTES: Final = 1 << 16
+
+
+class SlotFault(GuestFault):
+    """A request for a slot that is not bound."""
+
+
+def interrupt_of(error: UnderstudyError) -> Interrupt:
+    """The interrupt that a failed user command raises."""
+    if isinstance(error, SlotFault):
+        return Interrupt.SLOT_ERROR
+    return Interrupt.MEM_ERROR if isinstance(error, AccessFault) else Interrupt.CMD_ERROR
+
+
+@dataclass(slots=True)
+class Run:
+    """A RUN being executed: `position` of `count` user commands are done, `used` is a mask of slots filled."""
+
+    command: RunCommand
+    context: Context
+    count: int
+    position: int = 0
+    used: int = 0
+
+    @property
+    def offset(self) -> int:
+        """Place of the next user command in the code buffer, in bytes."""
+        return self.command.offset + self.position * USER_CMD_BYTES
+
+    @property
+    def finished(self) -> bool:
+        """Whether all commands are done."""
+        return self.position >= self.count
+
+
+class UserCommands:
+    """Executes user commands; `raise_` is told of interrupts."""
+
+    def __init__(
+        self, memory: Memory, telemetry: Telemetry, settings: Settings, raise_: Callable[[Interrupt], None]
+    ) -> None:
+        self._memory = memory
+        self._telemetry = telemetry
+        self._detailed = settings.user_command_events
+        self._raise = raise_
+        self._cold = WARM if settings.engine == MACHINE_CODE else -1
+        self._bulk: Bulk | None = None
+
+    def advance(self, run: Run, limit: int) -> int:
+        """Execute some user commands of `run`, at least one and at most `limit`; gives their number.
+
+        What ends the RUN is raised with the places that are known here: the command and its byte in the code buffer.
+        """
+        before = run.position
+        end = min(run.count, before + limit)
+        if self._is_bulk(run) and self._in_bulk(run, end):
+            return run.position - before
+        try:
+            words = self._fetch(run, end)
+            others = np.flatnonzero(words[:, 0] & CMD_TYPE_MASK)
+            leading = int(others[0]) if others.size else len(words)
+            if leading:
+                self._nops(run, words, leading)
+            else:
+                self._execute(run, decode_user_command(words[0].tobytes()))
+        except UnderstudyError as error:
+            raise error.at("user command", run.position).at("byte", run.offset, "of the code buffer") from None
+        return run.position - before
+
+    # ---- machine code --------------------------------------------------------------------------------------------
+
+    def _is_bulk(self, run: Run) -> bool:
+        if self._cold < 0 or (self._detailed and self._telemetry.listened):
+            return False
+        if self._cold > 0 and run.count - run.position < self._cold:
+            return False
+        if self._bulk is None:
+            from understudy.device.acceldev.bulk import Bulk
+
+            self._bulk = Bulk(self._memory)
+            self._cold = 0
+        return True
+
+    def _in_bulk(self, run: Run, end: int) -> bool:
+        assert self._bulk is not None
+        position, used, _ = self._bulk.run(
+            run.command.table, run.context.address, run.command.offset, run.position, end
+        )
+        moved = position - run.position
+        run.position, run.used = position, run.used | used
+        self._telemetry.time += moved
+        return moved > 0
+
+    # ---- one by one ----------------------------------------------------------------------------------------------
+
+    def _fetch(self, run: Run, end: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
+        """The words of the next commands, as far as their page goes; of one command where it straddles a page."""
+        address, table = run.offset, run.command.table
+        physical = locate(self._memory, table, address)
+        left = ACCELDEV_PAGE_SIZE - address % ACCELDEV_PAGE_SIZE
+        count = min(end - run.position, left // USER_CMD_BYTES)
+        if count == 0:
+            rest = locate(self._memory, table, (address >> PAGE_BITS) + 1 << PAGE_BITS)
+            data = self._memory.read(physical, left) + self._memory.read(rest, USER_CMD_BYTES - left)
+        else:
+            try:
+                data = self._memory.read(physical, count * USER_CMD_BYTES)
+            except AccessFault:
+                data = self._memory.read(physical, USER_CMD_BYTES)
+        return np.frombuffer(data, dtype="<u4").reshape(-1, ACCELDEV_USER_CMD_WORDS)
+
+    def _nops(self, run: Run, words: np.ndarray[tuple[int, int], np.dtype[np.uint32]], count: int) -> None:
+        for index in range(count if self._detailed and self._telemetry.listened else 0):
+            self._tell(run, decode_user_command(words[index].tobytes()))
+            self._done(run, 1)
+            count -= 1
+        self._done(run, count)
+
+    def _execute(self, run: Run, command: UserCommand) -> None:
+        if self._detailed:
+            self._tell(run, command)
+        if isinstance(command, Fence):
+            counter = run.context.count_fence()
+            self._telemetry.emit(lambda time: FenceCounted(time, run.context.index, counter))
+            self._done(run, 1)
+            self._raise(Interrupt.USER_FENCE_WAIT)
+            return
+        assert isinstance(command, Fill)
+        try:
+            self._fill(run, command)
+        except UnderstudyError as error:
+            what = f"slot {command.buffer_slot} start {command.start:#x} length {command.length:#x}"
+            raise error.at("FILL", what) from None
+        if self._cold > 0 and command.length >= WARM_BYTES:
+            self._cold = 0
+        self._done(run, 1)
+
+    def _fill(self, run: Run, command: Fill) -> None:
+        """Choices `fill-slot`, `fill-partial`, `fill-translation`, `fill-alignment`, `fill-nothing`."""
+        if command.buffer_slot >= ACCELDEV_NUM_BUFFERS:
+            raise SlotFault(
+                f"slot {command.buffer_slot}, expected one below {ACCELDEV_NUM_BUFFERS}", rule=rules.FILL_SLOT
+            )
+        table = run.context.slot(command.buffer_slot)
+        if table == 0:
+            raise SlotFault(f"no buffer is bound to slot {command.buffer_slot}", rule=rules.FILL_SLOT)
+        run.used |= 1 << command.buffer_slot
+        if command.length == 0:
+            return
+        translation = translate(self._memory, table, command.start, command.length)
+        for piece in translation.pieces:
+            value = rotated(command.value, piece.virtual - command.start)
+            try:
+                self._memory.fill(piece.physical, piece.size, value)
+            except AccessFault as error:
+                raise error.at("address", piece.virtual, "of the buffer") from None
+        if translation.fault is not None:
+            raise translation.fault
+
+    def _tell(self, run: Run, command: UserCommand) -> None:
+        self._telemetry.emit(lambda time: UserCommandStarted(time, run.context.index, run.offset, command))
+
+    def _done(self, run: Run, count: int) -> None:
+        run.position += count
+        self._telemetry.time += count
+        if self._cold > 0:
+            self._cold = max(0, self._cold - count)

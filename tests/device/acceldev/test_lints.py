@@ -1,0 +1,236 @@
+"""Mistakes that the device accepts, told as events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.device.acceldev.rig import ALL, RAM, Machine, fill
+from understudy.device.acceldev import registers as r
+from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, NopCommand
+from understudy.device.acceldev.events import Lint
+from understudy.device.acceldev.lints import CHECKS
+
+
+def only(machine: Machine) -> str:
+    """The text of the only lint."""
+    (found,) = machine.seen(Lint)
+    assert found.check in CHECKS
+    return str(found)
+
+
+def test_the_docs_list_every_check() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "acceldev.md").read_text(encoding="utf-8")
+    for check, finds in CHECKS.items():
+        assert f"| `{check}` | {finds} |" in page
+
+
+def test_nothing_is_said_of_a_good_driver() -> None:
+    machine = Machine()
+    machine.bound(0, 4)
+    machine.write(r.CMD_FENCE_WAIT, 1)
+    machine.run(fill(0, 0, 100), Fence())
+    machine.fence(1)
+    assert machine.read(r.INTR)
+    machine.write(r.INTR, ALL)
+    machine.bind(0, 0)
+    machine.write(r.ENABLE, 0)
+    machine.write(r.INTR_ENABLE, 0)
+    machine.device.close()
+    assert machine.lints == []
+
+
+def test_stale_feed_word() -> None:
+    machine = Machine()
+    machine.feed(3, 7, 0, 0, 0)
+    machine.device.write_bar(0, 0x8C, 4, 3)
+    machine.device.write_bar(0, 0x9C, 4, 0)
+    assert only(machine) == (
+        "stale-feed-word: FENCE uses FEED word 1, not written since the last submission "
+        "[acceldev/manual-feed: Device Commands]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "stale"), [(0x0, ["0"]), (0x1, ["0", "1", "2", "3"]), (0x2, ["0", "1", "2", "3"]), (0xF, ["0"])]
+)
+def test_stale_words_that_a_command_uses(command: int, stale: list[str]) -> None:
+    machine = Machine()
+    machine.write(r.ENABLE, 0)
+    machine.feed(command, 0, 0, 0, 0)
+    machine.device.write_bar(0, 0x9C, 4, 0)
+    assert f"uses FEED word {', '.join(stale)}, not written" in only(machine)
+
+
+def test_fence_wait_late() -> None:
+    machine = Machine()
+    machine.fence(5)
+    machine.write(r.CMD_FENCE_WAIT, 5)
+    assert machine.lints == [], "the driver may still look"
+    machine.read(r.INTR)
+    assert only(machine).startswith("fence-wait-late: CMD_FENCE_WAIT was set to 0x5 after that FENCE was processed")
+
+
+def test_fence_wait_late_is_right_if_last_is_read_next() -> None:
+    machine = Machine()
+    machine.fence(5)
+    machine.write(r.CMD_FENCE_WAIT, 5)
+    assert machine.read(r.CMD_FENCE_LAST) == 5
+    machine.read(r.INTR)
+    assert machine.lints == []
+
+
+def test_fence_wait_is_not_late_for_the_next_fence_of_that_value() -> None:
+    machine = Machine()
+    machine.fence(5)
+    machine.write(r.ENABLE, 0)
+    machine.fence(5)
+    machine.write(r.CMD_FENCE_WAIT, 5)
+    machine.write(r.ENABLE, 1)
+    assert machine.lints == []
+
+
+def test_partial_command() -> None:
+    machine = Machine()
+    machine.run_at(machine.code(Nop()), 0, 24)
+    assert "RUN of 24 bytes: 4 bytes behind the last complete command of 20 are not executed" in only(machine)
+
+
+@pytest.mark.parametrize(
+    ("write", "offset", "size", "why"),
+    [
+        (False, 0x00, 2, "read of 2 bytes at BAR0 + 0x0000: expected 4 bytes"),
+        (True, 0x04, 8, "write of 8 bytes at BAR0 + 0x0004: expected 4 bytes"),
+        (False, 0x02, 4, "read inside INTR, which starts at 0x0"),
+        (False, 0x90, 4, "read of CMD_MANUAL_FEED1, which is write-only"),
+        (True, 0x14, 4, "write where MMIO has no register"),
+        (False, 0x8000, 4, "read where MMIO has no register"),
+    ],
+)
+def test_odd_access(write: bool, offset: int, size: int, why: str) -> None:
+    machine = Machine()
+    if write:
+        machine.device.write_bar(0, offset, size, 0)
+    else:
+        machine.device.read_bar(0, offset, size)
+    assert why in only(machine)
+
+
+def test_queue_overrun() -> None:
+    machine = Machine()
+    machine.write(r.ENABLE, 0)
+    machine.submit(*[NopCommand()] * 255, FenceCommand(value=1))
+    assert only(machine).startswith("queue-overrun: FENCE was submitted while all 255 places were taken, and is lost")
+
+
+def test_interrupt_coalesced() -> None:
+    machine = Machine()
+    machine.run(Fence(), Fence(), Fence())
+    assert only(machine).startswith("interrupt-coalesced: USER_FENCE_WAIT occurred again while active since command 1")
+    machine.write(r.INTR, ALL)
+    machine.run(Fence())
+    assert len(machine.lints) == 1, "acknowledged in between"
+
+
+@pytest.mark.parametrize("how", ["reset", "close", "shut down"])
+def test_interrupt_unacknowledged(how: str) -> None:
+    machine = Machine()
+    machine.run(Fence())
+    match how:
+        case "reset":
+            machine.device.reset()
+        case "close":
+            machine.device.close()
+        case _:
+            machine.write(r.ENABLE, 0)
+            machine.write(r.INTR_ENABLE, 0)
+    assert "USER_FENCE_WAIT has been active since command 1 and was never cleared before" in only(machine)
+
+
+def test_disabled_interrupts_need_no_acknowledgement() -> None:
+    machine = Machine()
+    machine.write(r.INTR_ENABLE, 0)
+    machine.run(Fence())
+    machine.device.reset()
+    assert machine.lints == []
+
+
+def test_slot_edited() -> None:
+    machine = Machine(pacing=0)
+    first, second = machine.buffer(), machine.buffer()
+    machine.bind(4, first[0])
+    machine.run(fill(4, 0, 4), Nop(), context=0)
+    machine.device.step(3)
+    machine.record()[32:40] = second[0].to_bytes(8, "little")
+    machine.record()[0:8] = second[0].to_bytes(8, "little")
+    machine.device.step(1)
+    assert f"slot 4 of context 0 changed from {first[0]:#x} to {second[0]:#x} while a RUN used it" in only(machine)
+
+
+def test_slots_that_a_run_does_not_use_may_be_edited() -> None:
+    machine = Machine(pacing=0)
+    machine.bind(4, machine.buffer()[0])
+    machine.run(fill(4, 0, 4), Nop())
+    machine.device.step(3)
+    machine.record()[0:8] = (0x1000).to_bytes(8, "little")
+    machine.device.step(1)
+    assert machine.lints == []
+
+
+def test_context_not_zeroed() -> None:
+    machine = Machine()
+    table, _ = machine.buffer()
+    machine.bind(0, table)
+    machine.run(Fence())
+    machine.bind(0, 0)
+    machine.bind(0, table)
+    assert (
+        "record of context 0 holds fence_counter 1, status 0x0 and 0 bound slots when its first buffer is bound again"
+        in only(machine)
+    )
+
+
+def test_context_zeroed() -> None:
+    machine = Machine()
+    table, _ = machine.buffer()
+    for _ in range(2):
+        machine.record()[:] = bytes(192)
+        machine.bind(0, table)
+        machine.run(Fence())
+        machine.write(r.INTR, ALL)
+    machine.bind(0, 0)
+    assert machine.lints == []
+
+
+def test_a_freed_context_with_slots_left() -> None:
+    machine = Machine()
+    machine.bind(3, 0x5000, context=8)
+    machine.device.context_freed(7)
+    assert machine.lints == []
+    machine.device.context_freed(8)
+    assert "record of context 8 holds fence_counter 0, status 0x0 and 1 bound slots when it was freed" in only(machine)
+
+
+def test_run_errored() -> None:
+    machine = Machine()
+    machine.record(6)[132] = 1
+    machine.run(Fence(), context=6)
+    assert "RUN on context 6 does nothing: the error bit of its record is set" in only(machine)
+
+
+def test_contexts_configs_unset() -> None:
+    machine = Machine(start=False)
+    machine.write(r.ENABLE, 1)
+    machine.bind(0, 0)
+    machine.write(r.INTR, ALL)
+    machine.bind(0, 0)
+    assert "a context's record is used, but CONTEXTS_CONFIGS was never written" in only(machine)
+
+
+def test_contexts_configs_live() -> None:
+    machine = Machine()
+    machine.write(r.ENABLE, 0)
+    machine.nop()
+    machine.write(r.CONTEXTS_CONFIGS_LO, RAM)
+    assert "CONTEXTS_CONFIGS was written while commands were queued or running" in only(machine)

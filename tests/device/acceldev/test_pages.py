@@ -1,0 +1,172 @@
+"""Page tables and what they present."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.device.acceldev.rig import ALL, BEYOND, HIGH, NOWHERE, RAM, Machine, fill
+from understudy.core.errors import WireError
+from understudy.device.acceldev import registers as r
+from understudy.device.acceldev.commands import Fence, PageTableEntry, page_table
+from understudy.device.acceldev.registers import Interrupt
+
+
+def test_virtual_addresses(machine: Machine) -> None:
+    scattered = [machine.page(3) for _ in range(4)]
+    machine.bind(0, machine.table(*reversed(scattered)))
+    machine.run(fill(0, 0, 4 * 4096, 9))
+    assert all(machine.memory.read(page, 4) == b"\t\0\0\0" for page in scattered)
+
+
+def test_physical_40_bit(machine: Machine) -> None:
+    machine.bind(0, machine.table(HIGH + 0xF_F000))
+    machine.run(fill(0, 0, 4))
+    assert machine.memory.read(HIGH + 0xF_F000, 4) == bytes.fromhex("11223344")
+    with pytest.raises(WireError, match="page at 0x10000000000, expected a multiple of 0x1000 below 0x10000000000"):
+        page_table([1 << 40])
+
+
+@pytest.mark.parametrize("high", [1 << 40, 1 << 63, 0xFFFF << 48])
+def test_tables_beyond_40_bits_are_a_mem_error(machine: Machine, high: int) -> None:
+    table, _ = machine.buffer()
+    machine.bind(0, table + high)
+    machine.run(fill(0, 0, 4))
+    assert (machine.intr, machine.status()) == (Interrupt.MEM_ERROR, 1)
+    assert "expected an address of 40 bits" in str(machine.device.last_error)
+
+
+def test_tables_beyond_40_bits_are_refused_even_where_memory_is(machine: Machine) -> None:
+    page = machine.page()
+    machine.memory.write(BEYOND, page_table([page]))
+    machine.bind(0, BEYOND)
+    machine.run(fill(0, 0, 4))
+    assert (machine.intr, machine.memory.read(page, 4)) == (Interrupt.MEM_ERROR, bytes(4))
+    machine.run_at(BEYOND, 0, 20, context=1)
+    assert machine.status(1) == 1
+
+
+def test_virtual_22_bit(machine: Machine) -> None:
+    first = machine.bound(0, 1024)
+    machine.run(fill(0, (4 << 20) - 2, 2))
+    assert machine.status() == 0
+    machine.run(fill(0, (4 << 20) - 2, 4))
+    assert machine.intr == Interrupt.MEM_ERROR
+    assert machine.memory.read(first, 2) == b"\0\0", "no wrap-around"
+    assert machine.memory.read(first + (4 << 20) - 2, 2) == b"\x11\x22"
+    assert "virtual address 0x400000, expected one below 0x400000 (22 bits)" in str(machine.device.last_error)
+
+
+@pytest.mark.parametrize("start", [4 << 20, ALL])
+def test_fills_that_begin_beyond_the_buffer(machine: Machine, start: int) -> None:
+    machine.bound(0, 1)
+    machine.run(fill(0, start, ALL))
+    assert machine.intr == Interrupt.MEM_ERROR
+
+
+def test_code_beyond_the_buffer(machine: Machine) -> None:
+    table, _ = machine.buffer(1024)
+    machine.run_at(table, (4 << 20) - 40, 60)
+    assert machine.intr == Interrupt.MEM_ERROR
+    assert "at user command 2, at byte 0x400000 (of the code buffer)" in str(machine.device.last_error)
+    machine.record()[132] = 0
+    machine.run_at(table, 0xFFFF_FFFC, 20)
+    assert machine.status() == 1
+
+
+def test_page_size(machine: Machine) -> None:
+    pages = [machine.page() for _ in range(2)]
+    machine.bind(0, machine.table(pages[1], pages[0]))
+    machine.run(fill(0, 4095, 1, 1), fill(0, 4096, 1, 2))
+    assert (machine.memory.read(pages[1] + 4095, 1), machine.memory.read(pages[0], 1)) == (b"\1", b"\2")
+
+
+def test_single_level(machine: Machine) -> None:
+    table, page = machine.buffer()
+    machine.memory.write(page, page_table([NOWHERE]))
+    machine.bind(0, table)
+    machine.run(fill(0, 0, 4))
+    assert machine.memory.read(page, 4) == bytes.fromhex("11223344"), "what a page holds is never taken for a table"
+
+
+@pytest.mark.parametrize("offset", [1, 4, 0x800])
+def test_table_address(machine: Machine, offset: int) -> None:
+    table, _ = machine.buffer()
+    machine.bind(0, table + offset)
+    machine.run(fill(0, 0, 4))
+    assert machine.intr == Interrupt.MEM_ERROR
+    assert "expected a multiple of 4 KiB" in str(machine.device.last_error)
+    machine.write(r.INTR, ALL)
+    machine.run_at(table + offset, 0, 20, context=1)
+    assert (machine.intr, machine.status(1)) == (Interrupt.MEM_ERROR, 1)
+
+
+def test_unaligned_tables_are_refused_even_if_they_present_all(machine: Machine) -> None:
+    page, table = machine.page(), machine.page(2)
+    machine.memory.write(table, page_table([page] * 1024) * 2)
+    machine.bind(0, table + 4)
+    machine.run(fill(0, 0, 4))
+    assert (machine.intr, machine.memory.read(page, 4)) == (Interrupt.MEM_ERROR, bytes(4))
+
+
+def test_code_that_straddles_into_an_absent_page(machine: Machine) -> None:
+    table, first = machine.buffer(2)
+    entry = machine.memory.read(table + 4, 4)
+    machine.memory.write(table + 4, bytes([entry[0] & ~1, *entry[1:]]))
+    machine.memory.write(first + 4092, (1).to_bytes(4, "little"))
+    machine.run_at(table, 4072, 20)
+    assert machine.status() == 0
+    machine.run_at(table, 4092, 20)
+    assert (machine.intr, machine.status(), machine.fences()) == (Interrupt.MEM_ERROR, 1, 0)
+    machine.record()[132] = 0
+    machine.memory.write(first + 4092, bytes(4))
+    machine.run_at(table, 4092, 20)
+    assert machine.status() == 1, "all five words are read, whatever the command"
+
+
+@pytest.mark.parametrize("index", [0, 1, 511, 1023])
+def test_page_index(machine: Machine, index: int) -> None:
+    page = machine.page()
+    machine.bind(0, machine.table(*[None] * index, page))
+    machine.run(fill(0, index << 12, 4))
+    assert machine.memory.read(page, 4) == bytes.fromhex("11223344")
+
+
+@pytest.mark.parametrize("offset", [0, 4, 2048, 4092])
+def test_page_offset(machine: Machine, offset: int) -> None:
+    page = machine.bound()
+    machine.run(fill(0, offset, 4))
+    assert machine.memory.read(page, 4096) == bytes(offset) + bytes.fromhex("11223344") + bytes(4092 - offset)
+
+
+def test_table_size(machine: Machine) -> None:
+    pages = [machine.page() for _ in range(1024)]
+    table = machine.table(*pages)
+    assert machine.memory.read(table + 4092, 4) == (pages[1023] >> 8 | 1).to_bytes(4, "little")
+    machine.bind(0, table)
+    machine.run(fill(0, 0, 4 << 20))
+    assert machine.status() == 0
+    with pytest.raises(WireError, match="1025 pages, expected at most 1024 in one page table"):
+        page_table([*pages, RAM])
+
+
+def test_pte_present(machine: Machine) -> None:
+    page = machine.page()
+    table = machine.table(page)
+    machine.memory.write(table, (page >> 8 | 0xE).to_bytes(4, "little"))
+    machine.bind(0, table)
+    machine.run(fill(0, 0, 4))
+    assert (machine.intr, machine.status()) == (Interrupt.MEM_ERROR, 1)
+    assert machine.memory.read(page, 4) == bytes(4)
+    assert f"entry 0 of the page table at {table:#x} is" in str(machine.device.last_error)
+
+
+def test_pte_pa(machine: Machine) -> None:
+    page = HIGH + 0x4000
+    table = machine.page()
+    assert PageTableEntry.of(page).pack() == (page >> 12 << 4 | 1).to_bytes(4, "little")
+    machine.memory.write(table, (page >> 12 << 4 | 0xF).to_bytes(4, "little"))
+    machine.bind(0, table)
+    machine.run(fill(0, 0, 4), Fence())
+    assert machine.memory.read(page, 4) == bytes.fromhex("11223344"), "unused bits are ignored"
+    with pytest.raises(WireError, match="page at 0x1001, expected a multiple of 0x1000"):
+        page_table([0x1001])
