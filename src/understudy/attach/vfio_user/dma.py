@@ -1,0 +1,314 @@
+"""Guest memory as the client has mapped it: by shared memory where that is safe, by messages elsewhere."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from bisect import bisect_right
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from understudy.attach.vfio_user import rules
+from understudy.attach.vfio_user.messages import DmaMap, DmaMapFlags, DmaUnmap, DmaUnmapFlags
+from understudy.attach.vfio_user.negotiation import Settings, SharedMemory
+from understudy.core.errors import AccessFault, RuleError
+from understudy.core.pci import DirectRange
+from understudy.core.rule import Rule
+from understudy.core.words import align_down
+
+ADDRESS_END: Final = 1 << 64
+READABLE: Final = int(DmaMapFlags.READABLE)
+WRITEABLE: Final = int(DmaMapFlags.WRITEABLE)
+
+
+class MessageMemory(Protocol):
+    """Reaches the client's memory by DMA_READ and DMA_WRITE. Both raise `AccessFault`."""
+
+    def read_memory(self, address: int, count: int) -> bytes:
+        """`count` bytes at `address`."""
+
+    def write_memory(self, address: int, data: bytes) -> None:
+        """Store `data` at `address`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One DMA region of the client; `view` is its memory where that is mapped into this process."""
+
+    base: int
+    size: int
+    flags: int
+    view: memoryview | None
+
+    @property
+    def end(self) -> int:
+        """First address behind it."""
+        return self.base + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """All windows by base. Replaced as a whole, so that any thread may look things up without a lock."""
+
+    bases: tuple[int, ...] = ()
+    windows: tuple[Window, ...] = ()
+
+
+class DmaMemory:
+    """The `DmaPort` of the device. It outlives sessions: between them there is no memory at all.
+
+    The receiving thread maps and unmaps; any thread reads and writes. An access that began before an unmap may end
+    after it: it then touches memory that this process still holds, and the client has not been answered yet or is gone.
+    """
+
+    def __init__(self, settings: Settings, failed: Callable[[AccessFault], None]) -> None:
+        self._settings = settings
+        self._failed = failed
+        self._table = _Table()
+        self._direct: tuple[DirectRange, ...] = ()
+        self._bus_master = not settings.bus_master
+        self._messages: MessageMemory | None = None
+
+    # What the device uses.
+
+    def read(self, address: int, size: int) -> bytes:
+        """`size` bytes at `address`; `AccessFault` where that is no memory that can be read."""
+        window = self._single(address, size, READABLE)
+        if window is not None and window.view is not None:
+            start = address - window.base
+            return bytes(window.view[start : start + size])
+        try:
+            parts = self._split(address, size, READABLE, "read")
+            return b"".join(self._read_window(window, at, count) for window, at, count in parts)
+        except AccessFault as fault:
+            self._failed(fault)
+            raise
+
+    def write(self, address: int, data: bytes) -> None:
+        """Store `data` at `address`; `AccessFault` where that is no memory that can be written."""
+        size = len(data)
+        window = self._single(address, size, WRITEABLE)
+        if window is not None and window.view is not None:
+            start = address - window.base
+            window.view[start : start + size] = data
+            return
+        try:
+            for window, at, count in self._split(address, size, WRITEABLE, "write"):
+                self._write_window(window, at, data[at - address : at - address + count])
+        except AccessFault as fault:
+            self._failed(fault)
+            raise
+
+    def direct(self) -> tuple[DirectRange, ...]:
+        """The windows that are memory of this process and can be read; the same tuple until something changes."""
+        return self._direct
+
+    # What the session uses.
+
+    def attach(self, messages: MessageMemory | None) -> None:
+        """Reach what is not shared through `messages`; None: nothing can be reached that way."""
+        self._messages = messages
+
+    def set_bus_master(self, enabled: bool) -> None:
+        """The Bus Master bit of the Command register changed."""
+        if self._settings.bus_master and enabled != self._bus_master:
+            self._bus_master = enabled
+            self._publish(self._table, True)
+
+    def map(self, request: DmaMap, fd: int | None, limit: int) -> tuple[Window, str]:
+        """Add a window; gives it and the reason why it is not shared memory, if it is not. `fd` stays the caller's."""
+        self._check_new(request, limit)
+        view, reason = self._share(request, fd)
+        window = Window(request.address, request.size, request.flags, view)
+        table = self._table
+        index = bisect_right(table.bases, window.base)
+        self._publish(
+            _Table(
+                (*table.bases[:index], window.base, *table.bases[index:]),
+                (*table.windows[:index], window, *table.windows[index:]),
+            ),
+            view is not None,
+        )
+        return window, reason
+
+    def unmap(self, request: DmaUnmap) -> tuple[Window, ...]:
+        """Take out the window that `request` names, or all; gives what was taken."""
+        if request.flags == DmaUnmapFlags.ALL and request.address == request.size == 0:
+            return self.clear()
+        if request.flags:
+            raise _broken(rules.DMA_UNMAP_FLAGS, DmaUnmap, "flags", f"flags must be 0, not {request.flags:#x}")
+        table = self._table
+        index = bisect_right(table.bases, request.address) - 1
+        window = table.windows[index] if index >= 0 else None
+        if window is None or (window.base, window.size) != (request.address, request.size):
+            near = f"; the window there is {_range(window.base, window.size)}" if window else ""
+            raise _broken(
+                rules.DMA_UNMAP_EXACT,
+                DmaUnmap,
+                "address",
+                f"nothing is mapped at exactly {_range(request.address, request.size)}{near}",
+            )
+        self._publish(
+            _Table(table.bases[:index] + table.bases[index + 1 :], table.windows[:index] + table.windows[index + 1 :]),
+            window.view is not None,
+        )
+        return (window,)
+
+    def clear(self) -> tuple[Window, ...]:
+        """Take out everything; gives what was taken. Mappings go with the last view of them."""
+        gone = self._table.windows
+        self._publish(_Table(), True)
+        return gone
+
+    def _publish(self, table: _Table, changes_direct: bool) -> None:
+        self._table = table
+        if not changes_direct:
+            return
+        self._direct = tuple(
+            DirectRange(window.base, window.view)
+            for window in (table.windows if self._bus_master else ())
+            if window.view is not None and window.flags & READABLE
+        )
+
+    def _check_new(self, request: DmaMap, limit: int) -> None:
+        table = self._table
+        here = _range(request.address, request.size)
+        if not request.size or request.address + request.size > ADDRESS_END:
+            raise _broken(rules.DMA_MAP_RANGE, DmaMap, "size", f"no window can lie at {here}")
+        if not request.flags or request.flags & ~(READABLE | WRITEABLE):
+            raise _broken(
+                rules.DMA_MAP_FLAGS,
+                DmaMap,
+                "flags",
+                f"flags must be readable (1), writeable (2) or both, not {request.flags:#x}",
+            )
+        if len(table.windows) >= limit:
+            raise _broken(rules.DMA_MAP_COUNT, DmaMap, "address", f"{limit} windows are mapped already")
+        index = bisect_right(table.bases, request.address)
+        for near in table.windows[max(0, index - 1) : index + 1]:
+            if near.base < request.address + request.size and request.address < near.end:
+                raise _broken(
+                    rules.DMA_MAP_OVERLAP,
+                    DmaMap,
+                    "address",
+                    f"a window at {here} would overlap the one at {_range(near.base, near.size)}",
+                )
+
+    def _share(self, request: DmaMap, fd: int | None) -> tuple[memoryview | None, str]:
+        """The client's memory, mapped; or None and why it is left to messages."""
+        if fd is None:
+            return None, "no descriptor came with it"
+        if self._settings.shared_memory is SharedMemory.NONE:
+            return None, "shared memory is switched off"
+        if sum(window.view is not None for window in self._table.windows) >= self._settings.max_direct_maps:
+            return None, f"{self._settings.max_direct_maps} windows are shared memory already"
+        if self._settings.shared_memory is SharedMemory.SEALED and not _is_sealed(fd):
+            return None, "the file behind it is not sealed against shrinking"
+        return _mapped(request, fd), ""
+
+    def _single(self, address: int, size: int, need: int) -> Window | None:
+        """The window that holds all of it and allows it, or None where the long way must find out more."""
+        table = self._table
+        index = bisect_right(table.bases, address) - 1
+        if index < 0 or size <= 0 or not self._bus_master:
+            return None
+        window = table.windows[index]
+        return window if address + size <= window.end and window.flags & need else None
+
+    def _split(self, address: int, size: int, need: int, access: str) -> list[tuple[Window, int, int]]:
+        """Which windows an access touches: window, address and bytes of each part; checked before any is touched."""
+        what = f"{access} of {size} bytes at {address:#x}"
+        if size < 0 or address < 0:
+            raise AccessFault(f"{what}: not possible", address=address, access=access)
+        if not self._bus_master:
+            raise AccessFault(
+                f"{what}: bus mastering is disabled", address=address, access=access, rule=rules.BUS_MASTER
+            )
+        table = self._table
+        parts: list[tuple[Window, int, int]] = []
+        at, end = address, address + size
+        while at < end:
+            index = bisect_right(table.bases, at) - 1
+            if index < 0 or table.windows[index].end <= at:
+                raise AccessFault(
+                    f"{what}: nothing is mapped at {at:#x}", address=at, access=access, rule=rules.DMA_MAPPED
+                )
+            window = table.windows[index]
+            if not window.flags & need:
+                raise AccessFault(
+                    f"{what}: the window at {_range(window.base, window.size)} does not allow it",
+                    address=at,
+                    access=access,
+                    rule=rules.DMA_ACCESS,
+                )
+            count = min(end, window.end) - at
+            parts.append((window, at, count))
+            at += count
+        return parts
+
+    def _read_window(self, window: Window, address: int, count: int) -> bytes:
+        if window.view is not None:
+            return bytes(window.view[address - window.base : address - window.base + count])
+        return self._by_message(address, "read").read_memory(address, count)
+
+    def _write_window(self, window: Window, address: int, data: bytes) -> None:
+        if window.view is not None:
+            window.view[address - window.base : address - window.base + len(data)] = data
+        else:
+            self._by_message(address, "write").write_memory(address, data)
+
+    def _by_message(self, address: int, access: str) -> MessageMemory:
+        messages = self._messages
+        if messages is None:
+            raise AccessFault(
+                f"{access} at {address:#x}: the client that mapped it is gone", address=address, access=access
+            )
+        return messages
+
+
+def _mapped(request: DmaMap, fd: int) -> memoryview:
+    """The file's bytes; the mapping lives as long as a view of it."""
+    try:
+        length = os.fstat(fd).st_size
+        if request.offset + request.size > length:
+            raise _broken(
+                rules.DMA_MAP_FD,
+                DmaMap,
+                "offset",
+                f"the file has {length:#x} bytes, and the window would be {_range(request.offset, request.size)} of it",
+            )
+        start = align_down(request.offset, mmap.ALLOCATIONGRANULARITY)
+        skipped = request.offset - start
+        writeable = request.flags & WRITEABLE
+        memory = mmap.mmap(
+            fd,
+            skipped + request.size,
+            flags=mmap.MAP_SHARED,
+            prot=mmap.PROT_READ | (mmap.PROT_WRITE if writeable else 0),
+            offset=start,
+        )
+    except (OSError, ValueError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise _broken(rules.DMA_MAP_FD, DmaMap, "offset", f"the descriptor cannot be mapped: {why}") from None
+    return memoryview(memory)[skipped:]
+
+
+def _is_sealed(fd: int) -> bool:
+    """Whether the file can never become shorter; asks for the seal where that is still possible."""
+    with suppress(OSError):
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    try:
+        return bool(fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK)
+    except OSError:
+        return False  # only memory files have seals
+
+
+def _range(base: int, size: int) -> str:
+    return f"{base:#x}..{base + size:#x}"
+
+
+def _broken(rule: Rule, record: type[DmaMap] | type[DmaUnmap], field: str, text: str) -> RuleError:
+    return RuleError(text, rule=rule).at("byte", record.offset_of(field), field)

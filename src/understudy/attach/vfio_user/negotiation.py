@@ -1,0 +1,146 @@
+"""VFIO_USER_VERSION: which capabilities both sides have, and what a session then works with."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from understudy.attach.vfio_user import rules
+from understudy.attach.vfio_user.messages import VersionHead
+from understudy.attach.vfio_user.wire import StreamError
+from understudy.core.errors import WireError
+
+MAJOR: Final = 0
+MINOR: Final = 0
+"""The document names no number; 0.0 is what its implementations speak."""
+PAGE_SIZE: Final = 4096
+
+
+class SharedMemory(Enum):
+    """Which memory of the client is mapped into this process instead of being reached by messages."""
+
+    SEALED = "sealed"
+    """What cannot be shrunk behind our back (memfd sealed with F_SEAL_SHRINK; QEMU's memory-backend-memfd is)."""
+    ANY = "any"
+    """Everything that comes with a descriptor: a client that truncates the file kills this process."""
+    NONE = "none"
+    """Nothing: all DMA goes by messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a server offers and allows. Sizes in bytes."""
+
+    max_msg_fds: int = 8
+    max_data_xfer_size: int = 1 << 20
+    max_dma_maps: int = 65535
+    max_direct_maps: int = 256
+    """DMA regions mapped into this process at a time; further ones are reached by messages."""
+    shared_memory: SharedMemory = SharedMemory.SEALED
+    bus_master: bool = True
+    """Whether the Bus Master bit of the Command register must be set for DMA."""
+    write_multiple: bool = False
+    twin_socket: bool = True
+    """Whether to use a socket of its own for DMA messages with clients that offer it."""
+    dma_reply_timeout_s: float = 5.0
+    """How long the device's DMA waits for a client's reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What one side says it can do, with the document's defaults."""
+
+    max_msg_fds: int = 1
+    max_data_xfer_size: int = 1 << 20
+    max_dma_maps: int = 65535
+    pgsizes: int = PAGE_SIZE
+    twin_socket: bool = False
+    twin_fd_index: int | None = None
+    write_multiple: bool = False
+
+    def as_json(self) -> bytes:
+        """The version data, with its NUL."""
+        values: dict[str, object] = {
+            "max_msg_fds": self.max_msg_fds,
+            "max_data_xfer_size": self.max_data_xfer_size,
+            "max_dma_maps": self.max_dma_maps,
+            "pgsizes": self.pgsizes,
+        }
+        if self.write_multiple:
+            values["write_multiple"] = True
+        if self.twin_socket:
+            twin: dict[str, object] = {"supported": True}
+            if self.twin_fd_index is not None:
+                twin["fd_index"] = self.twin_fd_index
+            values["twin_socket"] = twin
+        return json.dumps({"capabilities": values}).encode() + b"\0"
+
+
+def parse_version(payload: bytes) -> tuple[VersionHead, Capabilities]:
+    """The proposal or answer in a VERSION message; `StreamError` where it makes no sense."""
+    try:
+        head = VersionHead.parse(payload)
+    except WireError as error:
+        raise StreamError(error.message, rule=rules.PAYLOAD) from None
+    return head, _capabilities(payload[VersionHead.size_bytes :])
+
+
+def _capabilities(data: bytes) -> Capabilities:
+    if not data:
+        return Capabilities()
+    if data[-1]:
+        raise _bad_data("the version data must end with NUL", len(data) - 1)
+    try:
+        value = json.loads(data[:-1].decode())
+    except UnicodeDecodeError as error:
+        raise _bad_data(f"the version data must be UTF-8, not {error.object[error.start]:#04x}", error.start) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        where = error.pos if isinstance(error, json.JSONDecodeError) else 0
+        why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+        raise _bad_data(f"the version data must be JSON: {why}", where) from None
+    given = _member(value, "capabilities", dict, {})
+    twin = _member(given, "twin_socket", dict, {})
+    return Capabilities(
+        max_msg_fds=_number(given, "max_msg_fds", 1),
+        max_data_xfer_size=_number(given, "max_data_xfer_size", 1 << 20, least=1),
+        max_dma_maps=_number(given, "max_dma_maps", 65535),
+        pgsizes=_number(given, "pgsizes", PAGE_SIZE, least=1),
+        twin_socket=_member(twin, "supported", bool, False),
+        twin_fd_index=_number(twin, "fd_index", 0) if "fd_index" in twin else None,
+        write_multiple=_member(given, "write_multiple", bool, False),
+    )
+
+
+def _member(value: object, name: str, kind: type, default: Any) -> Any:
+    if not isinstance(value, dict):
+        raise _bad_data(f"an object must hold {name}, not {value!r:.40}", 0)
+    found = value.get(name, default)
+    if not isinstance(found, kind):
+        raise _bad_data(f"{name} must be of type {kind.__name__}, not {found!r:.40}", 0)
+    return found
+
+
+def _number(value: dict[str, object], name: str, default: int, least: int = 0) -> int:
+    found = value.get(name, default)
+    if not isinstance(found, int) or isinstance(found, bool) or not least <= found < 1 << 64:
+        raise _bad_data(f"{name} must be a whole number from {least} to 2**64 - 1, not {found!r:.40}", 0)
+    return found
+
+
+def _bad_data(text: str, position: int) -> StreamError:
+    return StreamError(text, rule=rules.VERSION_DATA).at("byte", VersionHead.size_bytes + position)
+
+
+def agree(client: Capabilities, settings: Settings) -> Capabilities:
+    """What the server answers to `client`: its own limits, and only those features that the client has as well."""
+    return Capabilities(
+        max_msg_fds=settings.max_msg_fds,
+        max_data_xfer_size=settings.max_data_xfer_size,
+        max_dma_maps=min(settings.max_dma_maps, client.max_dma_maps),
+        pgsizes=PAGE_SIZE,
+        twin_socket=client.twin_socket and settings.twin_socket,
+        twin_fd_index=0 if client.twin_socket and settings.twin_socket else None,
+        write_multiple=client.write_multiple and settings.write_multiple,
+    )
