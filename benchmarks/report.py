@@ -1,0 +1,96 @@
+"""Rewrite the table in docs/performance.md from results/latest.json. The same file gives the same text."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from harness import HEADINGS, ROOT, Row
+from run import RESULTS
+
+PAGE: Final = ROOT / "docs" / "performance.md"
+BEGIN: Final = "<!-- results start: written by benchmarks/report.py -->"
+END: Final = "<!-- results stop -->"
+TITLES: Final = {
+    "rv64_engine": "RV64 machine code, one core",
+    "refsi_kernels": "RefSi kernels through command buffers",
+    "refsi_commands": "RefSi commands and small buffers",
+    "start": "Start of new processes",
+    "scaling": "Four harts on two threads",
+}
+
+
+def report(found: dict[str, Any]) -> str:
+    """Machine, date, command and one table per question, in Markdown."""
+    parts = [machine_lines(found)]
+    rows = [Row(**row) for row in found["rows"]]
+    for question, group in groupby(rows, key=lambda row: row.question):
+        parts.append(f"### {TITLES.get(question, question)} (`benchmarks/{question}.py`)")
+        parts.append(table(list(group)))
+    return "\n\n".join(parts)
+
+
+def machine_lines(found: dict[str, Any]) -> str:
+    """On what, when and how."""
+    facts = found["machine"]
+    software = ", ".join(
+        text
+        for text in (
+            f"Python {facts['python']}",
+            f"NumPy {facts['numpy']}",
+            f"llvmlite {facts['llvmlite']}",
+            facts["qemu"],
+            facts["compiler"],
+        )
+        if text
+    )
+    return "\n".join(
+        (
+            f"- machine: {facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['system']}",
+            f"- software: {software}",
+            f"- {found['date']}, `{found['command']}`: {found['seconds']} s, with a load average of "
+            f"{facts['load_before']} when it began",
+        )
+    )
+
+
+def table(rows: list[Row]) -> str:
+    """One Markdown table, and the rows' notes below it."""
+    lines = [f"| {' | '.join(HEADINGS)} |", "|---|---|---:|---:|---|---:|---|"]
+    for row in rows:
+        cells = list(row.cells())
+        if row.met is False:
+            cells[-1] = "**no**"
+        lines.append(f"| {' | '.join(cells)} |")
+    notes = [f"{row.what}: {row.note}." for row in rows if row.note]
+    return "\n".join(lines) + "".join(f"\n\n{note}" for note in notes)
+
+
+def fill(page: str, text: str) -> str:
+    """`page` with `text` between the marks."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{PAGE} must hold the lines {BEGIN} and {END}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Rewrite the table of docs/performance.md.")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the page is out of date")
+    options = parser.parse_args()
+    old = options.page.read_text(encoding="utf-8")
+    new = fill(old, report(json.loads(options.results.read_text(encoding="utf-8"))))
+    if options.check:
+        raise SystemExit(old != new)
+    options.page.write_text(new, encoding="utf-8")
+    print(f"wrote {options.page}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Run all benchmarks, each in a process of its own, and save what they found: results/latest.json.
+
+`report.py` makes the table of docs/performance.md from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from harness import FOLDER, machine
+
+SCRIPTS: Final = ("rv64_engine", "refsi_kernels", "refsi_commands", "start", "scaling", "acceldev", "vfio_user")
+RESULTS: Final = FOLDER / "results" / "latest.json"
+
+
+def run(name: str, quick: bool) -> list[dict[str, Any]]:
+    """Run one script, which prints its table; its rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.json")
+        command = [sys.executable, str(FOLDER / f"{name}.py"), "--json", str(path)]
+        subprocess.run(command + ["--quick"] * quick, check=True)
+        rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+        return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run all benchmarks and save the results.")
+    parser.add_argument("--quick", action="store_true", help="less work: for trying out, not for numbers to keep")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="where to save the results")
+    options = parser.parse_args()
+    begin = time.monotonic()
+    found: dict[str, Any] = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": "make bench" if not options.quick else "python benchmarks/run.py --quick",
+        "machine": machine(),
+    }
+    found["rows"] = [row for name in SCRIPTS for row in run(name, options.quick)]
+    found["seconds"] = round(time.monotonic() - begin)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(f"{len(found['rows'])} results in {found['seconds']} s: {options.output}")
+
+
+if __name__ == "__main__":
+    main()
