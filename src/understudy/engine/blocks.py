@@ -139,3 +139,13 @@ def _is_private(path: Path) -> bool:
     if not hasattr(os, "getuid"):  # where files have no such owners, the folder's own rules have to do
         return True
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def linked(text: str, objects: ObjectCache) -> llvm.Code:
+    """Machine code of an IR module that does not depend on a guest, optimised; from `objects` if it is there."""
+    key = _DIGEST(f"{llvm.host_key()} {text}".encode()).hexdigest()
+    image = objects.get(key)
+    if image is None:
+        image = llvm.compile_ir(text, llvm.OPTIMISED)
+        objects.put(key, image)
+    return llvm.Code(image)

@@ -7,7 +7,6 @@ optimisation by a background thread once it has proved hot. The new code is take
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -17,7 +16,7 @@ from typing import Final
 from understudy.core.errors import AccessFault, BeyondModel, ModelBug
 from understudy.core.space import PAGE_SIZE
 from understudy.engine import llvm
-from understudy.engine.blocks import ObjectCache, default_folder, region_key
+from understudy.engine.blocks import ObjectCache, default_folder, linked, region_key
 from understudy.engine.dispatcher import DISPATCHER, MISS, OUT_OF_FUEL, RETURNED, STEP
 from understudy.engine.emit_region import RegionEmitter
 from understudy.engine.evaluate import Evaluator
@@ -48,13 +47,7 @@ class Runtime:
     """The dispatcher and what else is compiled once per process and cache."""
 
     def __init__(self, cache: ObjectCache) -> None:
-        text = DISPATCHER.replace("{mask}", str(SLOTS - 1))
-        key = hashlib.sha256(f"{llvm.host_key()} dispatcher {text}".encode()).hexdigest()
-        image = cache.get(key)
-        if image is None:
-            image = llvm.compile_ir(text, llvm.OPTIMISED)
-            cache.put(key, image)
-        self._code = llvm.Code(image)
+        self._code = linked(DISPATCHER.replace("{mask}", str(SLOTS - 1)), cache)
         word, pointer = ctypes.c_uint64, ctypes.c_void_p
         self.dispatch: Callable[[int], int] = self._code.function("dispatch", word, pointer)
         self.compare_exchange = {w: self._code.function(f"exchange{w}", word, pointer, word, word) for w in (32, 64)}

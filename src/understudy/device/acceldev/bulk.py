@@ -9,7 +9,6 @@ The interpreter is free for other threads meanwhile.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from functools import cache
 from typing import Final
 
@@ -32,6 +31,7 @@ from understudy.device.acceldev.commands import (
 from understudy.device.acceldev.memory import Memory
 from understudy.device.acceldev.registers import ACCELDEV_NUM_BUFFERS, ACCELDEV_PAGE_SIZE, ACCELDEV_USER_CMD_WORDS
 from understudy.engine import llvm
+from understudy.engine.blocks import ObjectCache, default_folder, linked
 
 MAX_RANGES: Final = 64
 RANGE_WORDS: Final = 4
@@ -331,15 +331,7 @@ _IR: Final = _FIND + _FILL + _LOOP
 
 @cache
 def _code() -> llvm.Code:
-    from understudy.engine.blocks import ObjectCache, default_folder
-
-    objects = ObjectCache(default_folder())
-    key = hashlib.sha256(f"{llvm.host_key()} {_IR}".encode()).hexdigest()
-    image = objects.get(key)
-    if image is None:
-        image = llvm.compile_ir(_IR, llvm.OPTIMISED)
-        objects.put(key, image)
-    return llvm.Code(image)
+    return linked(_IR, ObjectCache(default_folder()))
 
 
 class Bulk:

@@ -8,7 +8,6 @@ nothing of the command done. A test holds the two together. Nobody may be listen
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from collections.abc import Callable
 from functools import cache
 from typing import Final
@@ -19,6 +18,7 @@ from understudy.device.refsi import registers as r
 from understudy.device.refsi.commands import Opcode
 from understudy.device.refsi.parts import Extent
 from understudy.engine import llvm
+from understudy.engine.blocks import ObjectCache, default_folder, linked
 
 MAX_EXTENTS: Final = 16
 EXTENT_WORDS: Final = 4
@@ -186,15 +186,7 @@ declare i64 @llvm.umax.i64(i64, i64)
 
 @cache
 def _code() -> llvm.Code:
-    from understudy.engine.blocks import ObjectCache, default_folder
-
-    objects = ObjectCache(default_folder())
-    key = hashlib.sha256(f"{llvm.host_key()} {_IR}".encode()).hexdigest()
-    image = objects.get(key)
-    if image is None:
-        image = llvm.compile_ir(_IR, llvm.OPTIMISED)
-        objects.put(key, image)
-    return llvm.Code(image)
+    return linked(_IR, ObjectCache(default_folder()))
 
 
 class Bulk:
