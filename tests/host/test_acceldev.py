@@ -11,7 +11,7 @@ import pytest
 
 from understudy.core.event import Event
 from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, Fill, Nop, UserCommand, user_code
+from understudy.device.acceldev.commands import Fence, Fill, Nop, NopCommand, UserCommand, user_code
 from understudy.device.acceldev.events import CommandQueued, Lint
 from understudy.host.acceldev import CODE, Acceldev, Context, DriverError
 
@@ -253,6 +253,40 @@ def test_the_driver_has_no_lints() -> None:
             data[1].close()
     device.close()
     assert [str(event) for event in events if isinstance(event, Lint)] == []
+
+
+class Busy:
+    """Keeps the device's queue filled: every NOP that ends is followed by another, up to a limit."""
+
+    LIMIT = 50000
+
+    def __init__(self, device: Acceldev) -> None:
+        self.device = device
+        self.count = 0
+        with device.lock:
+            self.again()
+
+    def again(self) -> None:
+        if self.count < self.LIMIT:
+            self.count += 1
+            self.device.queue.put(NopCommand(), self.again)
+
+
+def test_waiting_for_the_end_is_for_what_was_queued_before() -> None:
+    with Acceldev.open(execution="threaded") as device, device.open_context() as context:
+        busy = Busy(device)
+        start(context, Fence())
+        context.drain()
+        context.close()
+        assert busy.count < Busy.LIMIT
+        busy.count = Busy.LIMIT
+
+
+def test_a_time_limit_holds_while_others_keep_the_device_busy() -> None:
+    with Acceldev.open(execution="threaded") as device, device.open_context() as context:
+        busy = Busy(device)
+        expect(errno.ETIMEDOUT, "fence 1 did not come in 0.01 s", lambda: context.wait(1, 0.01))
+        busy.count = Busy.LIMIT
 
 
 def test_threads_share_a_context() -> None:

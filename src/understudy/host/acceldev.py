@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
@@ -99,6 +100,7 @@ class Acceldev:
 
         `DriverError` ETIMEDOUT after `timeout_seconds`, or EDEADLK where nothing is queued that could bring it about.
         """
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self.changed:
             while not done():
                 if self.failure is not None:
@@ -109,8 +111,14 @@ class Acceldev:
                     continue
                 if not self.port.works_alone:
                     raise DriverError(errno.EDEADLK, f"{what} never comes: the device has stopped")
-                if not self.changed.wait(timeout_seconds):
+                if not self.changed.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
                     raise DriverError(errno.ETIMEDOUT, f"{what} did not come in {timeout_seconds} s")
+
+    def wait_finished(self, timeout_seconds: float | None = None) -> None:
+        """Wait until the device has finished all that is queued now, whatever others queue meanwhile."""
+        with self.lock:
+            last = self.queue.submitted
+        self.wait_until(lambda: self.queue.finished >= last, "the end of all commands", timeout_seconds)
 
     def close(self) -> None:
         """Close all contexts and shut the device down; once is enough."""
@@ -236,7 +244,7 @@ class Context:
 
     def drain(self, timeout_seconds: float | None = None) -> None:
         """Wait until the device has finished all that was queued; `DriverError` EIO if the context is errored."""
-        self._device.wait_until(lambda: self._device.queue.is_empty, "the end of all commands", timeout_seconds)
+        self._device.wait_finished(timeout_seconds)
         if self.is_errored:
             raise self._errored()
 
@@ -257,7 +265,7 @@ class Context:
             for buffer in [*self._buffers.values(), *self._codes]:
                 buffer.close()
             self._is_closed = True
-        self._device.wait_until(lambda: self._device.queue.is_empty, "the end of all commands")
+        self._device.wait_finished()
         with self._device.lock:
             # Zeroed now rather than at the next open: nothing of this context is left in memory.
             self._record[:] = bytes(ContextConfig.size_bytes)

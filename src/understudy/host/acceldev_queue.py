@@ -46,6 +46,10 @@ class CommandQueue:
         self._waiting: deque[_Entry] = deque()
         self._batches: deque[_Batch] = deque()
         self._number = 0
+        self.submitted = 0
+        """Commands put so far."""
+        self.finished = 0
+        """Those of them that the device has finished, which it does in order."""
         self._is_feeding = False
 
     @property
@@ -56,6 +60,7 @@ class CommandQueue:
     def put(self, command: Record, done: Done | None = None) -> None:
         """Submit a command as soon as there is room; `done` is called once the device has finished it."""
         self._waiting.append(_Entry(words_of(command), done))
+        self.submitted += 1
         self.feed()
 
     def feed(self) -> None:
@@ -75,6 +80,7 @@ class CommandQueue:
             last = self._port.read(r.CMD_FENCE_LAST.offset)
             while self._batches and reached(last, self._batches[0].number):
                 for entry in self._batches.popleft().entries:
+                    self.finished += 1
                     if entry.done is not None:
                         entry.done()
             if not self._batches:

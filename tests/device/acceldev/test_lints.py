@@ -91,6 +91,24 @@ def test_fence_wait_is_not_late_for_the_next_fence_of_that_value() -> None:
     assert machine.lints == []
 
 
+def test_fences_of_one_value_may_be_awaited_again() -> None:
+    machine = Machine()
+    for _ in range(2):
+        machine.write(r.CMD_FENCE_WAIT, 1)
+        machine.fence(1)
+        machine.write(r.INTR, ALL)
+    assert machine.lints == []
+
+
+def test_fences_may_be_numbered_anew() -> None:
+    machine = Machine()
+    machine.fence(1)
+    machine.write(r.CMD_FENCE_LAST, 0)
+    machine.write(r.CMD_FENCE_WAIT, 1)
+    machine.fence(1)
+    assert machine.lints == []
+
+
 def test_partial_command() -> None:
     machine = Machine()
     machine.run_at(machine.code(Nop()), 0, 24)
@@ -133,7 +151,7 @@ def test_interrupt_coalesced() -> None:
     assert len(machine.lints) == 1, "acknowledged in between"
 
 
-@pytest.mark.parametrize("how", ["reset", "close", "shut down"])
+@pytest.mark.parametrize("how", ["reset", "close", "shut down", "shut down in the other order"])
 def test_interrupt_unacknowledged(how: str) -> None:
     machine = Machine()
     machine.run(Fence())
@@ -142,10 +160,25 @@ def test_interrupt_unacknowledged(how: str) -> None:
             machine.device.reset()
         case "close":
             machine.device.close()
+        case "shut down in the other order":
+            machine.write(r.INTR_ENABLE, 0)
+            machine.write(r.ENABLE, 0)
+            assert machine.lints == [], "the driver may still acknowledge it"
+            machine.device.close()
         case _:
             machine.write(r.ENABLE, 0)
             machine.write(r.INTR_ENABLE, 0)
     assert "USER_FENCE_WAIT has been active since command 1 and was never cleared before" in only(machine)
+
+
+def test_interrupts_may_be_acknowledged_after_they_were_disabled() -> None:
+    machine = Machine()
+    machine.run(Fence())
+    machine.write(r.INTR_ENABLE, 0)
+    machine.write(r.ENABLE, 0)
+    machine.write(r.INTR, ALL)
+    machine.device.close()
+    assert machine.lints == []
 
 
 def test_disabled_interrupts_need_no_acknowledgement() -> None:

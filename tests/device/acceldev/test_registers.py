@@ -169,3 +169,22 @@ def test_poison_is_seeded_noise() -> None:
 def test_memory_of_tests_is_what_the_rig_says() -> None:
     machine = Machine()
     assert len(machine.memory.view(RAM, RAM_BYTES)) == RAM_BYTES
+
+
+def test_offsets_are_those_of_the_document() -> None:
+    found = {(register.offset, register.name) for register in r.MMIO}
+    assert found == {
+        (0x00, "INTR"),
+        (0x04, "INTR_ENABLE"),
+        (0x08, "ENABLE"),
+        (0x0C, "CONTEXTS_CONFIGS_LO"),
+        (0x10, "CONTEXTS_CONFIGS_HI"),
+        (0x8C, "CMD_MANUAL_FREE"),
+        (0x8C, "CMD_MANUAL_FEED"),
+        (0xA0, "CMD_FENCE_LAST"),
+        (0xA4, "CMD_FENCE_WAIT"),
+    }
+    machine = Machine(start=False)
+    for value, offset in enumerate((0x04, 0x0C, 0x10, 0xA0, 0xA4), 1):
+        machine.device.write_bar(0, offset, 4, value)
+    assert [machine.read(register) for register in WORDS] == [0, 1, 0, 2, 3, 4, 5]

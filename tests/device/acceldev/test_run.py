@@ -54,6 +54,17 @@ def test_records_that_are_no_memory_are_a_mem_error(configs: int) -> None:
     assert "no memory there, at device command 1 (BIND_SLOT)" in str(machine.device.last_error)
 
 
+@pytest.mark.parametrize("listen", [False, True])
+def test_listening_changes_nothing_where_a_record_is_partly_memory(listen: bool) -> None:
+    machine = Machine(start=False, listen=listen)
+    machine.start(RAM - 64)
+    machine.run(Fence())
+    assert machine.intr == Interrupt.USER_FENCE_WAIT
+    machine.bind(10, 0x5000)
+    assert machine.intr == Interrupt.USER_FENCE_WAIT
+    assert machine.memory.read(RAM + 16, 8) == (0x5000).to_bytes(8, "little")
+
+
 def test_context_error() -> None:
     machine = Machine()
     machine.record(3)[132] = 0xF0

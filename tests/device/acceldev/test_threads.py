@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.device.acceldev.rig import ALL, CallsOnly, Machine, fill
 from understudy.core.errors import AccessFault, ModelBug, RuleError
+from understudy.device.acceldev import interrupts
 from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, RunCommand, words_of
 from understudy.device.acceldev.registers import Interrupt
@@ -100,7 +103,10 @@ def test_closing_while_a_call_is_under_way() -> None:
     machine.device.close()
     machine.device.close()
     port.go_on.set()
-    assert machine.fences() == 0
+    for thread in threading.enumerate():
+        if thread.name == "acceldev":
+            thread.join(LONG)
+    assert (machine.fences(), machine.intr) == (0, 0)
 
 
 def test_a_port_that_fails_is_a_mem_error() -> None:
@@ -178,4 +184,56 @@ def test_a_handler_on_the_devices_thread_may_reset() -> None:
     assert done.wait(LONG)
     assert machine.device.wait_idle(LONG)
     assert machine.fences() == 1
+    machine.device.close()
+
+
+def interrupted(machine: Machine, during: Callable[[], None]) -> None:
+    """Have the device's thread call `during` inside the rise of the line."""
+    machine.device.line.observe(lambda level: during() if level else None)
+    machine.feed(*words_of(RunCommand(context=0, table=machine.code(Fence()), offset=0, size=20)))
+
+
+def test_the_line_is_low_once_a_write_to_intr_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "SETTLE_SECONDS", LONG)
+    machine = Machine(execution="threaded", listen=False)
+    rising, written = threading.Event(), threading.Event()
+
+    def during() -> None:
+        rising.set()
+        # The writer needs this thread in order to return: it must not be able to do so before.
+        assert not written.wait(0.05)
+
+    interrupted(machine, during)
+    assert rising.wait(LONG)
+    machine.write(r.INTR, ALL)
+    written.set()
+    assert not machine.device.line.level
+    machine.device.close()
+
+
+def test_a_handler_may_wait_for_another_threads_write() -> None:
+    machine = Machine(execution="threaded", listen=False)
+    ended: list[bool] = []
+
+    def during() -> None:
+        other = threading.Thread(target=machine.write, args=(r.INTR, ALL))
+        other.start()
+        other.join(LONG)
+        ended.append(not other.is_alive())
+
+    interrupted(machine, during)
+    assert machine.device.wait_idle(LONG)
+    assert ended == [True]
+    assert not machine.device.line.level
+    machine.device.close()
+
+
+def test_a_restored_device_goes_on() -> None:
+    machine = Machine(execution="threaded", listen=False)
+    machine.write(r.ENABLE, 0)
+    machine.feed(*words_of(FenceCommand(value=6)))
+    state = dataclasses.replace(machine.device.snapshot(), enable=1)
+    machine.device.restore(state)
+    assert machine.device.wait_idle(LONG)
+    assert machine.read(r.CMD_FENCE_LAST) == 6
     machine.device.close()

@@ -70,6 +70,8 @@ class AcceldevDevice:
         self._reads: dict[int, tuple[str, Callable[[], int]]] = self._read_side()
         self._writes: dict[int, tuple[str, Callable[[int], None]]] = self._write_side()
         self._executor = Executor(self._gate, self._processor, self.settings)
+        self._unseen = 0
+        """Interrupts that were active when INTR_ENABLE became 0; a driver may acknowledge them after that."""
         self._power_on()
 
     # ---- what a PCI device shows ---------------------------------------------------------------------------------
@@ -221,6 +223,8 @@ class AcceldevDevice:
         self._interrupts.reset(state.intr)
         self._interrupts.enable(state.intr_enable)
         self._set_enable(state.enable)
+        if self.settings.threaded:
+            self._executor.after_access()
 
     # ---- registers -----------------------------------------------------------------------------------------------
 
@@ -253,14 +257,18 @@ class AcceldevDevice:
         return found
 
     def _set_intr_enable(self, value: int) -> None:
-        if not value and not self._processor.registers.enable:
-            self._tell_unacknowledged("the device was shut down")
+        with self._gate.lock:
+            if not value and not self._processor.registers.enable:
+                self._tell_unacknowledged("the device was shut down")
+                self._unseen = 0
+            elif value:
+                self._unseen = 0
+            else:
+                self._unseen |= self._interrupts.active & self._interrupts.enabled
         self._interrupts.enable(value)
 
     def _set_enable(self, value: int) -> None:
         with self._gate.changed:
-            if not value and not self._interrupts.enabled:
-                self._tell_unacknowledged("the device was shut down")
             self._processor.registers.enable = value
 
     def _set_configs(self, shift: int, value: int) -> None:
@@ -270,7 +278,9 @@ class AcceldevDevice:
             registers.contexts_configs = registers.contexts_configs & ~(U32 << shift) | value << shift
 
     def _set_fence_last(self, value: int) -> None:
-        self._processor.registers.fence_last = value
+        with self._gate.lock:
+            self._processor.registers.fence_last = value
+            self._lints.fence_last_written()
 
     def _set_fence_wait(self, value: int) -> None:
         with self._gate.lock:
@@ -314,6 +324,7 @@ class AcceldevDevice:
             self._processor.context_errors.clear()
             self._telemetry.time = 0
             self._lints.reset()
+            self._unseen = 0
             intr = 0
             if self.settings.poison:
                 intr = self._noise.getrandbits(6)
@@ -322,7 +333,7 @@ class AcceldevDevice:
         self._interrupts.reset(intr)
 
     def _tell_unacknowledged(self, when: str) -> None:
-        unseen = Interrupt(self._interrupts.active & self._interrupts.enabled & r.INTERRUPTS)
+        unseen = Interrupt(self._interrupts.active & (self._interrupts.enabled | self._unseen) & r.INTERRUPTS)
         self._lints.gone(unseen, when)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Final
 
 from understudy.core.line import Line
 from understudy.core.words import U32
@@ -11,6 +12,10 @@ from understudy.device.acceldev.lints import Lints
 from understudy.device.acceldev.memory import Gate
 from understudy.device.acceldev.registers import INTERRUPTS, Interrupt
 from understudy.device.acceldev.telemetry import Telemetry
+
+SETTLE_SECONDS: Final = 0.01
+"""Longest wait of a register write for another thread that drives the line; bounded, since an observer there may wait
+for the writer."""
 
 
 class Interrupts:
@@ -29,7 +34,7 @@ class Interrupts:
         """Nothing enabled; `active` is 0 unless the registers are poisoned."""
         with self._gate.lock:
             self.active, self.enabled = active, 0
-        self._drive()
+        self._drive(settle=True)
         self.line.edges = 0
 
     def raise_(self, interrupt: Interrupt) -> None:
@@ -49,27 +54,30 @@ class Interrupts:
             if cleared:
                 self._telemetry.emit(lambda time: InterruptCleared(time, cleared))
                 self._lints.cleared(cleared)
-        self._drive()
+        self._drive(settle=True)
 
     def enable(self, written: int) -> None:
         """A write to ``INTR_ENABLE``; bits without a meaning are kept."""
         with self._gate.lock:
             self.enabled = written & U32
-        self._drive()
+        self._drive(settle=True)
 
     @property
     def level(self) -> bool:
         """Whether the line has to be signalled."""
         return bool(self.active & self.enabled & INTERRUPTS)
 
-    def _drive(self) -> None:
+    def _drive(self, *, settle: bool = False) -> None:
         """Bring the line to its level.
 
-        One thread at a time does so, and goes on until the level stays; nested calls by an observer act at once.
+        One thread at a time does so, and goes on until the level stays; nested calls by an observer act at once. With
+        `settle` others wait for that thread: a driver that has cleared an interrupt must not see the line still high.
         """
         me = threading.get_ident()
         while True:
-            with self._gate.lock:
+            with self._gate.changed:
+                if settle and self._driver not in (0, me):
+                    self._gate.changed.wait_for(lambda: not self._driver, SETTLE_SECONDS)
                 if self._driver not in (0, me) or self.line.level == self.level:
                     return
                 nested = self._driver == me
@@ -79,5 +87,6 @@ class Interrupts:
                 self.line.set(level)
             finally:
                 if not nested:
-                    with self._gate.lock:
+                    with self._gate.changed:
                         self._driver = 0
+                        self._gate.changed.notify_all()

@@ -119,12 +119,19 @@ class Lints:
         """A FENCE entered the queue."""
         self._queued_fences[value] += 1
 
-    def fence_processed(self, value: int) -> None:
-        """A FENCE took effect."""
+    def fence_last_written(self) -> None:
+        """A driver sets CMD_FENCE_LAST: it numbers its fences anew."""
+        self._fences.clear()
+
+    def fence_processed(self, value: int, awaited: bool) -> None:
+        """A FENCE took effect; `awaited` ones have interrupted, so that their value may be awaited again."""
         self._queued_fences[value] -= 1
         if self._queued_fences[value] <= 0:
             del self._queued_fences[value]
-        self._fences.append(value)
+        if not awaited:
+            self._fences.append(value)
+        elif value in self._fences:
+            self._fences = deque((each for each in self._fences if each != value), self._fences.maxlen)
 
     # ---- interrupts ----------------------------------------------------------------------------------------------
 

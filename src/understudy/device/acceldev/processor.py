@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from understudy.core.errors import AccessFault, UnderstudyError, WireError
 from understudy.device.acceldev import rules
@@ -32,6 +32,8 @@ from understudy.device.acceldev.registers import (
 from understudy.device.acceldev.settings import CMD_ERROR, Settings
 from understudy.device.acceldev.telemetry import Telemetry
 from understudy.device.acceldev.user import Run, UserCommands, interrupt_of
+
+T = TypeVar("T")
 
 QUANTUM: Final = 1 << 18
 """User commands that are executed at most before somebody may look in."""
@@ -210,7 +212,7 @@ class Processor:
         if context.errored:
             self._lints.run_errored(context.index)
             return
-        self._slots_before = context.slots() if self._telemetry.listened else None
+        self._slots_before = self._seen(context.slots)
         run = Run(command, context, command.size // USER_CMD_BYTES)
         if not run.finished:
             with self._gate.lock:
@@ -224,8 +226,9 @@ class Processor:
                 f"BIND_SLOT of slot {command.slot_number}, expected one below {ACCELDEV_NUM_BUFFERS}",
                 rule=rules.BIND_SLOT_NUMBER,
             )
-        if self._telemetry.listened:
-            self._lints.bound(context.index, command.slot_number, command.table, context.record())
+        record = self._seen(context.record)
+        if record is not None:
+            self._lints.bound(context.index, command.slot_number, command.table, record)
         context.bind(command.slot_number, command.table)
 
     def _fence(self, command: FenceCommand) -> None:
@@ -233,8 +236,8 @@ class Processor:
         with self._gate.lock:
             self._gate.check()
             self.registers.fence_last = command.value
-            self._lints.fence_processed(command.value)
             is_awaited = command.value == self.registers.fence_wait
+            self._lints.fence_processed(command.value, is_awaited)
         if is_awaited:
             self._raise(Interrupt.FENCE_WAIT)
 
@@ -246,13 +249,16 @@ class Processor:
 
     def _check_slots(self, run: Run) -> None:
         before, self._slots_before = self._slots_before, None
-        if before is None or not run.used or not self._telemetry.listened:
-            return
+        after = self._seen(run.context.slots) if run.used else None
+        if before is not None and after is not None:
+            self._lints.slots_after_run(run.context.index, before, after, run.used)
+
+    def _seen(self, look: Callable[[], T]) -> T | None:
+        """What lints look at, if anybody listens: a look that fails must not fail the command."""
         try:
-            after = run.context.slots()
+            return look() if self._telemetry.listened else None
         except AccessFault:
-            return
-        self._lints.slots_after_run(run.context.index, before, after, run.used)
+            return None
 
 
 def _peek(words: tuple[int, ...]) -> DeviceCommand | None:
