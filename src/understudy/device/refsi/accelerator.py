@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from understudy.core.errors import GuestFault, UnderstudyError
+from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters, clear_counters
 from understudy.device.refsi.registers import COUNTER_CSR, NUM_HART_COUNTERS
-from understudy.device.refsi.telemetry import Telemetry
 from understudy.engine.api import Engine
 from understudy.engine.group import Group
 from understudy.isa.riscv import csr

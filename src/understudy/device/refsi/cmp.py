@@ -10,6 +10,7 @@ import numpy as np
 from understudy.core.errors import AccessFault, ModelBug, UnderstudyError
 from understudy.core.rule import Rule
 from understudy.core.space import Unit
+from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import registers as r
 from understudy.device.refsi import rules, spec_rules
 from understudy.device.refsi.accelerator import Failure
@@ -37,7 +38,6 @@ from understudy.device.refsi.events import (
 from understudy.device.refsi.parts import COMMAND_PROCESSOR
 from understudy.device.refsi.profiles import Profile, Words
 from understudy.device.refsi.status import BufferStatus
-from understudy.device.refsi.telemetry import Telemetry
 from understudy.launch import refsi as launch
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from understudy.core.allocator import Allocator
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.space import Unit
+from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.accelerator import Accelerator, Failure, HartState
 from understudy.device.refsi.builder import PROFILES, REFSIDRV, SPEC
@@ -23,7 +24,6 @@ from understudy.device.refsi.schedule_refsidrv import RefsidrvSchedule
 from understudy.device.refsi.spec_dma import LATE
 from understudy.device.refsi.spec_memory import COHERENT, STRICT, SpecMemory
 from understudy.device.refsi.status import BufferStatus
-from understudy.device.refsi.telemetry import Telemetry
 from understudy.device.refsi.views import Views
 from understudy.engine.api import Engine
 from understudy.engine.reference import ReferenceEngine

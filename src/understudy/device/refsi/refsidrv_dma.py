@@ -13,6 +13,7 @@ import numpy as np
 
 from understudy.core.errors import BeyondModel
 from understudy.core.space import Ram, Unit
+from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.events import DmaTransfer, RegisterAccess
 from understudy.device.refsi.refsidrv_devices import ReferenceCrash, Span
 from understudy.device.refsi.registers import (
@@ -29,7 +30,6 @@ from understudy.device.refsi.registers import (
     NUM_DMA_REGISTERS,
     REGISTER_BYTES,
 )
-from understudy.device.refsi.telemetry import Telemetry
 
 CTRL: Final = DMA_CTRL.offset
 STARTSEQ: Final = DMA_STARTSEQ.offset

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from understudy.core.errors import AccessFault
 from understudy.core.space import PAGE_SIZE, Ram, Unit
+from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters
 from understudy.device.refsi.parts import COMMAND_PROCESSOR, HART, HOST
 from understudy.device.refsi.refsidrv_copy import copy_elements
@@ -41,7 +42,6 @@ from understudy.device.refsi.registers import (
     TCIM_SIZE,
 )
 from understudy.device.refsi.saved import restore_ram, save_ram
-from understudy.device.refsi.telemetry import Telemetry
 
 ADDRESS_BITS: Final = 56
 """Harts fault on addresses that need more."""

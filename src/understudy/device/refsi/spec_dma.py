@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from understudy.core.errors import AccessFault, BeyondModel, WireError
 from understudy.core.rule import Rule
 from understudy.core.space import Unit
+from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import rules, spec_rules
 from understudy.device.refsi.events import DmaTransfer, RegisterAccess
 from understudy.device.refsi.parts import HART
@@ -36,7 +37,6 @@ from understudy.device.refsi.spec_decode import Place
 from understudy.device.refsi.spec_events import DmaHazard
 from understudy.device.refsi.spec_transfer import Shape, Side, check_pieces, copy, rows_overlap, sides_meet
 from understudy.device.refsi.spec_windows import unit_name
-from understudy.device.refsi.telemetry import Telemetry
 
 LAST_ID: Final = (1 << 32) - 1
 LATE: Final = "late"

@@ -10,6 +10,7 @@ from typing import Final
 from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
 from understudy.core.rule import Rule
 from understudy.core.space import AddressSpace, Mapping, Ram, Unit
+from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import rules, spec_rules
 from understudy.device.refsi.coherence import DataCaches
 from understudy.device.refsi.commands import CacheFlags
@@ -33,7 +34,6 @@ from understudy.device.refsi.spec_events import StaleRead
 from understudy.device.refsi.spec_port import SpecPort
 from understudy.device.refsi.spec_transfer import Side, check_pieces, read_place, slice_of, write_place
 from understudy.device.refsi.spec_windows import Topology, WindowFile
-from understudy.device.refsi.telemetry import Telemetry
 
 COHERENT: Final = "coherent"
 STRICT: Final = "strict"
