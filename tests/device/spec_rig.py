@@ -6,7 +6,7 @@ import pytest
 
 from understudy.core.errors import AccessFault
 from understudy.core.space import Unit
-from understudy.device.refsi.parts import COMMAND_PROCESSOR, HART
+from understudy.device.refsi.parts import COMMAND_PROCESSOR, HART, HOST
 from understudy.device.refsi.registers import (
     DMA,
     DMA_BASE,
@@ -22,6 +22,18 @@ SOURCE = 0x5300_0000
 TARGET = 0x5400_0000
 PATTERN = bytes((7 * i + i // 256) % 251 + 1 for i in range(4096))
 STRIDE_MODES = {"": 0, "source": 0x80, "target": 0x40, "both": 0xC0}
+
+
+def patterned() -> SpecMemory:
+    """A memory with PATTERN at SOURCE."""
+    made = SpecMemory()
+    made.write(SOURCE, PATTERN, HOST)
+    return made
+
+
+def moved(memory: SpecMemory, size: int = 64, target: int = TARGET) -> bytes:
+    """What lies at the target of a transfer."""
+    return memory.read(target, size, HOST)
 
 
 def hart(index: int) -> Unit:

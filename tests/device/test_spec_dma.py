@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.device.spec_rig import PATTERN, SOURCE, TARGET, WINDOW, Dma, hart, open_window, refused
+from tests.device.spec_rig import PATTERN, SOURCE, TARGET, WINDOW, Dma, hart, moved, open_window, patterned, refused
 from understudy.core.errors import AccessFault, BeyondModel
 from understudy.device.refsi.parts import HOST
 from understudy.device.refsi.registers import (
@@ -18,18 +18,12 @@ from understudy.device.refsi.spec_transfer import Shape, rows_overlap
 
 @pytest.fixture
 def memory():
-    made = SpecMemory()
-    made.write(SOURCE, PATTERN, HOST)
-    return made
+    return patterned()
 
 
 @pytest.fixture
 def dma(memory):
     return Dma(memory)
-
-
-def moved(memory, size=64, target=TARGET):
-    return memory.read(target, size, HOST)
 
 
 # ---- shapes

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.device.spec_rig import PATTERN, SOURCE, TARGET, WINDOW, Dma, hart, open_window
+from tests.device.spec_rig import PATTERN, SOURCE, TARGET, WINDOW, Dma, hart, moved, open_window, patterned
 from understudy.device.refsi.events import DmaTransfer, RegisterAccess
 from understudy.device.refsi.parts import COMMAND_PROCESSOR, HOST
 from understudy.device.refsi.registers import (
@@ -16,18 +16,12 @@ from understudy.device.refsi.spec_memory import SpecMemory
 
 @pytest.fixture
 def memory():
-    made = SpecMemory()
-    made.write(SOURCE, PATTERN, HOST)
-    return made
+    return patterned()
 
 
 @pytest.fixture
 def dma(memory):
     return Dma(memory)
-
-
-def moved(memory, size=64, target=TARGET):
-    return memory.read(target, size, HOST)
 
 
 # ---- registers
