@@ -20,6 +20,8 @@ TITLES: Final = {
     "refsi_commands": "RefSi commands and small buffers",
     "start": "Start of new processes",
     "scaling": "Four harts on two threads",
+    "acceldev": "Acceldev: user commands and registers",
+    "vfio_user": "Acceldev over vfio-user: a register's round trip",
 }
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from harness import FOLDER, machine
 
-SCRIPTS: Final = ("rv64_engine", "refsi_kernels", "refsi_commands", "start", "scaling", "acceldev")
+SCRIPTS: Final = ("rv64_engine", "refsi_kernels", "refsi_commands", "start", "scaling", "acceldev", "vfio_user")
 RESULTS: Final = FOLDER / "results" / "latest.json"
 
 

@@ -137,6 +137,8 @@ static irqreturn_t acceldev_irq(int irq, void *opaque)
 	if (!active || active == ~0u) /* a neighbour's, or the device is unplugged */
 		return IRQ_NONE;
 	reg_write(dev, ACCELDEV_INTR, active);
+	/* Writes are posted: what is counted from here on must raise again, so make sure that this one has arrived. */
+	reg_read(dev, ACCELDEV_INTR);
 	wake_up_all(&dev->wait);
 	return IRQ_HANDLED;
 }

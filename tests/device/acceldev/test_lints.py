@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.device.acceldev.rig import ALL, RAM, Machine, fill
+from understudy.core.register import Register
 from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, NopCommand
 from understudy.device.acceldev.events import Lint
@@ -151,31 +152,33 @@ def test_interrupt_coalesced() -> None:
     assert len(machine.lints) == 1, "acknowledged in between"
 
 
-@pytest.mark.parametrize("how", ["reset", "close", "shut down", "shut down in the other order"])
-def test_interrupt_unacknowledged(how: str) -> None:
+SHUT_DOWN = {
+    "it runs on": (),
+    "ENABLE only": (r.ENABLE,),
+    "ENABLE first": (r.ENABLE, r.INTR_ENABLE),
+    "INTR_ENABLE first": (r.INTR_ENABLE, r.ENABLE),
+}
+"""Registers that a driver clears."""
+
+
+@pytest.mark.parametrize("end", ["reset", "close"])
+@pytest.mark.parametrize("cleared", SHUT_DOWN.values(), ids=SHUT_DOWN)
+def test_interrupt_unacknowledged(cleared: tuple[Register, ...], end: str) -> None:
     machine = Machine()
     machine.run(Fence())
-    match how:
-        case "reset":
-            machine.device.reset()
-        case "close":
-            machine.device.close()
-        case "shut down in the other order":
-            machine.write(r.INTR_ENABLE, 0)
-            machine.write(r.ENABLE, 0)
-            assert machine.lints == [], "the driver may still acknowledge it"
-            machine.device.close()
-        case _:
-            machine.write(r.ENABLE, 0)
-            machine.write(r.INTR_ENABLE, 0)
+    for register in cleared:
+        machine.write(register, 0)
+    assert machine.lints == [], "the driver may still acknowledge it"
+    getattr(machine.device, end)()
     assert "USER_FENCE_WAIT has been active since command 1 and was never cleared before" in only(machine)
 
 
-def test_interrupts_may_be_acknowledged_after_they_were_disabled() -> None:
+@pytest.mark.parametrize("cleared", SHUT_DOWN.values(), ids=SHUT_DOWN)
+def test_interrupts_may_be_acknowledged_after_they_were_disabled(cleared: tuple[Register, ...]) -> None:
     machine = Machine()
     machine.run(Fence())
-    machine.write(r.INTR_ENABLE, 0)
-    machine.write(r.ENABLE, 0)
+    for register in cleared:
+        machine.write(register, 0)
     machine.write(r.INTR, ALL)
     machine.device.close()
     assert machine.lints == []

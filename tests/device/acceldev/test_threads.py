@@ -11,7 +11,7 @@ import pytest
 
 from tests.device.acceldev.rig import ALL, CallsOnly, Machine, fill
 from understudy.core.errors import AccessFault, ModelBug, RuleError
-from understudy.device.acceldev import interrupts
+from understudy.device.acceldev import interrupts, memory
 from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, RunCommand, words_of
 from understudy.device.acceldev.registers import Interrupt
@@ -85,15 +85,33 @@ def test_nothing_is_written_after_a_reset() -> None:
     machine.device.close()
 
 
-def test_a_reset_waits_for_what_runs_in_shared_memory() -> None:
-    machine = Machine(execution="threaded", listen=False)
-    first = machine.bound(0, 256)
-    table = machine.code(*[fill(0, 0, 1 << 20, 0xAAAA_AAAA)] * 1000)
-    machine.feed(*words_of(RunCommand(context=0, table=table, offset=0, size=20000)))
-    machine.device.reset()
-    machine.memory.view(first, 1 << 20)[:] = bytes(1 << 20)
+def test_a_reset_waits_for_what_runs_in_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, go_on, is_reset = threading.Event(), threading.Event(), threading.Event()
+
+    def held(view: memoryview, value: int) -> None:
+        inside.set()
+        assert go_on.wait(LONG)
+        view[:] = bytes([value & 0xFF]) * len(view)
+
+    monkeypatch.setattr(memory, "fill_view", held)
+    machine = Machine(execution="threaded", engine="reference", listen=False)
+    first = machine.bound(0)
+    machine.feed(*words_of(RunCommand(context=0, table=machine.code(fill(0, 0, 8), Fence()), offset=0, size=40)))
+    assert inside.wait(LONG)
+
+    def reset() -> None:
+        machine.device.reset()
+        is_reset.set()
+
+    resetting = threading.Thread(target=reset)
+    resetting.start()
+    assert not is_reset.wait(0.05), "the FILL is under way"
+    go_on.set()
+    resetting.join(LONG)
+    assert is_reset.is_set()
     assert machine.device.is_idle
-    assert machine.memory.read(first, 1 << 20) == bytes(1 << 20)
+    assert machine.memory.read(first, 8) == b"\x11" * 8, "the FILL ended before the reset did"
+    assert (machine.fences(), machine.intr) == (0, 0), "nothing followed it"
     machine.device.close()
 
 

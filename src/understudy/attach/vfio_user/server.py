@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import stat
 from contextlib import suppress
 from pathlib import Path
 
+from understudy.attach.sockets import SocketError, listen_at
 from understudy.attach.vfio_user import events
 from understudy.attach.vfio_user.access import Regions
 from understudy.attach.vfio_user.dma import DmaMemory
@@ -17,10 +16,6 @@ from understudy.attach.vfio_user.session import Session
 from understudy.core.errors import AccessFault, UnderstudyError
 from understudy.core.event import Event, Probes
 from understudy.core.pci import PciDevice
-
-
-class SocketError(UnderstudyError):
-    """The socket cannot be made or used."""
 
 
 class Server:
@@ -50,15 +45,7 @@ class Server:
     def listen(self, path: str | Path) -> None:
         """Make the socket; clients can connect from now on. A socket that a dead server left behind is replaced."""
         path = Path(path)
-        _remove_stale(path)
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listener.bind(str(path))
-            listener.listen(1)
-        except OSError as error:
-            listener.close()
-            raise SocketError(f"cannot listen at {path}: {error.strerror or error}") from None
-        self._listener = listener
+        self._listener = listen_at(path)
         self._path = path
 
     def serve(self, sessions: int | None = None) -> None:
@@ -136,20 +123,3 @@ class Server:
     def _emit(self, event: Event) -> None:
         if self.probes.active:
             self.probes.emit(event)
-
-
-def _remove_stale(path: Path) -> None:
-    """Make way for a new socket, unless somebody listens there or it is no socket."""
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise SocketError(f"cannot listen at {path}: a file that is no socket is there")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            path.unlink(missing_ok=True)
-            return
-    raise SocketError(f"cannot listen at {path}: another server does")

@@ -258,13 +258,7 @@ class AcceldevDevice:
 
     def _set_intr_enable(self, value: int) -> None:
         with self._gate.lock:
-            if not value and not self._processor.registers.enable:
-                self._tell_unacknowledged("the device was shut down")
-                self._unseen = 0
-            elif value:
-                self._unseen = 0
-            else:
-                self._unseen |= self._interrupts.active & self._interrupts.enabled
+            self._unseen = 0 if value else self._unseen | self._interrupts.active & self._interrupts.enabled
         self._interrupts.enable(value)
 
     def _set_enable(self, value: int) -> None:

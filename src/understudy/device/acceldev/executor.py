@@ -117,7 +117,7 @@ class Executor:
 
     def _enter_when_runnable(self) -> bool:
         with self._gate.changed:
-            self._gate.changed.wait_for(lambda: self.is_closed or self._processor.runnable)
+            self._gate.wait_for_work(lambda: self.is_closed or self._processor.runnable)
             if not self.is_closed:
                 self._gate.enter()
             return not self.is_closed

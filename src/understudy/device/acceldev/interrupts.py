@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from typing import Final
 
@@ -23,12 +24,26 @@ class Interrupts:
 
     def __init__(self, gate: Gate, telemetry: Telemetry, lints: Lints) -> None:
         self.line = Line("INTA")
-        self.active = 0
+        self._active = ctypes.c_uint32()
         self.enabled = 0
         self._gate = gate
         self._telemetry = telemetry
         self._lints = lints
         self._driver = 0
+
+    @property
+    def active(self) -> int:
+        """INTR."""
+        return self._active.value
+
+    @active.setter
+    def active(self, value: int) -> None:
+        self._active.value = value
+
+    @property
+    def active_address(self) -> int:
+        """Where machine code of this process sees INTR."""
+        return ctypes.addressof(self._active)
 
     def reset(self, active: int = 0) -> None:
         """Nothing enabled; `active` is 0 unless the registers are poisoned."""
@@ -37,14 +52,27 @@ class Interrupts:
         self._drive(settle=True)
         self.line.edges = 0
 
-    def raise_(self, interrupt: Interrupt) -> None:
-        """The event of an interrupt occurred: it becomes active, and the line may rise."""
+    def raise_(self, interrupt: Interrupt, *, every: bool = True) -> None:
+        """The event of an interrupt occurred: it becomes active, and the line may rise.
+
+        Probes hear of `every` one, or of those only that the lints have not told of already.
+        """
         with self._gate.lock:
             coalesced = bool(self.active & interrupt)
             self.active |= interrupt
-            self._telemetry.emit(lambda time: InterruptRaised(time, interrupt, coalesced))
+            if every or not self._lints.is_told_coalesced(interrupt):
+                self._telemetry.emit(lambda time: InterruptRaised(time, interrupt, coalesced))
             self._lints.raised(interrupt, coalesced)
         self._drive()
+
+    def raised_again(self, interrupt: Interrupt) -> None:
+        """Events of an interrupt occurred while it was active, on the executing thread, and nobody was to hear of them.
+
+        That changes nothing but what the lints remember; and not even that where a driver has cleared it since.
+        """
+        with self._gate.lock:
+            if self.active & interrupt:
+                self._lints.raised(interrupt, True)
 
     def clear(self, written: int) -> None:
         """A write to ``INTR``: interrupts with a 1 become inactive."""

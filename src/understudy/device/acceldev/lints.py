@@ -20,7 +20,7 @@ CHECKS: Final = {
     "odd-access": "a register access of another size, unaligned, or where no register is",
     "queue-overrun": "a command was submitted to a full queue, and lost",
     "interrupt-coalesced": "an interrupt's event occurred again before the driver cleared it",
-    "interrupt-unacknowledged": "an enabled interrupt was active when the device was shut down or reset",
+    "interrupt-unacknowledged": "an interrupt that had been enabled was active when the device was reset or closed",
     "slot-edited": "a slot pointer changed in memory while a RUN used it",
     "context-not-zeroed": "a context was freed and used again, but its record was not zeroed in between",
     "run-errored": "a RUN on a context whose record still has the error bit set",
@@ -147,6 +147,10 @@ class Lints:
                 "one interrupt may stand for many events",
                 rules.INTR_ACTIVE,
             )
+
+    def is_told_coalesced(self, interrupt: Interrupt) -> bool:
+        """Whether it is active and was told to have occurred again: there is no more to tell until it is cleared."""
+        return bool(self._told_coalesced & interrupt)
 
     def cleared(self, interrupts: Interrupt) -> None:
         """The driver acknowledged interrupts."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from typing import Final
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,21 +22,72 @@ class Aborted(Exception):  # no error: a reset takes the ground from under a com
     """The device was reset while this command ran: nothing more of it may happen."""
 
 
+class WantedLock:
+    """A reentrant lock that knows whether a thread waits for it.
+
+    Python's own locks are not fair: a thread that lets one go and takes it again at once is faster than any that is
+    still being woken. Whoever takes this one over and over looks at `is_wanted` in between.
+    """
+
+    def __init__(self, arrived: Callable[[], None]) -> None:
+        """`arrived` is called by a thread that had to wait, when it holds the lock."""
+        self._lock = threading.RLock()
+        self._waiting: deque[None] = deque()
+        """One entry for each thread that waits: adding and removing is safe without a lock."""
+        self._arrived = arrived
+        self.release = self._lock.release
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a thread waits."""
+        return bool(self._waiting)
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Take it, as of `threading.RLock`."""
+        if self._lock.acquire(False):
+            return True
+        if not blocking:
+            return False
+        self._waiting.append(None)
+        try:
+            is_taken = self._lock.acquire(True, timeout)
+        finally:
+            self._waiting.pop()
+        if is_taken:
+            self._arrived()
+        return is_taken
+
+    def __enter__(self) -> bool:
+        return self._lock.acquire(False) or self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __getattr__(self, name: str) -> Any:
+        """What a `threading.Condition` asks of a reentrant lock in order to wait."""
+        return getattr(self._lock, name)
+
+
 class Gate:
     """Keeps what executes commands apart from a reset.
 
-    `lock` guards all state of the device and is never held during DMA. One thread executes at a time. After `close_all`
-    nothing that executed before can reach memory: it is interrupted at its next access or `check`, and the one access
-    that can be under way then is a call of the DMA port, which might need the resetting thread in order to end.
+    `lock` guards all state of the device and is never held during DMA. One thread executes at a time; between two steps
+    those go first that wait for the lock (`wait_for_work`). After `close_all` nothing that executed before can reach
+    memory: it is interrupted at its next access or `check`, and the one access that can be under way then is a call of
+    the DMA port, which might need the resetting thread in order to end.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
+        self.lock = WantedLock(lambda: self.changed.notify_all())
+        self.changed = threading.Condition(self.lock)  # type: ignore[arg-type]
         self._epoch = 0
         self._entered: int | None = None
         self._owner = 0
         self._outside = False
+
+    def wait_for_work(self, is_due: Callable[[], bool]) -> None:
+        """Wait until something is due, and nobody else wants the lock. The caller holds it, once."""
+        self.changed.wait_for(lambda: is_due() and not self.lock.is_wanted)
 
     def enter(self) -> None:
         """This thread begins to execute."""

@@ -81,7 +81,7 @@ class Processor:
         self._telemetry = telemetry
         self._lints = lints
         self._settings = settings
-        self._user = UserCommands(memory, telemetry, settings, self._raise)
+        self._user = UserCommands(memory, telemetry, lints, settings, interrupts, self._raise)
         self._slots_before: bytes | None = None
         self._execute: dict[type[DeviceCommand], Callable[..., None]] = {
             RunCommand: self._start_run,
@@ -190,8 +190,8 @@ class Processor:
             self._gate.check()
             self.last_error = error.at("device command", self.queue[0].index, self.queue[0].name)
 
-    def _raise(self, interrupt: Interrupt) -> None:
-        self._interrupts.raise_(interrupt)
+    def _raise(self, interrupt: Interrupt, every: bool = True) -> None:
+        self._interrupts.raise_(interrupt, every=every)
         self._gate.check()
 
     # ---- device commands -----------------------------------------------------------------------------------------

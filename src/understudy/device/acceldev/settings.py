@@ -35,7 +35,8 @@ class Settings:
     `partial_command`: "ignore" or "cmd-error" for the rest of a RUN's size (choice `acceldev/run-size`).
     `engine`: "machine-code" for runs of user commands where memory is shared, or "reference".
     `user_command_events`: whether probes hear of every user command, which slows user commands down while somebody
-    listens.
+    listens. If not, they do not hear of counted FENCEs either, nor of USER_FENCE_WAIT occurring again once the lint
+    "interrupt-coalesced" has told of it.
     """
 
     execution: str = SYNCHRONOUS

@@ -21,6 +21,8 @@ from understudy.device.acceldev.commands import (
 )
 from understudy.device.acceldev.contexts import Context
 from understudy.device.acceldev.events import FenceCounted, UserCommandStarted
+from understudy.device.acceldev.interrupts import Interrupts
+from understudy.device.acceldev.lints import Lints
 from understudy.device.acceldev.memory import Memory, rotated
 from understudy.device.acceldev.pages import PAGE_BITS, locate, translate
 from understudy.device.acceldev.registers import (
@@ -73,12 +75,20 @@ class Run:
 
 
 class UserCommands:
-    """Executes user commands; `raise_` is told of interrupts."""
+    """Executes user commands; `raise_` is told of interrupts and whether probes hear of every one."""
 
     def __init__(
-        self, memory: Memory, telemetry: Telemetry, settings: Settings, raise_: Callable[[Interrupt], None]
+        self,
+        memory: Memory,
+        telemetry: Telemetry,
+        lints: Lints,
+        settings: Settings,
+        interrupts: Interrupts,
+        raise_: Callable[[Interrupt, bool], None],
     ) -> None:
         self._memory = memory
+        self._lints = lints
+        self._interrupts = interrupts
         self._telemetry = telemetry
         self._detailed = settings.user_command_events
         self._raise = raise_
@@ -116,18 +126,22 @@ class UserCommands:
         if self._bulk is None:
             from understudy.device.acceldev.bulk import Bulk
 
-            self._bulk = Bulk(self._memory)
+            self._bulk = Bulk(self._memory, self._interrupts.active_address)
             self._cold = 0
         return True
 
     def _in_bulk(self, run: Run, end: int) -> bool:
         assert self._bulk is not None
-        position, used, _ = self._bulk.run(
-            run.command.table, run.context.address, run.command.offset, run.position, end
-        )
-        moved = position - run.position
-        run.position, run.used = position, run.used | used
+        # Somebody who does not want to hear of every user command hears of the first FENCEs that coalesce.
+        is_heard = self._telemetry.listened and not self._lints.is_told_coalesced(Interrupt.USER_FENCE_WAIT)
+        done = self._bulk.run(run, end, fences=not is_heard)
+        moved = done.position - run.position
+        run.position, run.used = done.position, run.used | done.used
         self._telemetry.time += moved
+        if done.is_raise_due:
+            self._raise(Interrupt.USER_FENCE_WAIT, self._detailed)
+        elif done.fences:
+            self._interrupts.raised_again(Interrupt.USER_FENCE_WAIT)
         return moved > 0
 
     # ---- one by one ----------------------------------------------------------------------------------------------
@@ -160,9 +174,10 @@ class UserCommands:
             self._tell(run, command)
         if isinstance(command, Fence):
             counter = run.context.count_fence()
-            self._telemetry.emit(lambda time: FenceCounted(time, run.context.index, counter))
+            if self._detailed:
+                self._telemetry.emit(lambda time: FenceCounted(time, run.context.index, counter))
             self._done(run, 1)
-            self._raise(Interrupt.USER_FENCE_WAIT)
+            self._raise(Interrupt.USER_FENCE_WAIT, self._detailed)
             return
         assert isinstance(command, Fill)
         try:

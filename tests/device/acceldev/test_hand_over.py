@@ -1,0 +1,123 @@
+"""Register accesses and the device's thread want the same lock: who waits for it goes first."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+import pytest
+
+from tests.device.acceldev.rig import Machine
+from understudy.core.event import Event
+from understudy.device.acceldev import registers as r
+from understudy.device.acceldev.commands import Fence, RunCommand, words_of
+from understudy.device.acceldev.events import FenceCounted, InterruptRaised, RegisterAccess
+from understudy.device.acceldev.memory import WantedLock
+
+LONG = 20
+READER = "reader"
+
+
+class Queue(deque[None]):
+    """Those that wait for a lock, and whether a reader has come to be one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came = threading.Event()
+
+    def append(self, entry: None, /) -> None:
+        super().append(entry)
+        if threading.current_thread().name == READER:
+            self.came.set()
+
+
+def test_a_waiting_register_access_goes_before_the_next_command() -> None:
+    """While each FENCE raises its interrupt somebody comes and reads a register: before the next FENCE he has it."""
+    count = 50
+    machine = Machine(execution="threaded")
+    queue = machine.device._gate.lock._waiting = Queue()
+    readers: list[threading.Thread] = []
+
+    def come(event: Event) -> None:
+        if not isinstance(event, InterruptRaised):
+            return
+        queue.came.clear()
+        readers.append(threading.Thread(target=machine.read, args=(r.CMD_FENCE_LAST,), name=READER))
+        readers[-1].start()
+        assert queue.came.wait(LONG), "the device's thread holds the lock while it tells its probes"
+
+    machine.device.probes.subscribe(come)
+    table = machine.code(*[Fence()] * count)
+    machine.feed(*words_of(RunCommand(context=0, table=table, offset=0, size=20 * count)))
+    assert machine.device.wait_idle(LONG)
+    for reader in readers:
+        reader.join(LONG)
+    order = [
+        type(event)
+        for event in machine.events
+        if isinstance(event, FenceCounted) or (isinstance(event, RegisterAccess) and event.name == "CMD_FENCE_LAST")
+    ]
+    assert order == [FenceCounted, RegisterAccess] * count
+    machine.device.close()
+
+
+def test_many_that_wait_all_go_first() -> None:
+    count = 5
+    machine = Machine(execution="threaded")
+    queue = machine.device._gate.lock._waiting = Queue()
+    readers: list[threading.Thread] = []
+
+    def come(event: Event) -> None:
+        while isinstance(event, InterruptRaised) and len(readers) < count:
+            queue.came.clear()
+            readers.append(threading.Thread(target=machine.read, args=(r.INTR,), name=READER))
+            readers[-1].start()
+            assert queue.came.wait(LONG)
+
+    machine.device.probes.subscribe(come)
+    machine.submit(RunCommand(context=0, table=machine.code(Fence(), Fence()), offset=0, size=40))
+    kinds = [type(event) for event in machine.events if isinstance(event, FenceCounted | RegisterAccess)]
+    first = kinds.index(FenceCounted)
+    assert kinds[first : first + count + 2] == [FenceCounted, *[RegisterAccess] * count, FenceCounted]
+    for reader in readers:
+        reader.join(LONG)
+    machine.device.close()
+
+
+def test_the_lock_is_reentrant_and_tells_nobody_of_it() -> None:
+    arrived: list[int] = []
+    lock = WantedLock(lambda: arrived.append(1))
+    with lock, lock:
+        assert lock.acquire(False)
+        lock.release()
+    with pytest.raises(RuntimeError, match="un-acquired"):
+        lock.release()
+    assert arrived == []
+
+
+def test_the_lock_knows_who_waits() -> None:
+    arrived: list[str] = []
+    lock = WantedLock(lambda: arrived.append(threading.current_thread().name))
+    queue: Any = Queue()
+    lock._waiting = queue
+    got: list[bool] = []
+
+    def want() -> None:
+        got.append(lock.acquire(False))
+        got.append(lock.acquire(timeout=0.001))
+        with lock:
+            got.append(True)
+
+    with lock:
+        other = threading.Thread(target=want, name=READER)
+        other.start()
+        for _ in range(2):
+            assert queue.came.wait(LONG)
+            queue.came.clear()
+        assert lock.is_wanted
+        assert arrived == []
+    other.join(LONG)
+    assert got == [False, False, True]
+    assert arrived == [READER]
+    assert not lock.is_wanted
