@@ -10,7 +10,7 @@ import pytest
 from understudy.core.rule import Choice, Fidelity, Rule
 from understudy.report.rules import missing_tests
 
-INTERFACES = ("refsi", "acceldev")
+INTERFACES = ("refsi", "acceldev", "fletcher")
 """Packages of `understudy.device` whose documents are done."""
 TESTS = Path(__file__).parent
 

@@ -1,0 +1,192 @@
+"""`understudy fletcher`: register maps from Arrow schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from understudy.cli.buffers import parse_number
+from understudy.cli.exits import ExitCode, UsageError
+from understudy.core.errors import UnderstudyError, WireError
+
+if TYPE_CHECKING:
+    from understudy.device.fletcher.checker import Agreement
+    from understudy.device.fletcher.layout import FletcherMap
+
+TABLE_WIDTH: Final = 200
+"""Room for a table: names must not be cut, even where the terminal is narrow."""
+
+app = typer.Typer(help="Fletcher: register maps from Arrow schemas.", no_args_is_help=True)
+
+
+@app.callback()
+def _fletcher() -> None:
+    """Fletcher: register maps from Arrow schemas."""
+
+
+class MapProfile(StrEnum):
+    """Whose register map."""
+
+    FLETCHGEN = "fletchgen"
+    RUNTIME = "runtime"
+    SPEC = "spec"
+
+
+class Form(StrEnum):
+    """How a map is shown."""
+
+    TABLE = "table"
+    YAML = "yaml"
+    RDL = "rdl"
+    C = "c"
+    MD = "md"
+
+
+Schemas = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="SCHEMA...", help="Arrow IPC schema files (.as), or files with a RecordBatch; in queue order."
+    ),
+]
+Custom = Annotated[
+    list[str] | None,
+    typer.Option("--custom", metavar="REG", help="A custom register such as c:16:cat or s:64:dog; again for more."),
+]
+WideBus = Annotated[bool, typer.Option("--mmio64", help="A bus of 64 bits instead of 32.")]
+
+
+@app.command("map")
+def show_map(
+    schemas: Schemas,
+    custom: Custom = None,
+    offset: Annotated[str, typer.Option(metavar="N", help="Address of the first register, decimal or 0x hex.")] = "0",
+    mmio64: WideBus = False,
+    profile: Annotated[
+        MapProfile,
+        typer.Option(help="The generator's map, the run-time library's (in queue order), or the document's."),
+    ] = MapProfile.FLETCHGEN,
+    form: Annotated[Form, typer.Option("--format", help="Table, vhdmmio's YAML, SystemRDL, C header, Markdown.")] = (
+        Form.TABLE
+    ),
+) -> None:
+    """Show the register map of a design that works on these RecordBatches.
+
+    Exit status 1 where the tool of the profile refuses the design.
+    """
+    batches = _read(schemas)
+    from understudy.device.fletcher.layout import fletcher_map
+    from understudy.report import fletcher as report
+
+    plan = fletcher_map(
+        batches,
+        profile=profile.value,
+        custom=_registers(custom),
+        offset=_number(offset),
+        bus_width=_bus_width(mmio64),
+    )
+    writers: dict[Form, Callable[[FletcherMap], str]] = {
+        Form.YAML: report.to_vhdmmio,
+        Form.RDL: report.to_rdl,
+        Form.C: report.to_header,
+        Form.MD: report.to_markdown,
+    }
+    if form is Form.TABLE:
+        _show(plan)
+    else:
+        print(writers[form](plan), end="")
+
+
+@app.command()
+def check(schemas: Schemas, custom: Custom = None, mmio64: WideBus = False) -> None:
+    """Say where the generator and the run-time library disagree about a design.
+
+    SCHEMA... are in the order in which the host queues their RecordBatches. Exit status 1 if host and hardware would
+    not fit each other.
+    """
+    batches = _read(schemas)
+    from understudy.device.fletcher.checker import check_design
+
+    found = check_design(batches, custom=_registers(custom), bus_width=_bus_width(mmio64))
+    _tell(found)
+    raise typer.Exit(ExitCode.OK if found.agree else ExitCode.GUEST)
+
+
+def _read(paths: list[Path]) -> list[Any]:
+    """Schemas and RecordBatches from files; `UsageError` for files that cannot be read, or where pyarrow is missing."""
+    from understudy.image.arrow_schema import ArrowMissing, pyarrow, read_arrow
+
+    try:
+        pyarrow()
+    except ArrowMissing as error:
+        raise UsageError(error.message) from None
+    found = []
+    for path in paths:
+        try:
+            found.append(read_arrow(path))
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        except UnderstudyError as error:
+            raise error.at("file", str(path)) from None
+    return found
+
+
+def _registers(texts: list[str] | None) -> list[str]:
+    return [word for text in texts or () for word in text.split()]
+
+
+def _bus_width(mmio64: bool) -> int:
+    return 64 if mmio64 else 32
+
+
+def _number(text: str) -> int:
+    try:
+        return parse_number(text, 32)
+    except WireError as error:
+        raise UsageError(f"offset {error.message}") from None
+
+
+def _show(plan: FletcherMap) -> None:
+    """The map as a table, one row per field."""
+    from understudy.report.fletcher import HEADINGS, rows
+
+    table = Table(
+        title=f"profile {plan.profile}, {plan.bus_width}-bit bus, {plan.size_bytes} bytes", title_justify="left"
+    )
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading in ("register", "host may") else "right", no_wrap=True)
+    for row in rows(plan):
+        table.add_row(*map(Text, row))
+    width = max(Console().width, TABLE_WIDTH)
+    Console(highlight=False, width=width).print(table, crop=False)
+
+
+def _tell(found: Agreement) -> None:
+    """The verdict: findings, registers that are elsewhere, and what to do."""
+    from understudy.device.fletcher.checker import Severity
+
+    console = Console(highlight=False, soft_wrap=True)
+    for finding in found.findings:
+        shown = Text(str(finding))
+        shown.stylize("bold red" if finding.severity is Severity.ERROR else "cyan", 0, len(finding.severity.value))
+        console.print(shown)
+    if found.moved:
+        table = Table("register", "hardware", "host")
+        for moved in found.moved:
+            table.add_row(Text(moved.name), _address(moved.generator), _address(moved.runtime))
+        console.print(table)
+    if found.agree:
+        order = ", ".join(found.queue_order) or "none"
+        console.print(Text(f"generator and run-time library agree; RecordBatches in queue order: {order}"))
+    else:
+        console.print(Text("host and hardware would not fit each other"))
+
+
+def _address(address: int | None) -> str:
+    return "none" if address is None else f"{address:#x}"

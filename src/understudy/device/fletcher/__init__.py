@@ -1,0 +1,1 @@
+"""Fletcher (`fletcher-mmio`): register maps from Arrow schemas, the device, and its kernels."""

@@ -1,0 +1,358 @@
+"""Arrow arrays over device memory: rebuilt without a copy from buffer addresses, and written back.
+
+Nothing the host wrote is trusted. Every address, length and offset is checked before pyarrow sees it, and what pyarrow
+gets covers the asked rows and nothing else: each array starts at offset 0 of buffers cut to their exact size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from understudy.core.errors import BeyondModel, RuleError, UnderstudyError
+from understudy.core.rule import Rule
+from understudy.device.fletcher.array_rules import BUFFER_ADDRESS, BUFFER_FORMAT, INDEX_ORDER, NO_NULLS
+from understudy.device.fletcher.flatten import BufferKind
+from understudy.device.fletcher.layout import BatchLayout, BufferSlot
+
+OFFSET_BYTES: Final = 4
+MAX_ALIGNMENT: Final = 8
+CHECKED_AT_ONCE: Final = 1 << 16
+"""Offsets compared at once: their copies stay in the cache."""
+MAX_OFFSET: Final = (1 << 31) - 1
+
+Node = tuple[int, ...]
+Bytes = NDArray[np.uint8]
+
+
+class Memory(Protocol):
+    """Device memory, as arrays need it."""
+
+    def extent(self, address: int) -> int | None:
+        """Bytes from `address` to the end of the allocation that holds it; None where no allocation is."""
+
+    def view(self, address: int, size: int) -> memoryview:
+        """Those bytes themselves."""
+
+
+def rebuild(layout: BatchLayout, addresses: Sequence[int], memory: Memory, first: int, last: int) -> pa.RecordBatch:
+    """Rows `first` to `last` (exclusive) of a RecordBatch; `addresses` go with `layout.buffers`.
+
+    The arrays share device memory (choice fletcher/zero-copy). Raises `RuleError` with the register's name where an
+    address, the index range or offsets are wrong, `BeyondModel` for types that Fletcher does not have.
+    """
+    if first > last:
+        raise RuleError(
+            f"{layout.name}_firstidx is {first} and {layout.name}_lastidx is {last}, expected first <= last",
+            rule=INDEX_ORDER,
+        )
+    reader = _Reader(layout, addresses, memory)
+    columns = [reader.array(field.type, (index,), first, last) for index, field in enumerate(layout.schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=layout.schema)
+
+
+def store(
+    layout: BatchLayout,
+    addresses: Sequence[int],
+    memory: Memory,
+    first: int,
+    batch: pa.RecordBatch,
+    *,
+    continues: bool = False,
+) -> None:
+    """Write `batch` as rows `first`, `first + 1`, ... to the buffers at `addresses`.
+
+    Offsets go on from those before row `first` where the call `continues` an earlier one; otherwise they start at 0, as
+    a writer's first command does. Everything is checked before the first byte is written; errors as of `rebuild`.
+    """
+    _check_schema(layout, batch)
+    writer = _Writer(layout, addresses, memory)
+    for index, column in enumerate(batch.columns):
+        writer.array(column, (index,), first, continues)
+    for view, data in writer.writes:
+        view[:] = data.cast("B")
+
+
+def _check_schema(layout: BatchLayout, batch: pa.RecordBatch) -> None:
+    expected = [(field.name, field.type) for field in layout.schema]
+    given = [(field.name, field.type) for field in batch.schema]
+    if expected != given:
+        shown = ["{" + ", ".join(f"{name}: {kind}" for name, kind in fields) + "}" for fields in (expected, given)]
+        raise RuleError(f"{layout.name} has the fields {shown[0]}, not {shown[1]}", rule=BUFFER_FORMAT)
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    """One buffer's register, and what it points at."""
+
+    slot: BufferSlot
+    address: int
+    memory: Memory
+
+    def error(self, message: str, rule: Rule) -> UnderstudyError:
+        """An error that names the register."""
+        text = f"{self.slot.name} = {self.address:#x}: {message}"
+        return RuleError(text, rule=rule).at("register", f"{self.slot.address:#x}", self.slot.name)
+
+    @property
+    def extent(self) -> int:
+        """Bytes that the allocation has from the address on."""
+        extent = self.memory.extent(self.address)
+        if extent is None:
+            raise self.error("no allocation of device memory is there", BUFFER_ADDRESS)
+        return extent
+
+    def view(self, start: int, size: int, what: str) -> memoryview:
+        """`size` bytes from byte `start` of the buffer; `what` says in an error what lies there."""
+        extent = self.extent
+        if start + size > extent:
+            raise self.error(f"{what} end at byte {start + size}, the allocation has {extent}", BUFFER_ADDRESS)
+        if not size:
+            return memoryview(bytearray())
+        return self.memory.view(self.address + start, size)
+
+    def elements(self, width: int, first: int, last: int, what: str) -> memoryview:
+        """Elements `first` to `last` of `width` bytes each."""
+        alignment = min(width & -width, MAX_ALIGNMENT)
+        if alignment and self.address % alignment:
+            raise self.error(f"expected a multiple of {alignment}, the width of its elements", BUFFER_FORMAT)
+        return self.view(first * width, (last - first) * width, f"{what} {first} to {last} of {width} bytes")
+
+
+class _Buffers:
+    """The buffers of a RecordBatch, by place in the schema."""
+
+    def __init__(self, layout: BatchLayout, addresses: Sequence[int], memory: Memory) -> None:
+        self._layout = layout
+        pairs = zip(layout.buffers, addresses, strict=True)
+        self._buffers = {(slot.node, slot.kind): _Buffer(slot, address, memory) for slot, address in pairs}
+
+    def get(self, node: Node, kind: BufferKind) -> _Buffer | None:
+        """The buffer of that kind; None where the map has no register for it."""
+        return self._buffers.get((node, kind))
+
+    def need(self, node: Node, kind: BufferKind, type_: pa.DataType) -> _Buffer:
+        """The buffer of that kind; `BeyondModel` where the map has no register for it."""
+        found = self._buffers.get((node, kind))
+        if found is None:
+            raise self.beyond(node, type_)
+        return found
+
+    def beyond(self, node: Node, type_: pa.DataType) -> BeyondModel:
+        """The error for a type that Fletcher has no buffers for."""
+        field = self._layout.schema.field(node[0]).name
+        error = BeyondModel(f"{self._layout.name}.{field}: Fletcher has no arrays of {type_}")
+        return error.at("field", field)
+
+
+class _Reader(_Buffers):
+    """Rebuilds arrays, each with offset 0 and exactly the rows asked for."""
+
+    def array(self, type_: pa.DataType, node: Node, first: int, last: int) -> pa.Array:
+        """Rows `first` to `last` of the array at `node`."""
+        rows = last - first
+        width = element_width(type_)
+        if not rows:
+            self._check(type_, node)
+            return pa.array([], type_)
+        validity = self._validity(node, first, last)
+        if width is not None:
+            buffer = self.need(node, "values", type_)
+            values = pa.py_buffer(buffer.elements(width, first, last, "rows"))
+            return _sound(pa.Array.from_buffers(type_, rows, [validity, values]), buffer)
+        if is_text(type_):
+            return self._text(type_, node, first, last, validity)
+        if pa.types.is_list(type_):
+            return self._list(type_, node, first, last, validity)
+        if is_nested(type_):
+            members = [self.array(type_.field(i).type, (*node, i), first, last) for i in range(type_.num_fields)]
+            return pa.Array.from_buffers(type_, rows, [validity], children=members)
+        raise self.beyond(node, type_)
+
+    def _check(self, type_: pa.DataType, node: Node) -> None:
+        """`BeyondModel` where the type, or one inside, is none of Fletcher's."""
+        if is_nested(type_):
+            for index in range(type_.num_fields):
+                self._check(type_.field(index).type, (*node, index))
+        elif element_width(type_) is None and not is_text(type_):
+            raise self.beyond(node, type_)
+
+    def _text(self, type_: pa.DataType, node: Node, first: int, last: int, validity: pa.Buffer | None) -> pa.Array:
+        """Rows of utf8 or binary. Characters keep their place, so that offsets need no copy."""
+        offsets, raw = self._offsets(node, first, last, type_)
+        buffer = self.need(node, "values", type_)
+        begin, end = int(offsets[0]), int(offsets[-1])
+        chars = buffer.view(0, end, f"the characters of rows {first} to {last}") if end > begin else memoryview(b"")
+        if end > begin:
+            values = pa.py_buffer(chars)
+        else:  # nothing to point at: every row is empty
+            raw, values = pa.py_buffer(bytes(raw.size)), pa.py_buffer(b"")
+        array = pa.Array.from_buffers(type_, last - first, [validity, raw, values])
+        return _sound(array, buffer)
+
+    def _list(self, type_: pa.DataType, node: Node, first: int, last: int, validity: pa.Buffer | None) -> pa.Array:
+        """Rows of lists. The child has only the elements of these rows, so offsets that start later are copied."""
+        offsets, raw = self._offsets(node, first, last, type_)
+        begin, end = int(offsets[0]), int(offsets[-1])
+        items = self.array(type_.value_type, (*node, 0), begin, end)
+        if begin:
+            raw = pa.py_buffer(offsets - np.int32(begin))
+        return pa.Array.from_buffers(type_, last - first, [validity, raw], children=[items])
+
+    def _offsets(self, node: Node, first: int, last: int, type_: pa.DataType) -> tuple[NDArray[np.int32], pa.Buffer]:
+        """The checked offsets of rows `first` to `last` and the end of the last one."""
+        buffer = self.need(node, "offsets", type_)
+        view = buffer.elements(OFFSET_BYTES, first, last + 1, "offsets")
+        offsets = np.frombuffer(view, dtype="<i4")
+        if offsets[0] < 0:
+            raise buffer.error(f"the offset of row {first} is {offsets[0]}, expected 0 or more", BUFFER_FORMAT)
+        for start in range(0, last - first, CHECKED_AT_ONCE):
+            part = offsets[start : start + CHECKED_AT_ONCE + 1]
+            falls = part[1:] < part[:-1]
+            if falls.any():
+                row = int(falls.argmax())
+                text = f"the offset of row {first + start + row + 1} is {part[row + 1]}, below {part[row]} before it"
+                raise buffer.error(text, BUFFER_FORMAT)
+        return offsets, pa.py_buffer(view)
+
+    def _validity(self, node: Node, first: int, last: int) -> pa.Buffer | None:
+        """The validity bitmap of the rows; None where all are valid."""
+        buffer = self.get(node, "validity")
+        if buffer is None or buffer.extent == 0:  # choice fletcher/empty-validity
+            return None
+        start = first // 8
+        view = buffer.view(start, -(-last // 8) - start, f"the validity bits of rows {first} to {last}")
+        if first % 8:
+            bits = np.unpackbits(np.frombuffer(view, np.uint8), bitorder="little")[first % 8 :]
+            return pa.py_buffer(np.packbits(bits[: last - first], bitorder="little"))
+        return pa.py_buffer(view)
+
+
+class _Writer(_Buffers):
+    """Collects what is to be written, and writes nothing itself."""
+
+    def __init__(self, layout: BatchLayout, addresses: Sequence[int], memory: Memory) -> None:
+        super().__init__(layout, addresses, memory)
+        self.writes: list[tuple[memoryview, memoryview]] = []
+
+    def array(self, array: pa.Array, node: Node, first: int, continues: bool) -> None:
+        """All of `array` as rows from `first` on of the array at `node`."""
+        type_, rows = array.type, len(array)
+        width = element_width(type_)
+        if width is None and not is_text(type_) and not is_nested(type_):
+            raise self.beyond(node, type_)
+        self._validity(array, node, first)
+        if width is not None:
+            target = self.need(node, "values", type_).elements(width, first, first + rows, "rows")
+            self.writes.append((target, _cut(array.buffers()[1], array.offset * width, rows * width)))
+        elif pa.types.is_struct(type_):
+            for index in range(type_.num_fields):
+                self.array(array.field(index), (*node, index), first, continues)
+        else:
+            self._lengths(array, node, first, continues)
+
+    def _lengths(self, array: pa.Array, node: Node, first: int, continues: bool) -> None:
+        """Text and lists: offsets, then what they point into."""
+        type_, rows = array.type, len(array)
+        buffer = self.need(node, "offsets", type_)
+        base = self._base(buffer, first) if continues else 0
+        own = _own_offsets(array)
+        begin, end = int(own[0]), int(own[-1])
+        if base + end - begin > MAX_OFFSET:
+            raise buffer.error(f"{base + end - begin} elements are more than 32-bit offsets can count", BUFFER_FORMAT)
+        target = buffer.elements(OFFSET_BYTES, first, first + rows + 1, "offsets")
+        self.writes.append((target, (own + np.int32(base - begin)).data))
+        if not is_text(type_):
+            self.array(array.values.slice(begin, end - begin), (*node, 0), base, continues or base > 0)
+        elif end > begin:
+            chars = self.need(node, "values", type_)
+            what = f"the characters of rows {first} to {first + rows}"
+            view = chars.view(base, end - begin, what)
+            self.writes.append((view, _cut(array.buffers()[2], begin, end - begin)))
+
+    def _base(self, buffer: _Buffer, first: int) -> int:
+        """Where the elements of row `first` begin: the end of the rows before it."""
+        view = buffer.elements(OFFSET_BYTES, first, first + 1, "offsets")
+        base = int.from_bytes(view, "little", signed=True)
+        if base < 0:
+            raise buffer.error(f"the offset of row {first} is {base}, expected 0 or more", BUFFER_FORMAT)
+        return base
+
+    def _validity(self, array: pa.Array, node: Node, first: int) -> None:
+        buffer, rows = self.get(node, "validity"), len(array)
+        if buffer is None or not rows:
+            if array.null_count:
+                field = self._layout.schema.field(node[0]).name
+                raise RuleError(
+                    f"{self._layout.name}.{field}: {array.null_count} nulls where the map has no validity buffer",
+                    rule=NO_NULLS,
+                )
+            return
+        start, end = first // 8, -(-(first + rows) // 8)
+        what = f"the validity bits of rows {first} to {first + rows}"
+        view = buffer.view(start, end - start, what)
+        bits = np.unpackbits(np.frombuffer(view, np.uint8), bitorder="little")
+        bits[first % 8 : first % 8 + rows] = array.is_valid().to_numpy(zero_copy_only=False)
+        self.writes.append((view, np.packbits(bits, bitorder="little").data))
+
+
+def element_width(type_: pa.DataType) -> int | None:
+    """Bytes of one element of a fixed-width type that Fletcher knows; None for any other type, and for no bytes."""
+    if pa.types.is_fixed_size_binary(type_):
+        return int(type_.byte_width) or None
+    if pa.types.is_decimal128(type_):
+        return 16
+    if pa.types.is_boolean(type_) or not (pa.types.is_primitive(type_) or pa.types.is_temporal(type_)):
+        return None
+    if pa.types.is_duration(type_) or pa.types.is_interval(type_):
+        return None
+    return int(type_.bit_width) // 8
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether it is utf8 or binary: offsets and characters."""
+    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
+
+
+def is_nested(type_: pa.DataType) -> bool:
+    """Whether it is a list or a struct. One without members is none: nothing would bound its rows."""
+    return bool(pa.types.is_list(type_) or (pa.types.is_struct(type_) and type_.num_fields))
+
+
+def _sound(array: pa.Array, values: _Buffer) -> pa.Array:
+    """`array`, if its values are some of its type: UTF-8, whole days, times of a day, decimals within precision."""
+    types = pa.types
+    if (
+        types.is_string(array.type)
+        or types.is_decimal(array.type)
+        or types.is_date64(array.type)
+        or types.is_time(array.type)
+    ):
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise values.error(f"no values of {array.type}: {error}", BUFFER_FORMAT) from None
+    return array
+
+
+def _own_offsets(array: pa.Array) -> NDArray[np.int32]:
+    """The offsets of an array of our own process, which pyarrow made and vouches for."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(1, np.int32)
+    return np.frombuffer(buffer, dtype="<i4")[array.offset : array.offset + len(array) + 1]
+
+
+def _cut(buffer: pa.Buffer | None, start: int, size: int) -> memoryview:
+    return memoryview(b"") if buffer is None or not size else memoryview(buffer)[start : start + size]
+
+
+def split(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Ranges of at most `rows` rows that make up `first` to `last`."""
+    for start in range(first, last, rows):
+        yield start, min(start + rows, last)

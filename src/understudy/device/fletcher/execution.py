@@ -1,0 +1,170 @@
+"""When the kernel works: in register accesses, or on a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.telemetry import Telemetry
+from understudy.device.fletcher.bus_words import FieldStore
+from understudy.device.fletcher.events import KernelAborted, KernelFailed, KernelFinished, KernelStarted
+from understudy.device.fletcher.job import Job
+from understudy.device.fletcher.kernel import Kernel, KernelFailure
+from understudy.device.fletcher.machine import Machine, State
+from understudy.device.fletcher.runner import LiveRegisters, Run
+from understudy.device.fletcher.settings import Settings
+
+ALL: Final = 1 << 62
+
+
+class Execution:
+    """The running kernel. All methods but the thread's own are called with the device's lock held."""
+
+    def __init__(
+        self, kernel: Kernel, settings: Settings, machine: Machine, store: FieldStore, telemetry: Telemetry
+    ) -> None:
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.last_error: UnderstudyError | None = None
+        self._kernel = kernel
+        self._settings = settings
+        self._machine = machine
+        self._store = store
+        self._telemetry = telemetry
+        self._run: Run | None = None
+        self._wait = 0
+        self._is_stepping = False
+        self._pending: UnderstudyError | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._is_closed = False
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the kernel is busy and never finishes."""
+        return self._run is not None and self._run.error is not None
+
+    def start(self, make_job: Callable[[LiveRegisters], Job]) -> None:
+        """Begin a job."""
+        self.last_error = self._pending = None
+        registers = LiveRegisters(self._store, self.lock)
+        job = make_job(registers)
+        self._run = Run(self._kernel, job, registers)
+        self._wait = self._settings.latency
+        self._machine.enter(State.BUSY)
+        if self._telemetry.listened:
+            ranges = tuple((batch.name, *job.range_of(batch)) for batch in job.map.batches)
+            self._telemetry.emit(lambda time: KernelStarted(time, self._kernel.name, ranges))
+        if self._settings.threaded and not self._is_closed:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="fletcher", daemon=True)
+                self._thread.start()
+            self.changed.notify_all()
+
+    def end(self, by: str) -> None:
+        """Nothing more of a running job happens."""
+        run, self._run = self._run, None
+        self.last_error = self._pending = None
+        if run is None:
+            return
+        run.cut_off()
+        if not self._settings.threaded and not run.is_in_step:
+            run.close()  # else the thread that steps it does
+        self._telemetry.emit(lambda time: KernelAborted(time, self._kernel.name, by))
+        self.changed.notify_all()
+
+    def after_access(self, *, started: bool = False) -> None:
+        """A synchronous kernel's part of a register access, of the one that `started` it too.
+
+        Writes count as well: the run-time library looks at the status of its writes only, so that it hears of what goes
+        wrong in the first slice by the write that ends its start.
+        """
+        if self._run is None or self._settings.threaded:
+            return
+        if self._settings.pacing is None:
+            self.slices(ALL)
+        elif started:
+            return
+        elif self._wait:
+            self._wait -= 1
+        else:
+            self.slices(self._settings.pacing)
+
+    def slices(self, limit: int) -> int:
+        """Do slices on this thread. A kernel that uses its own device's registers does not come back in here."""
+        done = 0
+        if self._is_stepping:
+            return 0
+        self._is_stepping = True
+        try:
+            while done < limit and self._runnable():
+                run = self._run
+                assert run is not None
+                done += 1
+                self._after(run, run.step())
+        finally:
+            self._is_stepping = False
+        return done
+
+    def raise_pending(self) -> None:
+        """Raise what went wrong since the last access, where the profile raises it."""
+        if self._failure is not None:
+            raise ModelBug("the device's thread has failed") from self._failure
+        error, self._pending = self._pending, None
+        if error is not None:
+            raise error
+
+    def wait_idle(self, timeout_seconds: float | None) -> bool:
+        """Wait until the kernel is not busy, or stuck; whether it is not busy."""
+        if self._settings.threaded:
+            self.changed.wait_for(
+                lambda: not self._runnable() or self._is_closed or self._failure is not None, timeout_seconds
+            )
+        return self._machine.state is not State.BUSY
+
+    def close(self) -> threading.Thread | None:
+        """End everything; gives the thread that will end, to be joined without the lock."""
+        self._is_closed = True
+        self.end("close")
+        self.changed.notify_all()
+        return self._thread if self._thread is not threading.current_thread() else None
+
+    def _runnable(self) -> bool:
+        return self._run is not None and self._run.error is None
+
+    def _after(self, run: Run, finished: bool) -> None:
+        """A slice of `run` is over."""
+        if run is not self._run:
+            run.close()
+        elif finished:
+            self._run = None
+            self._machine.enter(State.DONE)
+            result = run.job.result
+            self._telemetry.emit(lambda time: KernelFinished(time, self._kernel.name, result, run.slices))
+        elif run.error is not None:
+            error = run.error
+            self.last_error = error
+            if self._settings.strict or isinstance(error, KernelFailure):
+                self._pending = error
+            self._telemetry.emit(lambda time: KernelFailed(time, self._kernel.name, error))
+        self.changed.notify_all()
+
+    def _serve(self) -> None:
+        """The kernel's own thread."""
+        try:
+            while True:
+                with self.lock:
+                    self.changed.wait_for(lambda: self._is_closed or self._runnable())
+                    run = self._run
+                if run is None:
+                    return
+                finished = run.step()
+                with self.lock:
+                    self._after(run, finished)
+        except BaseException as failure:
+            with self.lock:
+                self._failure = failure
+                self.changed.notify_all()
+            raise

@@ -1,0 +1,71 @@
+"""Idle, busy, done: the state of a kernel as its status register shows it, and what control bits do to it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from understudy.device.fletcher.bus_words import FieldStore
+from understudy.device.fletcher.kernel import Handshake
+from understudy.device.fletcher.layout import FletcherMap
+
+
+class State(Enum):
+    """What the kernel is doing."""
+
+    IDLE = "idle"
+    BUSY = "busy"
+    DONE = "done"
+
+
+class Do(Enum):
+    """What a write to control makes the device do."""
+
+    START = "start"
+    STOP = "stop"
+    RESET = "reset"
+    IGNORE_START = "ignore start"
+
+
+_PLAIN: Final = {State.IDLE: (1, 0, 0), State.BUSY: (0, 1, 0), State.DONE: (0, 0, 1)}
+
+
+class Machine:
+    """The state, and the status bits that show it."""
+
+    def __init__(self, layout: FletcherMap, store: FieldStore, handshake: Handshake) -> None:
+        self._map = layout
+        self._store = store
+        self._handshake = handshake
+        self.state = State.IDLE
+        self.enter(State.IDLE)
+
+    def enter(self, state: State) -> None:
+        """Be in `state` and show it."""
+        self.state = state
+        idle, busy, done = _PLAIN[state]
+        self._store.drive("idle", idle or int(state is State.DONE and self._handshake.idle_when_done))
+        self._store.drive("busy", busy)
+        self._store.drive("done", done)
+
+    def control(self, pulses: tuple[str, ...]) -> tuple[Do, ...]:
+        """What the pulsed control bits do; start counts in the state before stop and reset (choice several-bits)."""
+        state, shake = self.state, self._handshake
+        found = []
+        if "reset" in pulses and (state is State.DONE or (state is State.BUSY and shake.heeds_reset)):
+            found.append(Do.RESET)
+        elif "stop" in pulses and state is State.BUSY and shake.heeds_stop:
+            found.append(Do.STOP)
+        if "start" in pulses:
+            if state is State.IDLE or (state is State.DONE and shake.restartable):
+                found.append(Do.START)
+            else:
+                found.append(Do.IGNORE_START)
+        return tuple(found)
+
+    def clear(self) -> None:
+        """The result and the custom status registers are 0, as after the control reset."""
+        self._store.set64(self._map.result, 0)
+        for custom in self._map.customs:
+            if custom.behaviour == "s":
+                self._store.set(custom.address, 0)

@@ -1,0 +1,128 @@
+"""One start of a kernel, slice by slice, on whatever thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from understudy.core.errors import UnderstudyError
+from understudy.device.fletcher.bus_words import FieldStore
+from understudy.device.fletcher.job import Job, whole
+from understudy.device.fletcher.kernel import Kernel, KernelFailure
+
+
+class Aborted(BaseException):  # no error, and nothing that a kernel could catch by accident
+    """The job was stopped or reset while it ran: nothing more of it may happen."""
+
+
+class LiveRegisters:
+    """The registers as a job reaches them, until it is cut off. `lock` guards the device's state."""
+
+    def __init__(self, store: FieldStore, lock: threading.RLock) -> None:
+        self._store = store
+        self._lock = lock
+        self.is_cut_off = False
+
+    def value(self, address: int) -> int:
+        """What the control field at `address` holds."""
+        with self.alive():
+            return self._store.value(address)
+
+    def value64(self, address: int) -> int:
+        """What the 64 bits from `address` on hold."""
+        with self.alive():
+            return self._store.value64(address)
+
+    def set(self, address: int, value: int) -> None:
+        """Drive the status field at `address`."""
+        with self.alive():
+            self._store.set(address, value)
+
+    def set64(self, address: int, value: int) -> None:
+        """Drive the 64 bits from `address` on."""
+        with self.alive():
+            self._store.set64(address, value)
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Within this the job cannot be cut off; `Aborted` if it was."""
+        with self._lock:
+            if self.is_cut_off:
+                raise Aborted
+            yield
+
+
+class Run:
+    """A job and how far its kernel has got. `error` says why it never finishes."""
+
+    def __init__(self, kernel: Kernel, job: Job, registers: LiveRegisters) -> None:
+        self.kernel = kernel
+        self.job = job
+        self.registers = registers
+        self.slices = 0
+        self.error: UnderstudyError | None = None
+        self.is_in_step = False
+        self._steps: Iterator[Any] | None = None
+
+    def step(self) -> bool:
+        """Do the next slice; True when the kernel has finished, and the job's result stands.
+
+        What goes wrong is kept in `error`, except for what is no `Exception`.
+        """
+        self.slices += 1
+        self.is_in_step = True
+        try:
+            return self._step()
+        except Aborted:
+            return False
+        except UnderstudyError as error:
+            self.error = error.at("kernel", self.kernel.name)
+        except (Exception, SystemExit) as failure:  # noqa: BLE001  # its author's code may raise anything
+            self.error = self._failure(failure)
+        finally:
+            self.is_in_step = False
+        return False
+
+    def cut_off(self) -> None:
+        """Nothing that the kernel does from now on has an effect. The device's lock is held."""
+        self.registers.is_cut_off = True
+
+    def close(self) -> None:
+        """Let a generator clean up; on the thread that steps it, after `cut_off`."""
+        close = getattr(self._steps, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Aborted:
+                pass  # its clean-up wanted to work on
+            except (Exception, SystemExit) as failure:  # noqa: BLE001  # as in step
+                self.error = self._failure(failure)
+        self._steps = None
+
+    def _step(self) -> bool:
+        if self._steps is None:
+            with self.registers.alive():
+                pass
+            outcome = self.kernel.run(self.job)
+            if not isinstance(outcome, Iterator):
+                self._take(outcome)
+                return True
+            self._steps = outcome
+        try:
+            next(self._steps)
+        except StopIteration as stop:
+            self._take(stop.value)
+            return True
+        return False
+
+    def _take(self, outcome: object) -> None:
+        """What the kernel has returned is the result, unless it is None."""
+        if outcome is not None:
+            self.job.result = whole(outcome)
+
+    def _failure(self, failure: BaseException) -> KernelFailure:
+        error = KernelFailure(f"the kernel's code raised {type(failure).__name__}: {failure}")
+        error.__cause__ = failure
+        return error.at("kernel", self.kernel.name)

@@ -1,0 +1,62 @@
+"""What a user of the device can choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.core.errors import WireError
+from understudy.device.fletcher.memory import MEMORY_BYTES
+
+SPEC: Final = "spec"
+HARDWARE: Final = "hardware"
+SYNCHRONOUS: Final = "synchronous"
+THREADED: Final = "threaded"
+
+_OPTIONS: Final = {"profile": (SPEC, HARDWARE), "execution": (SYNCHRONOUS, THREADED)}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Choices of one device; a value that is none of the possible ones is a `WireError`.
+
+    `profile`: "spec" (the document's registers; every access it does not allow is a `RuleError`) or "hardware" (the
+    generated register file, bit for bit; nothing a host does is refused, lints tell of it).
+    `execution`: "synchronous" (the kernel works inside register accesses: same inputs, same trace) or "threaded" (on a
+    thread of its own, registers answer at once).
+    `pacing`: synchronous only; slices that the kernel does in each register access while it is busy. None does all in
+    the write that starts it, 0 only what `step` asks for.
+    `latency`: synchronous only; register accesses after a start that go by before the kernel does its first slice.
+    `initialize`: write the custom registers' <init> on reset, as a simulation of the design does.
+    `memory_bytes`: room for allocations in device memory.
+    """
+
+    profile: str = SPEC
+    execution: str = SYNCHRONOUS
+    pacing: int | None = 1
+    latency: int = 0
+    initialize: bool = False
+    memory_bytes: int = MEMORY_BYTES
+
+    def __post_init__(self) -> None:
+        for name, known in _OPTIONS.items():
+            if getattr(self, name) not in known:
+                raise WireError(f"{name} {getattr(self, name)!r}, expected one of {', '.join(known)}")
+        if self.pacing is not None and self.pacing < 0:
+            raise WireError(f"pacing {self.pacing}, expected 0 or more")
+        if self.latency < 0:
+            raise WireError(f"latency {self.latency}, expected 0 or more")
+        if self.threaded and (self.pacing != 1 or self.latency):
+            raise WireError("pacing and latency count register accesses, expected execution 'synchronous' with them")
+        if self.memory_bytes < 0:
+            raise WireError(f"memory_bytes {self.memory_bytes}, expected 0 or more")
+
+    @property
+    def threaded(self) -> bool:
+        """Whether the kernel has a thread of its own."""
+        return self.execution == THREADED
+
+    @property
+    def strict(self) -> bool:
+        """Whether accesses that the document does not allow are errors."""
+        return self.profile == SPEC

@@ -1,0 +1,223 @@
+"""The Fletcher run-time library, in Python, on a virtual device: Platform, Context and Kernel.
+
+Names, call sequence and order of register accesses are those of the real library; a host program can be moved between
+the two. Where the real one would go wrong without a word (a queue in another order than the hardware's, a kernel that
+never finishes, a status nobody looks at), this one raises.
+
+>>> import pyarrow as pa
+>>> import pyarrow.compute as pc
+>>> from understudy.device.fletcher.kernel import kernel
+>>> @kernel("Sum", read={"ExampleBatch": [("number", pa.int64())]})
+... def total(job):
+...     return pc.sum(job.batch()["number"]).as_py()
+>>> batch = pa.record_batch([pa.array([1, -3, 3, -7])], schema=total.schemas[0])
+>>> with Platform(total) as platform, Context(platform) as context:
+...     context.queue_record_batch(batch)
+...     context.enable()
+...     kernel = Kernel(context)
+...     kernel.start()
+...     kernel.wait_for_finish()
+...     kernel.get_return("int64")
+-6
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+
+from understudy.core.errors import WireError
+from understudy.core.words import U32
+from understudy.device.fletcher.device import FletcherDevice
+from understudy.device.fletcher.kernel import Kernel as VirtualKernel
+from understudy.device.fletcher.registers import CONTROL, DEFAULT_BYTES, REGISTER_BYTES, RESULT, STATUS
+from understudy.host.fletcher_batch import empty_batch
+from understudy.host.fletcher_context import Context, DeviceBuffer
+from understudy.host.fletcher_port import FletcherPort, LocalPort, StatusError
+
+__all__ = ["Context", "DeviceBuffer", "Kernel", "Platform", "StatusError", "empty_batch"]
+
+REG_CONTROL: Final = CONTROL // REGISTER_BYTES
+REG_STATUS: Final = STATUS // REGISTER_BYTES
+REG_RETURN0: Final = RESULT // REGISTER_BYTES
+REG_RETURN1: Final = REG_RETURN0 + 1
+REG_SCHEMA: Final = DEFAULT_BYTES // REGISTER_BYTES
+"""The first register that derives from schemas."""
+POLL_SECONDS: Final = 0.05
+"""How long a wait for a kernel with its own thread sleeps between two looks at the status register, at most."""
+
+
+class Platform:
+    """A platform: a virtual device, or anything with the functions of a plug-in.
+
+    `target` is a `FletcherDevice`, a `FletcherPort`, or a virtual kernel: then `options` are those of the device's
+    settings, and its map is the kernel's own.
+    """
+
+    def __init__(self, target: FletcherDevice | FletcherPort | VirtualKernel, **options: Any) -> None:
+        if isinstance(target, VirtualKernel):
+            target = FletcherDevice(target.map(), target, **options)
+        elif not isinstance(target, FletcherDevice) and not hasattr(target, "write_mmio"):
+            raise WireError(f"platform {target!r}, expected a device, a virtual kernel, or a port to a platform")
+        elif options:
+            raise WireError(f"options {' '.join(options)} for a device that is there already, expected a kernel")
+        self.port: FletcherPort = LocalPort(target) if isinstance(target, FletcherDevice) else target
+        self._is_open = False
+
+    def get_name(self) -> str:
+        """The platform's name."""
+        return self.port.name
+
+    def init(self) -> None:
+        """Initialize the platform, before anything else is done with it."""
+        self.port.init()
+        self._is_open = True
+
+    def write_mmio(self, offset: int, value: int) -> None:
+        """Write 32-bit register number `offset`."""
+        self.port.write_mmio(offset, value)
+
+    def read_mmio(self, offset: int) -> int:
+        """Read it."""
+        return self.port.read_mmio(offset)
+
+    def read_mmio64(self, offset: int) -> int:
+        """Read two registers, the high half first, as the real library does.
+
+        The generated hardware answers the high half with SLVERR: there this is a `StatusError`.
+        """
+        high = self.read_mmio(offset + 1)
+        return high << 32 | self.read_mmio(offset)
+
+    def device_malloc(self, size: int) -> int:
+        """Device address of `size` bytes."""
+        return self.port.device_malloc(size)
+
+    def device_free(self, device_address: int) -> None:
+        """Give them back."""
+        self.port.device_free(device_address)
+
+    def copy_host_to_device(self, host_bytes: Any, device_destination: int, size: int) -> None:
+        """Copy the first `size` bytes of a buffer."""
+        self.port.copy_host_to_device(memoryview(host_bytes).cast("B")[:size], device_destination)
+
+    def copy_device_to_host(self, device_source: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Copy `size` bytes back."""
+        return np.frombuffer(bytearray(self.port.copy_device_to_host(device_source, size)), np.uint8)
+
+    def prepare_host_buffer(self, host_bytes: Any, size: int) -> tuple[int, bool]:
+        """Make a buffer reachable; its device address, and whether that was allocated."""
+        return self.port.prepare_host_buffer(host_bytes, size)
+
+    def cache_host_buffer(self, host_bytes: Any, size: int) -> int:
+        """Copy a buffer to device memory."""
+        return self.port.cache_host_buffer(host_bytes, size)
+
+    def terminate(self) -> None:
+        """End everything; a second call has no effect."""
+        if self._is_open:
+            self._is_open = False
+            self.port.terminate()
+
+    def __enter__(self) -> Self:
+        self.init()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.terminate()
+
+
+class Kernel:
+    """The host's handle of the kernel. `ctrl_start`, `ctrl_reset`, `done_status` and its mask may be changed."""
+
+    def __init__(self, context: Context) -> None:
+        self.ctrl_start = 1 << 0
+        self.ctrl_stop = 1 << 1
+        self.ctrl_reset = 1 << 2
+        self.done_status = 1 << 2
+        self.done_status_mask = 1 << 2
+        self._context = context
+        self._port = context.platform.port
+        self._metadata_written = False
+
+    def reset(self) -> None:
+        """Reset the kernel: the reset bit, then 0."""
+        self._port.write_mmio(REG_CONTROL, self.ctrl_reset)
+        self._port.write_mmio(REG_CONTROL, 0)
+
+    def set_range(self, recordbatch_index: int, first: int, last: int) -> None:
+        """Rows `first` to `last` (exclusive) of a RecordBatch; `StatusError` where that is none.
+
+        The first `start` after this overwrites it, unless `write_metadata` was called before: so does the real library.
+        """
+        if first >= last:
+            raise StatusError(f"row range invalid: [ {first}, {last} ), expected first < last")
+        self._port.write_mmio(REG_SCHEMA + 2 * recordbatch_index, first & U32)
+        self._port.write_mmio(REG_SCHEMA + 2 * recordbatch_index + 1, last & U32)
+
+    def set_arguments(self, arguments: Sequence[int]) -> None:
+        """Write custom registers, 32 bits for each argument, from the first one behind the buffer addresses on."""
+        first = REG_SCHEMA + 2 * self._context.num_recordbatches() + 2 * self._context.num_buffers()
+        for index, argument in enumerate(arguments):
+            self._port.write_mmio(first + index, argument & U32)
+
+    def write_metadata(self) -> None:
+        """Write all row ranges (0 to the number of rows) and buffer addresses; `start` does so the first time."""
+        index = REG_SCHEMA
+        for rows in self._context.rows():
+            self._port.write_mmio(index, 0)
+            self._port.write_mmio(index + 1, rows)
+            index += 2
+        for buffer in self._context.device_buffers:
+            self._port.write_mmio(index, buffer.device_address & U32)
+            self._port.write_mmio(index + 1, buffer.device_address >> 32)
+            index += 2
+        self._metadata_written = True
+
+    def start(self) -> None:
+        """Start the kernel: metadata the first time, the start bit, then 0."""
+        if not self._metadata_written:
+            self.write_metadata()
+        self._port.write_mmio(REG_CONTROL, self.ctrl_start)
+        self._port.write_mmio(REG_CONTROL, 0)
+
+    def stop(self) -> None:
+        """Stop the kernel: the stop bit, then 0. The real library has no such call."""
+        self._port.write_mmio(REG_CONTROL, self.ctrl_stop)
+        self._port.write_mmio(REG_CONTROL, 0)
+
+    def get_status(self) -> int:
+        """The status register: idle 1, busy 2, done 4."""
+        return self._port.read_mmio(REG_STATUS)
+
+    def get_return(self, nptype: Any = np.uint64) -> Any:
+        """return0 and return1 as one number, cast to a NumPy type as the real library does (by value, not by bits)."""
+        low = self._port.read_mmio(REG_RETURN0)
+        high = self._port.read_mmio(REG_RETURN1)
+        return np.uint64(high << 32 | low).astype(nptype).item()
+
+    def wait_for_finish(self, poll_interval_usec: int = 0, timeout_seconds: float | None = None) -> None:
+        """Poll the status register until the kernel is done.
+
+        Raises what ails a kernel that never finishes, where the real library polls for ever; `StatusError` after
+        `timeout_seconds`.
+        """
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while self.get_status() & self.done_status_mask != self.done_status:
+            reason = self._port.stuck()
+            if reason is not None:
+                raise reason
+            if deadline is not None and time.monotonic() > deadline:
+                raise StatusError(f"the kernel was not done in {timeout_seconds} s")
+            if poll_interval_usec:
+                time.sleep(poll_interval_usec / 1e6)
+            else:
+                self._port.wait(POLL_SECONDS)
+
+    def get_context(self) -> Context:
+        """The context."""
+        return self._context

@@ -1,0 +1,129 @@
+"""`understudy fletcher`: maps and checks as users type them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.device.fletcher.designs import UTF8, VECTORS, field, items, schema
+from understudy.cli import main
+
+Capture = pytest.CaptureFixture[str]
+PRIM = str(VECTORS / "prim.0.as")
+MULTI = [str(path) for path in sorted(VECTORS.glob("multi.*.as"))]
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(["fletcher", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_map_as_a_table(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "map", PRIM, "--custom", "c:16:cat s:64:dog", "--custom", "s:32:fish")
+    lines = [line.replace("│", " ").split() for line in out.splitlines()]
+    assert code == 0
+    assert ["0x18", "6", "63..0", "read,", "write", "ExampleBatch_number_values"] in lines
+    assert ["0x2c", "11", "31..0", "read", "fish"] in lines
+    assert "profile fletchgen, 32-bit bus, 56 bytes" in out
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("yaml", "  - address: 88\n    name: ExampleBatch_number_values\n"),
+        ("rdl", "} ExampleBatch_number_values_low @ 0x58;"),
+        ("c", "#define FLETCHER_EXAMPLEBATCH_NUMBER_VALUES_LOW_OFFSET      0x58u\n"),
+        ("md", "| 0x58 | 6 | 63..0 | read, write | `ExampleBatch_number_values` |"),
+        ("table", "ExampleBatch_number_values"),
+    ],
+)
+def test_formats(capsys: Capture, form: str, text: str) -> None:
+    code, out, err = run(capsys, "map", PRIM, "--format", form, "--offset", "0x40")
+    assert (code, err) == (0, "")
+    assert text in out
+
+
+def test_a_wide_bus(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "map", PRIM, "--mmio64", "--format", "yaml")
+    assert code == 0
+    assert "    name: done\n    doc: the kernel is done\n    bitrange: 34\n" in out
+
+
+def test_profiles(capsys: Capture) -> None:
+    shown = {
+        profile: run(capsys, "map", *MULTI, "--profile", profile)[1] for profile in ("fletchgen", "runtime", "spec")
+    }
+    first = [next(line.split()[-2] for line in out.splitlines() if "0x10 " in line) for out in shown.values()]
+    assert first == ["Alpha_firstidx", "Zout_firstidx", "RB0_FIRSTIDX"]
+
+
+def test_a_map_of_a_record_batch(capsys: Capture, tmp_path: Path) -> None:
+    made = schema(field("l", items(pa.int16(), True)))
+    batch = pa.RecordBatch.from_arrays([pa.array([[1, None]], made.field(0).type)], schema=made)
+    path = tmp_path / "batch.rb"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, made) as writer:
+        writer.write_batch(batch)
+    assert "R_l_validity" in run(capsys, "map", str(path))[1]
+    assert run(capsys, "check", str(path))[0] == 0
+
+
+def test_check_tells_what_to_do(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "check", *MULTI)
+    assert code == 1
+    assert "queued as Zout, Beta, Alpha, Aout, but the hardware has Alpha, Beta, Aout, Zout: queue them in that" in out
+    lines = [line.replace("│", " ").split() for line in out.splitlines()]
+    assert ["Alpha_firstidx", "0x10", "0x20"] in lines
+    assert out.splitlines()[-1] == "host and hardware would not fit each other"
+
+
+def test_check_agrees(capsys: Capture) -> None:
+    code, out, _ = run(capsys, "check", *(MULTI[each] for each in (2, 1, 3, 0)), "--custom", "c:64:x")
+    assert code == 0
+    assert out.splitlines() == [
+        "note: x: takes items 0 to 1 of SetArguments, lowest 32 bits first [fletcher/custom-size]",
+        "generator and run-time library agree; RecordBatches in queue order: Alpha, Beta, Aout, Zout",
+    ]
+
+
+def test_check_of_a_wide_bus(capsys: Capture) -> None:
+    assert run(capsys, "check", PRIM, "--custom", "c:65:x")[0] == 0
+    code, out, _ = run(capsys, "check", PRIM, "--custom", "c:65:x", "--mmio64")
+    assert code == 1
+    assert "the generator stops: Profile_enable at 0x2c would begin in the last bus word" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["map", "none.as"], 2, "error: cannot read none.as: No such file or directory"),
+        (["map", PRIM, "--offset", "many"], 2, "error: offset 'many' is no number, expected decimal or 0x hex"),
+        (["map", PRIM, "--offset", "3"], 1, "error: offset 0x3 is no multiple of 4 below 0x100000000"),
+        (["map", PRIM, "--custom", "c:8"], 1, "error: custom register 'c:8': no <behavior>:<width>:<name>"),
+        (["map", PRIM, "--custom", "c:8:idle"], 1, "error: two registers would be called idle"),
+        (["map", __file__], 1, "at file "),
+        (["check", "none.as"], 2, "error: cannot read none.as"),
+    ],
+)
+def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str) -> None:
+    found, _, err = run(capsys, *arguments)
+    assert found == code
+    assert message in err
+
+
+def test_types_without_words(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "union.as"
+    path.write_bytes(schema(field("d", pa.dictionary(pa.int8(), UTF8))).serialize().to_pybytes())
+    code, _, err = run(capsys, "map", str(path), "--profile", "spec")
+    assert code == 3
+    assert "not modelled: d is of type dictionary" in err
+
+
+def test_without_pyarrow(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, _, err = run(capsys, "map", PRIM)
+    assert code == 2
+    assert err == "error: Arrow schemas need pyarrow: install understudy[arrow]\n"
