@@ -7,18 +7,26 @@ missing() {
     command -v qemu-riscv64 >/dev/null || echo qemu-user
     command -v riscv64-unknown-elf-gcc >/dev/null || echo gcc-riscv64-unknown-elf
     command -v gcc >/dev/null || echo gcc
+    command -v ghdl >/dev/null || echo ghdl-mcode
+    command -v clang-16 >/dev/null || echo clang-16
+    command -v clang-15 >/dev/null || echo clang-15
+    command -v ld.lld-16 >/dev/null || echo lld-16
+    command -v llvm-mc-16 >/dev/null || echo llvm-16
+    command -v llvm-mc-19 >/dev/null || echo llvm-19
+    [ -e /etc/OpenCL/vendors/pocl.icd ] || echo pocl-opencl-icd ocl-icd-libopencl1
+}
+
+install() {
+    apt-get -qq -o Acquire::Retries=1 install -y --no-install-recommends $packages >/dev/null 2>&1
 }
 
 packages=$(missing | tr '\n' ' ')
-[ -n "$packages" ] || exit 0
-
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "oracles: installing $packages"
     export DEBIAN_FRONTEND=noninteractive
-    install() { apt-get -qq -o Acquire::Retries=1 install -y --no-install-recommends $packages >/dev/null 2>&1; }
     install || { apt-get -qq -o Acquire::Retries=1 update >/dev/null 2>&1 && install; } || true
+    packages=$(missing | tr '\n' ' ')
 fi
-
-packages=$(missing | tr '\n' ' ')
 [ -z "$packages" ] ||
     echo "oracles: tests that compare with outside programs will be skipped; as root: apt-get install $packages"
+sh "$(dirname "$0")/pyfletcher.sh"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from tests.hostile import accesses, checks, elves, generate, kernels, scripts
+from tests.hostile import accesses, checks, elves, fletcher, generate, kernels, scripts
 
 
 def _buffers(random: Random, folder: Path) -> None:
@@ -48,6 +48,14 @@ def _elves(random: Random, folder: Path) -> None:
     elves.check_file(elves.mutated(random), folder)
 
 
+def _schemas(random: Random, folder: Path) -> None:
+    fletcher.check_schema(random)
+
+
+def _fletcher(random: Random, folder: Path) -> None:
+    fletcher.check_device(random)
+
+
 KINDS: dict[str, Callable[[Random, Path], None]] = {
     "buffers": _buffers,
     "registers": _registers,
@@ -56,6 +64,8 @@ KINDS: dict[str, Callable[[Random, Path], None]] = {
     "kernels": _kernels,
     "boots": _boots,
     "elves": _elves,
+    "schemas": _schemas,
+    "fletcher": _fletcher,
 }
 
 

@@ -6,16 +6,17 @@ import signal
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol
 
 import typer
 
 from understudy.attach.vfio_user import Server, Settings, SharedMemory, events
 from understudy.cli.exits import UsageError
+from understudy.cli.serve_fletcher import serve_fletcher
 from understudy.core.event import Event
 from understudy.device.acceldev import events as acceldev_events
 from understudy.device.acceldev.device import AcceldevDevice
@@ -27,12 +28,20 @@ SWITCH_INTERVAL_S: Final = 0.0001
 REPEATED: Final = 5
 """How often one kind of lint is told."""
 
-app = typer.Typer(help="Plug a device into QEMU, or into any other vfio-user client.")
+app = typer.Typer(help="Plug a device into QEMU or another vfio-user client, or into a host program.")
+app.command("fletcher")(serve_fletcher)
 
 
 @app.callback()
 def _serve() -> None:
-    """Plug a device into QEMU, or into any other vfio-user client."""
+    """Plug a device into QEMU or another vfio-user client, or into a host program."""
+
+
+class Closable(Protocol):
+    """A server that a signal ends."""
+
+    def close(self) -> None:
+        """Stop serving."""
 
 
 class Sharing(StrEnum):
@@ -90,7 +99,7 @@ def acceldev(
             server.listen(path)
             print(f"{path.name}: listening at {path}", flush=True)
             servers.append(server)
-        with _ended_by_signals(servers):
+        with ended_by_signals(servers):
             _serve_all(servers, 1 if once else None)
 
 
@@ -110,7 +119,7 @@ def _serve_all(servers: list[Server], sessions: int | None) -> None:
 
 
 @contextmanager
-def _ended_by_signals(servers: list[Server]) -> Iterator[None]:
+def ended_by_signals(servers: Sequence[Closable]) -> Iterator[None]:
     """SIGINT and SIGTERM close the servers."""
 
     def close(*_: object) -> None:

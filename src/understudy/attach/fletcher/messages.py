@@ -1,0 +1,47 @@
+"""What the platform library and the server say to each other; ``platform.c`` holds the same layouts in C.
+
+HOST_TO_DEVICE, PREPARE and CACHE have `size` bytes of data behind them; with value IN_FILE the latter two have one byte
+behind them, and with it the descriptor of a file that holds the data and is sealed against every change. A reply has a
+message of `text_size` bytes for the host's standard error, then `data_size` bytes. Numbers are little-endian. Both
+sides are on one machine and come from one installation, so that VERSION is compared and nothing is negotiated.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Final
+
+MAGIC: Final = int.from_bytes(b"UFLTCHER", "little")
+VERSION: Final = 1
+
+REQUEST: Final = struct.Struct("<IIQQ")
+"""op, value (or IN_FILE), address (or register index), size in bytes."""
+REPLY: Final = struct.Struct("<IIQQ")
+"""status, text_size, value, data_size."""
+MAX_TEXT: Final = 4095
+IN_FILE: Final = 1
+
+
+class Op(IntEnum):
+    """The functions of the platform library, platformGetName aside, which it answers itself."""
+
+    HELLO = 1
+    WRITE_MMIO = 2
+    READ_MMIO = 3
+    MALLOC = 4
+    FREE = 5
+    HOST_TO_DEVICE = 6
+    DEVICE_TO_HOST = 7
+    PREPARE = 8
+    CACHE = 9
+    TERMINATE = 10
+
+
+class Status(IntEnum):
+    """``fstatus_t`` of Fletcher's platform functions."""
+
+    OK = 0
+    ERROR = 1
+    NO_PLATFORM = 2
+    DEVICE_OUT_OF_MEMORY = 3

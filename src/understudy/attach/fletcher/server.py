@@ -1,0 +1,100 @@
+"""The server: a socket path, one host program after the other, and a device that outlives them."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from understudy.attach.fletcher import events
+from understudy.attach.fletcher.platform import DevicePlatform
+from understudy.attach.fletcher.session import Session
+from understudy.attach.sockets import SocketError, listen_at
+from understudy.core.errors import UnderstudyError
+from understudy.core.event import Event, Probes
+
+
+class Server:
+    """Shows a device to one host program at a time. What a program leaves allocated is freed when it is gone.
+
+    `serve` takes the calling thread, which makes all calls of the device. `close` may be called from anywhere, signal
+    handlers included.
+    """
+
+    def __init__(self, platform: DevicePlatform) -> None:
+        self.probes = Probes()
+        self.sessions = 0
+        """Host programs that came so far."""
+        self._platform = platform
+        self._session: Session | None = None
+        self._listener: socket.socket | None = None
+        self._path: Path | None = None
+        self._closed = False
+
+    def listen(self, path: str | Path) -> None:
+        """Make the socket; host programs can connect from now on."""
+        path = Path(path)
+        self._listener = listen_at(path)
+        self._path = path
+
+    def serve(self, sessions: int | None = None) -> None:
+        """Serve host programs, one after the other, until `close`, or until that many have come and gone."""
+        while not self._closed and (sessions is None or sessions > 0):
+            sock = self._accept()
+            if sock is None:
+                return
+            with sock:
+                self.serve_socket(sock)
+            sessions = None if sessions is None else sessions - 1
+
+    def serve_socket(self, sock: socket.socket) -> UnderstudyError | None:
+        """Serve one connected host until it is gone; gives the error that ended the session, if one did."""
+        self.sessions += 1
+        self._session = session = Session(sock, self._platform, self._emit)
+        self._emit(events.Connected(0, self.sessions))
+        if self._closed:
+            session.shutdown()
+        error: UnderstudyError | None = None
+        try:
+            error = session.run()
+        finally:
+            self._session = None
+            freed = session.release()
+            self._emit(events.Disconnected(session.requests, self.sessions, error, freed))
+        return error
+
+    def close(self) -> None:
+        """Stop serving: `serve` returns. The device is left to its owner."""
+        self._closed = True
+        session = self._session
+        if session is not None:
+            session.shutdown()
+        if self._listener is not None:
+            with suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _accept(self) -> socket.socket | None:
+        """The next host program; None once the server is closed."""
+        if self._listener is None:
+            raise SocketError("there is no socket to serve: call listen first")
+        try:
+            sock, _ = self._listener.accept()
+        except OSError as error:
+            if self._closed:
+                return None
+            raise SocketError(f"no host program can be accepted: {error.strerror}") from None
+        return sock
+
+    def _emit(self, event: Event) -> None:
+        if self.probes.active:
+            self.probes.emit(event)

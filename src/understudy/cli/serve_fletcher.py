@@ -1,0 +1,213 @@
+"""`understudy serve fletcher`: a Fletcher device for host programs in other processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from understudy.cli.exits import UsageError
+from understudy.core.errors import UnderstudyError
+
+if TYPE_CHECKING:
+    from understudy.core.event import Event
+    from understudy.device.fletcher.kernel import Kernel
+    from understudy.device.fletcher.layout import FletcherMap, Profile
+
+REPEATED: Final = 5
+"""How often one kind of lint is told."""
+
+
+class DeviceProfile(StrEnum):
+    """How the registers answer."""
+
+    SPEC = "spec"
+    HARDWARE = "hardware"
+
+
+class MapProfile(StrEnum):
+    """Whose register map."""
+
+    FLETCHGEN = "fletchgen"
+    RUNTIME = "runtime"
+
+
+def serve_fletcher(
+    kernel: Annotated[
+        str, typer.Option(metavar="KERNEL", help="A built-in kernel, or FILE.py:NAME for one of your own.")
+    ] = "sum",
+    socket: Annotated[
+        Path | None, typer.Option("--socket", metavar="PATH", help="Socket to make; by default one of the user's own.")
+    ] = None,
+    schemas: Annotated[
+        list[Path] | None,
+        typer.Option("--schema", metavar="FILE", help="Arrow schema of a RecordBatch instead of the kernel's; again."),
+    ] = None,
+    profile: Annotated[
+        DeviceProfile, typer.Option(help="Registers as documented, every wrong access an error; or as generated.")
+    ] = DeviceProfile.SPEC,
+    order: Annotated[
+        MapProfile, typer.Option("--map", help="The generator's register map, or the run-time library's.")
+    ] = MapProfile.FLETCHGEN,
+    offset: Annotated[int, typer.Option(metavar="N", help="Address of the first register on the bus.")] = 0,
+    library: Annotated[
+        bool, typer.Option("--library/--no-library", help="Compile the platform library and say how to use it.")
+    ] = True,
+    threaded: Annotated[
+        bool, typer.Option("--threaded", help="The kernel has a thread of its own: registers answer at once.")
+    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not reset the device for each host program.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when the first host program has gone.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show every register access.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say only where the device listens.")] = False,
+) -> None:
+    """Be a Fletcher device, and say what its host program does wrong.
+
+    Unmodified programs of the Fletcher run-time, in C++ or Python, find it through the environment that is shown.
+    Interrupt it to end.
+    """
+    _need_pyarrow()
+    from understudy.attach.fletcher import DevicePlatform, Server, build_library, default_socket
+    from understudy.cli.serve import SWITCH_INTERVAL_S, ended_by_signals
+    from understudy.device.fletcher.device import FletcherDevice
+    from understudy.device.fletcher.settings import SYNCHRONOUS, THREADED, Settings
+
+    chosen = load_kernel(kernel)
+    path = socket or default_socket()
+    settings = Settings(profile=profile.value, execution=THREADED if threaded else SYNCHRONOUS)
+    device = FletcherDevice(_plan(chosen, schemas or [], order.value, offset), chosen, settings)
+    if threaded:
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with closing(device), Server(DevicePlatform(device, keep=keep)) as server:
+        tell = _teller(trace)
+        if not quiet:
+            server.probes.subscribe(tell)
+            device.probes.subscribe(tell)
+        built = build_library() if library else None
+        server.listen(path)
+        print(f"{chosen.name}: listening at {path}", flush=True)
+        if built is not None and not quiet:
+            for what, detect in (("platform understudy", False), ("any platform", True)):
+                words = (
+                    f"{name}={shlex.quote(value)}" for name, value in built.environment(path, autodetect=detect).items()
+                )
+                print(f"for programs that ask for {what}:\n  {' '.join(words)} PROGRAM", flush=True)
+        with ended_by_signals([server]):
+            server.serve(1 if once else None)
+
+
+def _need_pyarrow() -> None:
+    from understudy.image.arrow_schema import ArrowMissing, pyarrow
+
+    try:
+        pyarrow()
+    except ArrowMissing as error:
+        raise UsageError(error.message) from None
+
+
+def load_kernel(name: str) -> Kernel:
+    """A built-in kernel, or what FILE.py:NAME names; `UsageError` where that is none."""
+    from understudy.device.fletcher.kernel import Kernel
+    from understudy.device.fletcher.kernels import find
+
+    file, colon, attribute = name.rpartition(":")
+    if not colon:
+        try:
+            return find(name)
+        except UnderstudyError as error:
+            raise UsageError(f"{error.message}, or FILE.py:NAME") from None
+    module = _run_file(Path(file))
+    found = getattr(module, attribute, None)
+    if not isinstance(found, Kernel):
+        kernels = " ".join(key for key, value in vars(module).items() if isinstance(value, Kernel)) or "none"
+        raise UsageError(f"{file} has no kernel {attribute} (its kernels: {kernels})")
+    return found
+
+
+def _run_file(path: Path) -> Any:
+    """The module that a Python file makes. It is the user's own code: whatever it raises is told with its place."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UsageError(f"cannot read {path}, expected a Python file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # noqa: BLE001  # see above
+        raise UsageError(f"{path} raised {type(error).__name__}: {error}") from None
+    return module
+
+
+def _plan(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> FletcherMap:
+    """The register map of the kernel, with the given schemas instead of its own."""
+    from understudy.device.fletcher.layout import fletcher_map
+    from understudy.image.arrow_schema import read_arrow
+
+    batches = []
+    for path in schemas:
+        try:
+            batches.append(read_arrow(path))
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        except UnderstudyError as error:
+            raise error.at("file", str(path)) from None
+    if not batches and not kernel.schemas:
+        raise UsageError(f"kernel {kernel.name} takes any schemas, expected --schema for each of its RecordBatches")
+    named = cast("Profile", profile)
+    return fletcher_map(batches or kernel.schemas, custom=kernel.custom, profile=named, offset=offset)
+
+
+def _teller(trace: bool) -> Callable[[Event], None]:
+    """A probe that prints what a host's author wants to know, a line each; of equal findings the first few."""
+    told: Counter[str] = Counter()
+
+    def tell(event: Event) -> None:
+        text, kind = _text(event, trace)
+        if not text:
+            return
+        told[kind] += bool(kind)
+        if told[kind] <= REPEATED:
+            more = ", and further ones are not shown" if kind and told[kind] == REPEATED else ""
+            print(f"{text}{more}", flush=True)
+
+    return tell
+
+
+def _text(event: Event, trace: bool) -> tuple[str, str]:
+    """What to say about an event, "" for nothing; and what kind of finding it is, "" for none."""
+    from understudy.attach.fletcher import events as session
+    from understudy.device.fletcher import events
+
+    match event:
+        case session.Connected(session=number):
+            return f"host {number} connected", ""
+        case session.Disconnected(session=number, error=error, freed=freed):
+            left = f", and left {freed} allocations behind" if freed else ""
+            return f"host {number} is gone{left}" + (f": {error}" if error else ""), ""
+        case session.Refused(error=error):
+            return f"refused: {error}", ""
+        case events.KernelText(text=text):
+            return text, ""
+        case events.Lint(check=check):
+            return f"lint: {event}", check
+        case events.KernelStarted(kernel=kernel, ranges=ranges):
+            rows = ", ".join(f"{name} {first} to {last}" for name, first, last in ranges)
+            return f"kernel {kernel} starts: {rows}", ""
+        case events.KernelFinished(kernel=kernel, result=result, slices=slices):
+            return f"kernel {kernel} is done: result {result:#x}, {slices} slices", ""
+        case events.KernelAborted(kernel=kernel, by=by):
+            return f"kernel {kernel} is ended by {by}", ""
+        case events.KernelFailed(error=error):
+            return f"error: {error}", ""
+        case events.RegisterAccess(address=address, name=name, value=value, write=write, response=response) if trace:
+            arrow, status = "<=" if write else "=>", " SLVERR" if response else ""
+            return f"{'W' if write else 'R'} {address:#05x} {arrow} {value:#010x} {name}{status}", ""
+        case _:
+            return "", ""

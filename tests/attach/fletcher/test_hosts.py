@@ -1,0 +1,166 @@
+"""Unmodified host programs in processes of their own: ours in C, and the real Fletcher run-time."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from understudy.attach.fletcher import build_library
+
+from .rig import ROOT, RUNTIME, needs_compiler, needs_runtime
+
+pytestmark = [needs_compiler, pytest.mark.slow]
+
+HERE = Path(__file__).parent
+EXAMPLES = ROOT / "examples" / "fletcher"
+SERVE = "import sys; from understudy.cli import main; sys.exit(main(['serve', 'fletcher', *sys.argv[1:]]))"
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[tuple[Path, list[str]]]:
+    """`understudy serve fletcher` in a process; its socket, and afterwards what it has said."""
+    path, said = folder / "s", []
+    command = [sys.executable, "-c", SERVE, "--socket", str(path), *options]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert server.stdout is not None
+    try:
+        for line in server.stdout:
+            said.append(line.rstrip())
+            if "listening at" in line:
+                break
+        yield path, said
+    finally:
+        if "--once" not in options:
+            server.terminate()
+        said += server.stdout.read().splitlines()
+        server.stdout.close()
+        assert server.wait(20) == 0, said
+
+
+def run(path: Path, *command: str, detect: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run a host program so that it finds the platform library and the socket."""
+    environment = {**os.environ, **build_library().environment(path, autodetect=detect)}
+    environment.pop("PYTHONPATH", None)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The C program, compiled."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
+    program = tmp_path_factory.mktemp("host") / "sum_host"
+    flags = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1")
+    subprocess.run([compiler, *flags, str(EXAMPLES / "sum_host.c"), "-o", str(program), "-ldl"], check=True)
+    return str(program)
+
+
+def accesses(said: list[str]) -> list[str]:
+    """Register accesses as the recorded traces show them: W or R, index, value."""
+    found = [re.fullmatch(r"([WR]) (0x\w+) [<=]+>? ?(0x\w+) .*", line) for line in said]
+    return [f"{match[1]} {int(match[2], 16) // 4} {match[3]}" for match in found if match]
+
+
+def recorded(name: str) -> list[str]:
+    """The register accesses of a recorded run, without polls that saw a busy kernel."""
+    text = (ROOT / "tests" / "vectors" / "fletcher" / name).read_text(encoding="utf-8")
+    found = re.findall(r"^([WR]) +(\d+) \(byte \w+\) [<=]+>? (0x\w+)", text, re.MULTILINE)
+    return [" ".join(match) for match in found if match != ("R", "1", "0x00000002")]
+
+
+@pytest.mark.parametrize("options", [("--threaded",), ("--profile", "hardware"), ("--map", "runtime")], ids=str)
+def test_a_c_program_on_devices_of_all_kinds(host: str, tmp_path: Path, options: tuple[str, ...]) -> None:
+    with serving(tmp_path, *options) as (path, said):
+        for _ in range(2):
+            assert run(path, host, "understudy", "1", "2", "39").stdout == "understudy: sum = 42\n"
+    assert not [line for line in said if "error" in line or "lint" in line or "refused" in line]
+
+
+def test_a_c_program_finds_the_platform(host: str, tmp_path: Path) -> None:
+    with serving(tmp_path, "--trace") as (path, said):
+        assert run(path, host).stderr.startswith("no platform library of a known name")
+        assert run(path, host, "echo").returncode == 2
+        assert run(path, host, detect=True).stdout == "understudy: sum = -6\n"
+        assert run(path, host, "understudy").stdout == "understudy: sum = -6\n"
+        assert run(path, host, "snap", "9223372036854775807", "1", detect=True).stdout.endswith(
+            "-9223372036854775808\n"
+        )
+    assert f"sum: listening at {path}" in said
+    assert "kernel sum is done: result 0xfffffffffffffffa, 2 slices" in said
+    assert not [line for line in said if "error" in line or "lint" in line or "refused" in line]
+    polls = [line for line in accesses(said) if line != "R 1 0x00000002"]
+    assert polls[:9] == recorded("trace_sum.txt")[:9]
+
+
+def test_a_c_program_measures_accesses(host: str, tmp_path: Path) -> None:
+    with serving(tmp_path, "--quiet", "--no-library", "--once") as (path, said):
+        rounds = run(path, host, "--time", "understudy").stdout.splitlines()
+    assert len(rounds) == 20
+    assert all(float(number) > 0 for line in rounds for number in line.split())
+    assert said == [f"sum: listening at {path}"]
+
+
+def test_a_host_whose_mistake_is_told(host: str, tmp_path: Path) -> None:
+    """A kernel of other registers than the host thinks."""
+    with serving(tmp_path, "--kernel", "prim_map") as (path, said):
+        done = run(path, host, "understudy")
+    assert done.returncode == 1
+    assert "understudy: " in done.stderr
+    assert "gave status 1" in done.stderr
+    assert "[fletcher/" in done.stderr
+    assert [line for line in said if line.startswith("refused: ")]
+
+
+def test_a_kernel_from_a_file(host: str, tmp_path: Path) -> None:
+    with serving(tmp_path, "--kernel", f"{EXAMPLES / 'own_kernel.py'}:largest") as (path, said):
+        assert run(path, host, "understudy", "3", "17", "-5").stdout == "understudy: sum = 17\n"
+    assert "kernel largest starts: ExampleBatch 0 to 3" in said
+
+
+@needs_runtime
+@pytest.mark.parametrize(("name", "detect"), [("understudy", False), ("snap", True), ("", True)])
+def test_the_real_runtime_sums(name: str, detect: bool, tmp_path: Path) -> None:
+    with serving(tmp_path, "--trace") as (path, said):
+        done = run(path, str(RUNTIME), str(HERE / "runtime_sum.py"), name, "1", "-3", "3", "-7", detect=detect)
+    assert (done.stdout, done.returncode) == ("sum -6\n", 0), done.stderr
+    own = [line for line in accesses(said) if line != "R 1 0x00000002"]
+    assert own == ["W 0 0x00000004", "W 0 0x00000000", *recorded("trace_sum.txt")[:9]]
+
+
+@needs_runtime
+def test_the_real_runtime_with_several_batches(tmp_path: Path) -> None:
+    with serving(tmp_path, "--kernel", "soda_beer") as (path, said):
+        done = run(path, str(RUNTIME), str(HERE / "runtime_strings.py"))
+    assert done.stdout.splitlines() == [
+        "5 3",
+        "Bilbo 111, Sam 35, Frodo 33, Lobelia 80, Merry 37",
+        "Rosie 32, Elanor 1, Pippin 29",
+    ], done.stderr
+    assert not [line for line in said if "error" in line or "refused" in line]
+
+
+@needs_runtime
+def test_the_real_runtime_passes_all_types(tmp_path: Path) -> None:
+    """Its buffers, in its order, rebuilt into the arrays that it had."""
+    kernel = f"{HERE / 'types_kernel.py'}:types"
+    with serving(tmp_path, "--kernel", kernel, "--map", "runtime") as (path, said):
+        done = run(path, str(RUNTIME), str(HERE / "runtime_types.py"))
+    counts, *columns = done.stdout.splitlines() or [done.stderr]
+    assert counts == "30 4"
+    assert len(columns) == 10
+    assert [line for line in said if line.split(" ")[0] in [column.split(" ")[0] for column in columns]] == columns
+
+
+@needs_runtime
+def test_the_real_runtime_hears_of_mistakes(tmp_path: Path) -> None:
+    with serving(tmp_path, "--kernel", "prim_map") as (path, _):
+        done = run(path, str(RUNTIME), str(HERE / "runtime_sum.py"), "understudy", "1")
+    assert done.returncode != 0
+    assert "understudy: " in done.stderr

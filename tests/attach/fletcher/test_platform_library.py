@@ -1,0 +1,204 @@
+"""The platform library's 11 functions, called as a run-time calls them, with a device at the other end."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from understudy.attach.fletcher import events
+
+from .rig import Platform, needs_compiler, platform, served
+
+pytestmark = needs_compiler
+
+NUMBERS = struct.pack("<4q", 1, -3, 3, -7)
+OK, ERROR, NO_PLATFORM, OUT_OF_MEMORY = range(4)
+
+
+@pytest.fixture
+def library() -> Iterator[Platform]:
+    found = platform()
+    yield found
+    found.terminate()
+
+
+def start(library: Platform, address: int, rows: int = 4) -> list[int]:
+    """Start Sum; the statuses of the writes."""
+    words = (0, rows, address & 0xFFFF_FFFF, address >> 32)
+    return [library.write(index, value) for index, value in (*enumerate(words, 4), (0, 1), (0, 0))]
+
+
+def done(library: Platform) -> bool:
+    status, value = library.read(1)
+    assert status == OK
+    return bool(value & 4)
+
+
+def test_the_calls_of_the_sum_example(library: Platform) -> None:
+    with served() as host:
+        assert library.init(host.path) == OK
+        status, address, alloced = library.prepare(NUMBERS, 32)
+        assert (status, address, alloced) == (OK, 0x1_0000_0000, 1)
+        assert start(library, address) == [OK] * 6
+        while not done(library):
+            pass
+        assert library.read(1) == (OK, 5)
+        assert [library.read(2), library.read(3)] == [(OK, 0xFFFF_FFFA), (OK, 0xFFFF_FFFF)]
+        assert library.free(address) == OK
+        assert library.terminate() == OK
+    assert [type(event) for event in host.events] == [events.Connected, events.Disconnected]
+    assert host.events[-1] == events.Disconnected(14, 1, None, 0)
+
+
+def test_memory_comes_back_as_it_was_written(library: Platform) -> None:
+    with served() as host:
+        library.init(host.path)
+        status, address = library.malloc(1 << 23)
+        data = bytes(range(256)) * (1 << 15)
+        assert status == OK
+        assert library.to_device(data, address, len(data)) == OK
+        assert library.to_host(address, len(data)) == (OK, data)
+        assert library.to_host(address + 1000, 3) == (OK, data[1000:1003])
+        assert library.to_device(b"xyz", address + 5, 3) == OK
+        assert library.to_host(address + 4, 5) == (OK, b"\x04xyz\x08")
+        status, cached = library.cache(data, 5000)
+        assert (status, library.to_host(cached, 5000)) == (OK, (OK, data[:5000]))
+        assert library.to_device(b"", address, 0) == OK
+        assert library.to_host(address, 0) == (OK, b"")
+        library.terminate()
+    assert host.events[-1].freed == 2
+
+
+def test_large_buffers_come_whole(library: Platform) -> None:
+    """They go by a file; what the host does to its own later is not seen."""
+    data = bytearray(range(256)) * (3 << 12)
+    with served() as host:
+        library.init(host.path)
+        given = bytes(data)
+        _, prepared, alloced = library.prepare(given, len(given))
+        _, cached = library.cache(given, len(given))
+        for address in (prepared, cached):
+            assert library.to_host(address, len(data)) == (OK, given)
+        assert library.to_device(b"!", prepared + 7, 1) == OK
+        assert library.to_host(prepared, 9) == (OK, b"\0\1\2\3\4\5\6!\x08")
+        assert library.to_host(cached, 9)[1] == given[:9]
+        assert alloced == 1
+        library.terminate()
+
+
+def test_a_buffer_of_no_bytes(library: Platform) -> None:
+    """What a run-time does for the validity of a field without nulls."""
+    with served() as host:
+        library.init(host.path)
+        status, first, alloced = library.prepare(None, 0)
+        assert (status, alloced) == (OK, 1)
+        status, second = library.cache(None, 0)
+        assert status == OK
+        assert first != second
+        assert library.free(first) == library.free(second) == OK
+        library.terminate()
+
+
+def test_mistakes_are_told_to_the_host_too(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+    with served() as host:
+        library.init(host.path)
+        assert library.to_device(b"abc", 0x55, 3) == ERROR
+        assert library.to_host(0x55, 3) == (ERROR, bytes(3))
+        assert library.free(0x55) == ERROR
+        assert library.malloc(1 << 60)[0] == OUT_OF_MEMORY
+        assert library.write(1, 5) == ERROR
+        assert library.read(4711)[0] == ERROR
+        assert library.read(1) == (OK, 1)
+        library.terminate()
+    said = capfd.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in said] == ["understudy"] * 6
+    assert "write of 3 bytes at 0x55: nothing is allocated there" in said[0]
+    assert "read of 3 bytes at 0x55: nothing is allocated there" in said[1]
+    assert "free of device address 0x55, expected one where an allocation starts" in said[2]
+    assert "[fletcher/status-read-only: Default registers]" in said[4]
+    assert len(host.seen(events.Refused)) == 6
+
+
+def test_a_kernel_that_goes_wrong_is_told_to_the_host(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+    with served() as host:
+        library.init(host.path)
+        statuses = start(library, 0x1234_0000) + [library.read(1)[0] for _ in range(9)]
+        assert sorted(statuses) == [OK] * 14 + [ERROR]
+        assert library.read(1) == (OK, 2)  # busy for ever, as in hardware
+        library.terminate()
+    said = capfd.readouterr().err
+    assert "ExampleBatch_number_values = 0x12340000: no allocation of device memory is there" in said
+    assert "[fletcher/buffer-address: Schema derived registers]" in said
+
+
+def test_what_no_host_may_pass(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+    with served() as host:
+        library.init(host.path)
+        assert library.malloc(-1)[0] == ERROR
+        assert library.to_device(b"", 0, -5) == ERROR
+        assert library.to_host(0, -5)[0] == ERROR
+        assert library.prepare(None, 8)[0] == ERROR
+        assert library.cache(None, 8)[0] == ERROR
+        assert library.library.platformDeviceMalloc(None, 8) == ERROR
+        assert library.library.platformPrepareHostBuffer(NUMBERS, None, 8, None) == ERROR
+        assert library.read(1) == (OK, 1)
+        library.terminate()
+    said = capfd.readouterr().err
+    assert "platformDeviceMalloc: a size of -1 bytes, expected 0 or more" in said
+    assert "platformPrepareHostBuffer: no host address for 8 bytes" in said
+
+
+def test_the_next_host_finds_a_device_after_power_on(library: Platform) -> None:
+    with served() as host:
+        for _ in range(2):
+            library.init(host.path)
+            assert library.read(1) == (OK, 1)
+            _, address, _ = library.prepare(NUMBERS, 32)
+            start(library, address)
+            while not done(library):
+                pass
+            library.terminate()
+    assert [event.freed for event in host.seen(events.Disconnected)] == [1, 1]
+    with served(keep=True) as host:
+        for expected in (1, 5):
+            library.init(host.path)
+            assert library.read(1) == (OK, expected)
+            _, address, _ = library.prepare(NUMBERS, 32)
+            start(library, address)
+            while not done(library):
+                pass
+            library.terminate()
+
+
+def test_there_is_no_device(library: Platform, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert library.init(tmp_path / "nothing") == NO_PLATFORM
+    assert library.init("x" * 500) == NO_PLATFORM
+    assert library.read(1)[0] == ERROR
+    assert library.write(1, 0) == ERROR
+    said = capfd.readouterr().err.splitlines()
+    assert "No such file or directory" in said[0]
+    assert "start it with `understudy serve fletcher --socket" in said[0]
+    assert "File name too long" in said[1]
+    assert "there is no device: platformInit was not called, or the server has gone" in said[2]
+
+
+def test_the_server_goes_away(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+    with served() as host:
+        library.init(host.path)
+        assert library.read(1)[0] == OK
+    assert library.read(1)[0] == ERROR
+    assert library.read(1)[0] == ERROR
+    assert "understudy: the server has gone" in capfd.readouterr().err
+
+
+def test_a_second_init_begins_anew(library: Platform) -> None:
+    with served() as host:
+        assert library.init(host.path) == OK
+        library.write(5, 77)
+        assert library.init(host.path) == OK
+        assert library.read(5) == (OK, 0)
+        library.terminate()
+    assert len(host.seen(events.Connected)) == 2
