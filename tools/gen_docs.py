@@ -5,6 +5,13 @@ Sections are named by what fills them, for an interface whose package is `unders
     rules NAME           the table of its rules, from RULES in its rules.py
     choices NAME         the table of its choices, from CHOICES in its choices.py
     registers NAME MAP   the register map MAP of its registers.py
+
+and for an instruction set whose package is `understudy.isa.NAME`:
+
+    choices NAME         the table of its choices, from CHOICES in its choices.py
+    slots NAME           opcode slots by encoding and processor
+    fidelity NAME        operations by fidelity and processor
+    opcodes NAME FAMILY  every operation of a family
 """
 
 # ruff: noqa: T201  # a command-line tool prints
@@ -18,10 +25,14 @@ from pathlib import Path
 from types import ModuleType
 
 from understudy.core.errors import UnderstudyError
+from understudy.report import gcn
 from understudy.report.registers import to_markdown
 from understudy.report.rules import choice_table, rule_table
 from understudy.report.sections import SectionError, fill_sections, section_names
 
+INSTRUCTION_SETS = ("gcn",)
+COVERAGE = {"slots": False, "fidelity": False, "opcodes": True}
+"""Kinds of section about an instruction set, and whether they name an item."""
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -33,12 +44,17 @@ def generate(name: str, tests_dir: Path) -> str:
         if kind == "rules" and interface and not item:
             return rule_table(_device(interface, "rules").RULES, tests_dir)
         if kind == "choices" and interface and not item:
-            return choice_table(_device(interface, "choices").CHOICES)
+            return choice_table(_choices(interface).CHOICES)
+        if interface in INSTRUCTION_SETS and COVERAGE.get(kind) == bool(item):
+            return _coverage(kind, item, tests_dir)
         if kind == "registers" and item:
             return to_markdown(getattr(_device(interface, "registers"), item), level=3)
     except (ModuleNotFoundError, AttributeError) as error:
         raise SectionError(f"section {name}: {error}") from error
-    raise SectionError(f"section {name} must be one of: rules NAME, choices NAME, registers NAME MAP")
+    raise SectionError(
+        f"section {name} must be one of: rules NAME, choices NAME, registers NAME MAP, slots NAME, fidelity NAME, "
+        "opcodes NAME FAMILY"
+    )
 
 
 def fresh(page: Path, tests_dir: Path) -> str:
@@ -70,6 +86,21 @@ def main(arguments: list[str] | None = None) -> int:
             page.write_text(text, encoding="utf-8", newline="\n")
             print(f"{page.name} written")
     return 1 if options.check and stale else 0
+
+
+def _coverage(kind: str, family: str, tests_dir: Path) -> str:
+    if kind == "slots":
+        return gcn.slot_table()
+    if kind == "fidelity":
+        return gcn.fidelity_table()
+    if family not in gcn.FAMILIES:
+        raise SectionError(f"family {family} must be one of {', '.join(gcn.FAMILIES)}")
+    return gcn.opcode_table(family, tests_dir)
+
+
+def _choices(name: str) -> ModuleType:
+    package = "isa" if name in INSTRUCTION_SETS else "device"
+    return importlib.import_module(f"understudy.{package}.{name}.choices")
 
 
 def _device(interface: str, module: str) -> ModuleType:

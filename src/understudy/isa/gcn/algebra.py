@@ -1,0 +1,331 @@
+"""The operations a GCN meaning may use: the whole contract between instruction meanings and the wave engines.
+
+A value is either scalar (one for the wave) or per-lane (64 of them), of a width in bits; an operation on a scalar and
+a per-lane value is per-lane. The reference engine's values are Python ints and NumPy arrays, the JIT's are names of
+LLVM IR values, so a meaning never looks at a value and never branches on one with ``if``. It may branch on the
+instruction (`Insn` fields, target) and on `mode`, which are known when code is translated.
+
+Floats are bit patterns like all other values: an operation that computes with them names the format, "h" (binary16,
+width 16), "s" (binary32) or "d" (binary64). Their environment `env` is None for what MODE says (rounding and denormals
+of that format), ``"flush"`` for MODE's rounding with all denormals flushed (the multiply-adds that never keep them), or
+``"raw"`` for round to nearest with denormals kept, for steps inside an approximation whose intermediate values are
+normal numbers.
+Arithmetic that gives a NaN gives the canonical one (quiet, positive, payload 0): Choice ``nan-results``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from understudy.isa.gcn.state import Mode
+
+Value = Any
+"""A scalar or per-lane value of some width."""
+Scalar = Any
+"""A value that must be scalar."""
+
+
+class IntegerAlgebra(Protocol):
+    """Integers; operands and result have width `w` (1, 8, 16, 32, 64) unless said otherwise."""
+
+    def const(self, w: int, n: int) -> Scalar:
+        """The number `n` modulo 2**w."""
+
+    def add(self, w: int, a: Value, b: Value) -> Value:
+        """a + b modulo 2**w."""
+
+    def sub(self, w: int, a: Value, b: Value) -> Value:
+        """a - b modulo 2**w."""
+
+    def mul(self, w: int, a: Value, b: Value) -> Value:
+        """a * b modulo 2**w."""
+
+    def and_(self, w: int, a: Value, b: Value) -> Value:
+        """Bitwise and."""
+
+    def or_(self, w: int, a: Value, b: Value) -> Value:
+        """Bitwise or."""
+
+    def xor(self, w: int, a: Value, b: Value) -> Value:
+        """Bitwise exclusive or."""
+
+    def not_(self, w: int, a: Value) -> Value:
+        """Every bit inverted."""
+
+    def shl(self, w: int, a: Value, n: Value) -> Value:
+        """Shift left; `n` must be below `w` (mask it first)."""
+
+    def lshr(self, w: int, a: Value, n: Value) -> Value:
+        """Shift right with zeros; `n` below `w`."""
+
+    def ashr(self, w: int, a: Value, n: Value) -> Value:
+        """Shift right with the sign; `n` below `w`."""
+
+    def umin(self, w: int, a: Value, b: Value) -> Value:
+        """The smaller, unsigned."""
+
+    def umax(self, w: int, a: Value, b: Value) -> Value:
+        """The larger, unsigned."""
+
+    def smin(self, w: int, a: Value, b: Value) -> Value:
+        """The smaller, signed."""
+
+    def smax(self, w: int, a: Value, b: Value) -> Value:
+        """The larger, signed."""
+
+    def ctlz(self, w: int, a: Value) -> Value:
+        """Zeros above the highest one; `w` where a is 0."""
+
+    def cttz(self, w: int, a: Value) -> Value:
+        """Zeros below the lowest one; `w` where a is 0."""
+
+    def ctpop(self, w: int, a: Value) -> Value:
+        """How many ones."""
+
+    def bitreverse(self, w: int, a: Value) -> Value:
+        """The bits in the opposite order."""
+
+    def eq(self, w: int, a: Value, b: Value) -> Value:
+        """a == b, width 1."""
+
+    def ne(self, w: int, a: Value, b: Value) -> Value:
+        """a != b, width 1."""
+
+    def ult(self, w: int, a: Value, b: Value) -> Value:
+        """Unsigned a < b, width 1."""
+
+    def ule(self, w: int, a: Value, b: Value) -> Value:
+        """Unsigned a <= b, width 1."""
+
+    def slt(self, w: int, a: Value, b: Value) -> Value:
+        """Signed a < b, width 1."""
+
+    def sle(self, w: int, a: Value, b: Value) -> Value:
+        """Signed a <= b, width 1."""
+
+    def select(self, w: int, c: Value, a: Value, b: Value) -> Value:
+        """`a` where the width-1 value `c` is 1, else `b`; both have been computed."""
+
+    def zext(self, to: int, w: int, a: Value) -> Value:
+        """Widen from `w` to `to` bits with zeros."""
+
+    def sext(self, to: int, w: int, a: Value) -> Value:
+        """Widen with copies of the sign bit."""
+
+    def trunc(self, to: int, w: int, a: Value) -> Value:
+        """The low `to` bits."""
+
+
+class FloatAlgebra(Protocol):
+    """Floats as bit patterns of format `fmt`."""
+
+    mode: Mode
+    """MODE at this instruction."""
+
+    def fadd(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        """a + b."""
+
+    def fsub(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        """a - b."""
+
+    def fmul(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        """a * b."""
+
+    def fma(self, fmt: str, a: Value, b: Value, c: Value, env: str | None = None) -> Value:
+        """a * b + c with one rounding."""
+
+    def fdiv(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        """a / b."""
+
+    def fsqrt(self, fmt: str, a: Value, env: str | None = None) -> Value:
+        """Square root."""
+
+    def feq(self, fmt: str, a: Value, b: Value) -> Value:
+        """a == b, width 1, false for NaNs; denormal inputs of comparisons are flushed as MODE says."""
+
+    def flt(self, fmt: str, a: Value, b: Value) -> Value:
+        """a < b, width 1, false for NaNs."""
+
+    def fle(self, fmt: str, a: Value, b: Value) -> Value:
+        """a <= b, width 1, false for NaNs."""
+
+    def funo(self, fmt: str, a: Value, b: Value) -> Value:
+        """Whether either is a NaN, width 1."""
+
+    def fflush(self, fmt: str, a: Value) -> Value:
+        """A denormal becomes zero of its sign where MODE flushes inputs; all other bits, NaNs too, stay as they are."""
+
+    def fround(self, fmt: str, a: Value, kind: str) -> Value:
+        """To an integral value: "trunc", "ceil", "floor" or "even" (nearest even); denormal inputs as MODE says."""
+
+    def fldexp(self, fmt: str, a: Value, n: Value, env: str | None = None) -> Value:
+        """a * 2**n with one rounding; `n` is a signed 32-bit value."""
+
+    def fconvert(self, to: str, fmt: str, a: Value, env: str | None = None, rounding: int | None = None) -> Value:
+        """Another format; `rounding` (numbers of MODE) overrides that of `to`."""
+
+    def ffrom_int(self, fmt: str, w: int, signed: bool, a: Value, env: str | None = None) -> Value:
+        """The integer `a` as a float."""
+
+    def fto_int(self, fmt: str, w: int, signed: bool, a: Value) -> Value:
+        """Towards zero, saturating; a NaN gives 0. Take `fround` first for another rounding."""
+
+
+class WaveAlgebra(IntegerAlgebra, FloatAlgebra, Protocol):
+    """What every wave engine provides to every meaning and frame."""
+
+    # ---- scalar state ------------------------------------------------------------------------------------------
+    def s(self, n: int) -> Scalar:
+        """Scalar register by operand code (0..127): 32 bits."""
+
+    def set_s(self, n: int, v: Scalar) -> None:
+        """Write a scalar register."""
+
+    def s64(self, n: int) -> Scalar:
+        """Scalar registers n and n + 1; n need not be even."""
+
+    def set_s64(self, n: int, v: Scalar) -> None:
+        """Write scalar registers n and n + 1."""
+
+    def scc(self) -> Scalar:
+        """Width 1."""
+
+    def set_scc(self, v: Scalar) -> None:
+        """Write SCC."""
+
+    def s_indexed(self, n: int, offset: Scalar, w: int = 32) -> Scalar:
+        """Scalar register n + offset (movrel); out of range reads register n. `w` 32 or 64."""
+
+    def set_s_indexed(self, n: int, offset: Scalar, v: Scalar, w: int = 32) -> None:
+        """Write scalar register n + offset; out of range nothing."""
+
+    def hwreg(self, number: int) -> Scalar:
+        """A hardware register of s_getreg by its id, 32 bits."""
+
+    def set_hwreg(self, number: int, v: Scalar) -> None:
+        """Write a hardware register."""
+
+    def time(self, kind: str) -> Scalar:
+        """64 bits; kind "memtime" or "memrealtime": a deterministic clock, the instructions retired so far."""
+
+    # ---- lanes -------------------------------------------------------------------------------------------------
+    def v(self, n: int) -> Value:
+        """Vector register n, per-lane, 32 bits."""
+
+    def set_v(self, n: int, v: Value, where: Value | None = None) -> None:
+        """Write lanes of EXEC (and of the width-1 value `where`)."""
+
+    def mask(self, n: int) -> Value:
+        """Scalar register pair n as one bit per lane: a per-lane value of width 1."""
+
+    def set_mask(self, n: int, m: Value) -> None:
+        """Scalar register pair n becomes the per-lane bits `m`, 0 for lanes outside EXEC."""
+
+    def lane_bits(self, b: Scalar) -> Value:
+        """The bits of a 64-bit scalar as a per-lane value of width 1."""
+
+    def lane_id(self) -> Value:
+        """0..63, 32 bits."""
+
+    def active(self) -> Value:
+        """EXEC, per-lane, width 1."""
+
+    # ---- across lanes: these see registers as they were before the instruction --------------------------------------
+    def v_at(self, n: int, lane: Value) -> Value:
+        """Vector register n of the lane that each lane names (0..63), whether active or not."""
+
+    def push(self, n: int, v: Value, lane: Value) -> None:
+        """ds_permute: each active lane writes `v` into register n of the lane it names, highest lane last;
+        active lanes that nobody names get 0."""
+
+    def lane(self, n: int, lane: Scalar) -> Scalar:
+        """Vector register n of one lane (0..63)."""
+
+    def set_lane(self, n: int, lane: Scalar, v: Scalar) -> None:
+        """Write one lane, whatever EXEC says."""
+
+    def v_indexed(self, n: int, offset: Scalar) -> Value:
+        """Vector register n + offset (movrel, GPR indexing); out of range reads register 0."""
+
+    def set_v_indexed(self, n: int, offset: Scalar, v: Value) -> None:
+        """Write vector register n + offset; out of range nothing."""
+
+    # ---- memory ------------------------------------------------------------------------------------------------
+    # `space` is "global" (64-bit addresses), "flat" (64-bit: LDS and private apertures, else global), "lds" or "gds"
+    # (32-bit byte addresses). Per-lane accesses concern lanes of EXEC and of `where`. LDS and GDS accesses that do not
+    # lie within the work-group's allocation read 0 and store nothing.
+    def load(self, space: str, bits: int, address: Value, where: Value | None = None) -> list[Value]:
+        """`bits` 8 or 16: one 32-bit value, zero-extended; else `bits` / 32 values of 32 bits.
+
+        What other lanes get is not specified.
+        """
+
+    def store(self, space: str, bits: int, address: Value, values: Sequence[Value], where: Value | None = None) -> None:
+        """`bits` 8 or 16: the low bits of one 32-bit value; else bits / 32 values."""
+
+    def atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: Value,
+        v: Value,
+        compare: Value | None = None,
+        where: Value | None = None,
+    ) -> Value:
+        """Lane after lane, lowest first: memory m becomes kind(m, v); gives the old m. `bits` 32 or 64, values as wide.
+
+        `kind`: swap cmpswap add sub rsub smin umin smax umax and or xor inc dec (wrapping as the manuals define), mskor
+        (m & ~compare | v), fcmpswap fmin fmax fadd (binary32/64).
+        """
+
+    # A scalar access whose width-1 scalar `where` is 0 does not happen; what it gives is unspecified then.
+    def scalar_load(self, dwords: int, address: Scalar, where: Scalar | None = None) -> list[Scalar]:
+        """Dwords at a 64-bit guest address (its two low bits are ignored)."""
+
+    def scalar_store(self, address: Scalar, values: Sequence[Scalar], where: Scalar | None = None) -> None:
+        """Dwords to a 64-bit guest address."""
+
+    def scalar_atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: Scalar,
+        v: Scalar,
+        compare: Scalar | None = None,
+        where: Scalar | None = None,
+    ) -> Scalar:
+        """One atomic operation of the wave; spaces "global", "lds", "gds"."""
+
+    def aperture(self, which: str) -> Scalar:
+        """64-bit base of the flat "shared" or "private" aperture, and their "shared_limit", "private_limit"."""
+
+    def order(self, what: str, n: int = 0) -> None:
+        """A wait, cache write-back or invalidation.
+
+        "waitcnt" (n: its immediate), "wbinvl1", "wbinvl1_vol", "dcache_inv", "dcache_wb".
+        """
+
+    # ---- control: the last thing a meaning does ---------------------------------------------------------------------
+    def branch(self, c: Scalar, target: int) -> None:
+        """Go to the address `target` (a plain int) where the width-1 scalar `c` is 1, else on."""
+
+    def jump(self, target: int) -> None:
+        """Go to the address `target`."""
+
+    def jump_to(self, target: Scalar) -> None:
+        """Go to a 64-bit scalar address."""
+
+    def end(self) -> None:
+        """s_endpgm."""
+
+    def barrier(self) -> None:
+        """Wait for the other waves of the work-group."""
+
+    def hint(self, what: str, n: int = 0) -> None:
+        """Nothing that a result depends on: nop, sleep, setprio, icache_inv, sendmsg that a device may watch, ..."""
+
+    def trap(self, number: int) -> None:
+        """s_trap; execution goes on behind it where a trap handler says so."""

@@ -1,0 +1,139 @@
+"""What the table knows of an operation, and the decoded instruction that meanings, engines and texts read.
+
+An operation (`Op`) is declared once, in the file of its family, with its opcode in every generation, its signature
+and its meaning. An instruction (`Insn`) is one use of it: where it stands, in which form, with which fields.
+
+Signatures
+----------
+``"f32 = f32 f32"`` says: one result, two sources, in the order of the encoding's fields (dst = src0 src1 src2).
+Types are a letter and a width:
+
+========  ====================================================================================================
+``b32``   bits: no sign, integer inline constants; also ``b16`` ``b64`` ``b96`` ``b128`` ``b256`` ``b512``
+``u32``   unsigned; ``u16`` ``u64`` ``u8``; ``i32`` signed: ``i16`` ``i64``
+``f32``   float, takes neg/abs (and omod/clamp as a result): ``f16`` ``f64``
+``p16``   two packed 16-bit integers, ``h16`` two packed halves (VOP3P): handed over and given back as 32 bits
+``x32``   source only: binary32, or a half widened to it as op_sel_hi says (v_mad_mix)
+``m64``   a lane mask in an SGPR pair (VCC in 32-bit forms): one bit per lane, as a per-lane value of width 1
+``scc``   the scalar condition code, width 1 (source: its old value)
+``exec``  EXEC, 64 bits scalar (source: its old value)
+``old``   source only: what the destination held before, in the type of the result (v_mac, s_bitset, d16 writes)
+``k32``   source only: the literal constant of v_madmk/v_madak and of s_setreg_imm32
+``simm``  source only: the 16-bit immediate of SOPK, sign-extended to 32 bits; ``uimm`` zero-extended
+``level`` source only: the generation, a plain int, where a meaning depends on it
+========  ====================================================================================================
+
+With a signature the meaning is a function ``meaning(o, *sources)`` that returns the result, or a tuple of results in
+the order of the signature; fetching sources (modifiers, SDWA, DPP) and storing results (omod, clamp, SDWA, EXEC) is the
+family's frame. Without a signature (``None``) the meaning is ``meaning(o, i)`` and does all that itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from understudy.isa.gcn.target import Target
+
+Meaning = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How true a meaning is: `exact`, `approximate` within `bound`, or `chosen` where the manuals leave it open."""
+
+    kind: str = "exact"
+    bound: str = ""
+    source: str = ""
+
+
+EXACT = Accuracy()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op:
+    """One operation. `name` is its newest mnemonic and unique within the family; `names` and `opcodes` go by level.
+
+    `needs` is a feature without which a target of that level does not have the operation. `concrete` operations are
+    executed by the reference engine only, and their meanings may look at scalar values. `operands` is the assembly
+    text's operand list for operations without a signature (see `text.py`).
+    `clamped` is the meaning with the clamp bit set where results are integers (the frame clamps floats).
+    """
+
+    name: str
+    family: str
+    names: Mapping[int, str]
+    opcodes: Mapping[int, int]
+    signature: str | None
+    meaning: Meaning
+    operands: str = ""
+    needs: str = ""
+    concrete: bool = False
+    accuracy: Accuracy = EXACT
+    clamped: Meaning | None = None
+    results: tuple[str, ...] = field(init=False)
+    sources: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        left, _, right = (self.signature or "").partition("=")
+        object.__setattr__(self, "results", tuple(left.split()))
+        object.__setattr__(self, "sources", tuple(right.split()))
+
+    def on(self, target: Target) -> bool:
+        """Whether `target` has this operation."""
+        return target.level in self.opcodes and (not self.needs or self.needs in target.has)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Insn:
+    """One decoded instruction at `pc`, `size` bytes long; `words` are its 32-bit words, a literal included.
+
+    `form` is the encoding it was found in: SOP1 SOP2 SOPC SOPK SOPP SMRD SMEM VOP1 VOP2 VOPC VOP3A VOP3B VOP3P VINTRP
+    DS FLAT MUBUF MTBUF MIMG EXP, or VOP1_SDWA VOP2_SDWA VOPC_SDWA VOP1_DPP VOP2_DPP. Fields an encoding does not have
+    are absent.
+    Source operands are codes of the 9-bit operand space (see `operands.py`): a VGPR-only field reads as 256 + n.
+    """
+
+    op: Op
+    target: Target
+    form: str
+    pc: int
+    size: int
+    words: tuple[int, ...]
+    fields: Mapping[str, int]
+    literal: int | None = None
+
+    def __getitem__(self, name: str) -> int:
+        """The field of that name."""
+        return self.fields[name]
+
+    def get(self, name: str, absent: int = 0) -> int:
+        """The field of that name, or `absent` where the encoding has none."""
+        return self.fields.get(name, absent)
+
+    @property
+    def name(self) -> str:
+        """The mnemonic in this generation."""
+        return self.op.names[self.target.level]
+
+    @property
+    def next_pc(self) -> int:
+        """Address of the following instruction."""
+        return self.pc + self.size
+
+
+def ops(family: str, rows: tuple[tuple[Any, ...], ...], **common: Any) -> tuple[Op, ...]:
+    """Operations from table rows ``(names, op7, op8, op9, signature, meaning[, extras])``; None for "not there".
+
+    `names` is one mnemonic, or three separated by ``|`` (GFX7|GFX8|GFX9); `extras` is a dict of further `Op` fields.
+    """
+    made = []
+    for names, op7, op8, op9, signature, meaning, *extras in rows:
+        split = names.split("|") if "|" in names else [names] * 3
+        opcodes = {level: code for level, code in zip((7, 8, 9), (op7, op8, op9), strict=True) if code is not None}
+        by_level = {level: name for level, name in zip((7, 8, 9), split, strict=True) if level in opcodes}
+        options = {**common, **(extras[0] if extras else {})}
+        newest = by_level[max(by_level)]
+        made.append(Op(newest, family, by_level, opcodes, signature, meaning, **options))
+    return tuple(made)

@@ -1,0 +1,69 @@
+"""Whole code regions as assembly text that assembles to the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.core.errors import UnderstudyError
+from understudy.isa.gcn.assembler import assemble_one
+from understudy.isa.gcn.decode import decode
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.target import Target
+from understudy.isa.gcn.text import branch_target, text
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What stands at `pc`: an instruction, or a word that is none, and why; `label` names the place."""
+
+    pc: int
+    code: bytes
+    insn: Insn | None
+    shown: str
+    label: str = ""
+    refusal: UnderstudyError | None = None
+
+    def __str__(self) -> str:
+        head = f"{self.label}:\n" if self.label else ""
+        words = " ".join(f"{word:08x}" for word in _words(self.code))
+        return f"{head}    {self.shown:<56}// {self.pc:#x}: {words}"
+
+
+def listing(target: Target, code: bytes, pc: int = 0) -> tuple[Line, ...]:
+    """Every instruction of `code`, which stands at address `pc`, one after the other.
+
+    A word that is no instruction becomes ``.long``, and so does one that text cannot give back since it sets bits that
+    do not count. Branch targets inside get labels. Bytes after the last whole word are left out.
+    """
+    found: list[tuple[int, bytes, Insn | None, UnderstudyError | None]] = []
+    at = 0
+    while at + 4 <= len(code):
+        insn, refusal = _insn(target, code, at, pc)
+        size = insn.size if insn else 4
+        found.append((pc + at, code[at : at + size], insn, refusal))
+        at += size
+    places = {place for place, *_ in found}
+    targets = sorted({goal for _, _, insn, _ in found if insn and (goal := branch_target(insn)) in places})
+    labels = {goal: f"L{goal:x}" for goal in targets if goal is not None}
+    return tuple(
+        Line(place, part, insn, _shown(target, part, insn, labels, place), labels.get(place, ""), refusal)
+        for place, part, insn, refusal in found
+    )
+
+
+def _insn(target: Target, code: bytes, at: int, pc: int) -> tuple[Insn | None, UnderstudyError | None]:
+    try:
+        return decode(target, code[at : at + 12], pc + at), None
+    except UnderstudyError as error:
+        return None, error
+
+
+def _words(code: bytes) -> list[int]:
+    return [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4)]
+
+
+def _shown(target: Target, code: bytes, insn: Insn | None, labels: dict[int, str], pc: int) -> str:
+    if insn is not None and assemble_one(target, text(insn), pc) == code:
+        return text(insn, labels)
+    numbers = ", ".join(f"{word:#010x}" for word in _words(code))
+    return f".long {numbers}" if insn is None else f".long {numbers} ; {text(insn)}"

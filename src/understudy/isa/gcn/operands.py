@@ -1,0 +1,217 @@
+"""Operand codes and their texts: registers, inline constants, literals.
+
+A source operand is a number of nine bits: 0 to 127 scalar registers and their special ones, 128 to 255 constants and
+status bits, 256 to 511 vector registers. Scalar fields hold its lower part. Special names depend on the generation.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import lru_cache
+from typing import Final
+
+from understudy.core.errors import WireError
+from understudy.isa.gcn.target import GFX7, GFX8, GFX9, Target
+
+VGPR0: Final = 256
+INLINE_FIRST: Final = 128
+INLINE_LAST: Final = 208
+INVERSE_2PI: Final = 248
+LITERAL: Final = 255
+LDS_DIRECT: Final = 254
+NO_REGISTER: Final = 127
+
+FLOATS: Final = {
+    240: "0.5", 241: "-0.5", 242: "1.0", 243: "-1.0", 244: "2.0", 245: "-2.0", 246: "4.0", 247: "-4.0",
+    INVERSE_2PI: "0.15915494",
+}  # fmt: skip
+"""Inline float constants by code."""
+INVERSE_2PI_64: Final = "0.15915494309189532"
+HALVES: Final = {
+    240: 0x3800, 241: 0xB800, 242: 0x3C00, 243: 0xBC00, 244: 0x4000, 245: 0xC000, 246: 0x4400, 247: 0xC400,
+    INVERSE_2PI: 0x3118,
+}  # fmt: skip
+"""What binary16 operands read for the float constants."""
+_SINGLES: Final = {
+    struct.unpack("<I", struct.pack("<f", float(text)))[0]: code for code, text in FLOATS.items() if code != INVERSE_2PI
+} | {0x3E22F983: INVERSE_2PI}
+
+_PAIRS: Final = {"vcc": 106, "exec": 126}
+_WHOLE: Final = {
+    GFX7: _PAIRS | {"flat_scratch": 104, "tba": 108, "tma": 110},
+    GFX8: _PAIRS | {"flat_scratch": 102, "xnack_mask": 104, "tba": 108, "tma": 110},
+    GFX9: _PAIRS | {"flat_scratch": 102, "xnack_mask": 104},
+}
+"""64-bit special registers; their halves are called _lo and _hi."""
+_TTMP: Final = {GFX7: 112, GFX8: 112, GFX9: 108}
+_SGPRS: Final = {GFX7: 104, GFX8: 102, GFX9: 102}
+_STATUS: Final = {251: "src_vccz", 252: "src_execz", 253: "src_scc"}
+_STATUS9: Final = {
+    235: "src_shared_base", 236: "src_shared_limit", 237: "src_private_base", 238: "src_private_limit",
+    239: "src_pops_exiting_wave_id",
+}  # fmt: skip
+_RANGE: Final = re.compile(r"(v|s|ttmp)\[(\d+):(\d+)\]")
+_ONE: Final = re.compile(r"(v|s|ttmp)(\d+)")
+
+
+@lru_cache
+def _scalars(level: int) -> dict[int, str]:
+    """Names of single scalar registers and status sources by code."""
+    names = {n: f"s{n}" for n in range(_SGPRS[level])}
+    for name, first in _WHOLE[level].items():
+        names |= {first: f"{name}_lo", first + 1: f"{name}_hi"}
+    names |= {_TTMP[level] + n: f"ttmp{n}" for n in range(124 - _TTMP[level])}
+    names |= {124: "m0"} | _STATUS
+    return names | (_STATUS9 if level == GFX9 else {})
+
+
+@lru_cache
+def _codes(level: int) -> dict[str, int]:
+    wide = {name.removeprefix("src_"): code for code, name in _scalars(level).items()}
+    return wide | {name: code for code, name in _scalars(level).items()}
+
+
+def vgpr(number: int, words: int) -> str:
+    """Text of `words` vector registers from `number` on."""
+    if number + words > 256:
+        raise WireError(f"v{number} cannot begin {words} registers: v255 is the last")
+    return f"v{number}" if words == 1 else f"v[{number}:{number + words - 1}]"
+
+
+def scalar(target: Target, code: int, words: int) -> str:
+    """Text of `words` scalar registers from operand code `code` (below 128) on, or of a status source."""
+    level = target.level
+    if words == 1 or code > NO_REGISTER:
+        try:
+            return _scalars(level)[code]
+        except KeyError:
+            raise WireError(f"operand code {code} is reserved on {target}") from None
+    if words == 2 and code in _WHOLE[level].values():
+        return next(name for name, first in _WHOLE[level].items() if first == code)
+    first, name, count = 0, "s", _SGPRS[level]
+    if code >= count:
+        first, name, count = _TTMP[level], "ttmp", 124 - _TTMP[level]
+    number = code - first
+    if number < 0 or number + words > count or code % min(words, 4):
+        raise WireError(f"operand code {code} cannot begin {words} scalar registers on {target}")
+    return f"{name}[{number}:{number + words - 1}]"
+
+
+def literal(value: int, words: int = 1, type_: str = "b32") -> str:
+    """Text of a literal constant: hex, inside ``lit()`` where the bare number would mean an inline constant."""
+    text = f"{value:#x}"
+    return text if constant(text, words, type_) == LITERAL else f"lit({text})"
+
+
+def source(target: Target, code: int, words: int, type_: str, value: int | None = None) -> str:
+    """Text of a source operand of that type; `value` is the literal, for code 255. `WireError` for reserved codes."""
+    if type_ == "lane" and code >= VGPR0:
+        raise WireError(f"v{code - VGPR0} cannot stand here: the operand is scalar")
+    if type_ == "m64" and code > NO_REGISTER:
+        raise WireError(f"operand code {code} is no register pair that a lane mask can lie in")
+    if code >= VGPR0:
+        return vgpr(code - VGPR0, words)
+    if INLINE_FIRST <= code <= INLINE_LAST:
+        return str(code - 128 if code <= 192 else 192 - code)
+    if code in FLOATS and (code != INVERSE_2PI or target.level > GFX7):
+        return INVERSE_2PI_64 if code == INVERSE_2PI and words == 2 else FLOATS[code]
+    if code == LITERAL and value is not None:
+        return literal(value, words, type_)
+    if code == LDS_DIRECT and words == 1:
+        return "src_lds_direct"
+    return scalar(target, code, words)
+
+
+def register(target: Target, text: str) -> tuple[int, int] | None:
+    """(operand code, words) of a register's name, None where `text` is none; `WireError` for one out of range."""
+    if found := _RANGE.fullmatch(text):
+        kind, first, last = found[1], int(found[2]), int(found[3])
+    elif found := _ONE.fullmatch(text):
+        kind, first = found[1], int(found[2])
+        last = first
+    else:
+        return _named(target, text)
+    words = last - first + 1
+    if kind == "v":
+        if words < 1 or last > 255:
+            raise WireError(f"{text} must be of v0 to v255")
+        return VGPR0 + first, words
+    count, base = (_SGPRS[target.level], 0) if kind == "s" else (124 - _TTMP[target.level], _TTMP[target.level])
+    if words < 1 or last >= count:
+        raise WireError(f"{text} must be of {kind}0 to {kind}{count - 1} on {target}")
+    return base + first, words
+
+
+def _named(target: Target, text: str) -> tuple[int, int] | None:
+    if text in _WHOLE[target.level]:
+        return _WHOLE[target.level][text], 2
+    if text in ("src_lds_direct", "lds_direct"):
+        return LDS_DIRECT, 1
+    code = _codes(target.level).get(text)
+    return None if code is None else (code, 0 if code > NO_REGISTER else 1)
+
+
+def constant(text: str, words: int, type_: str) -> int | None:
+    """The operand code of a constant's text: inline where one has the value, 255 for a literal, None for no constant.
+
+    Numbers are looked at in the operand's width; hexadecimal ones may also be the bits of an inline float.
+    """
+    if text in FLOATS.values():
+        return next(code for code, name in FLOATS.items() if name == text)
+    if text == INVERSE_2PI_64:
+        return INVERSE_2PI
+    if text.startswith("lit("):
+        return LITERAL
+    number = integer(text)
+    if number is None:
+        return None if _float(text) is None else LITERAL
+    if -16 <= number <= 64:
+        return 128 + number if number >= 0 else 192 - number
+    if type_ == "f16":
+        return next((code for code, bits in HALVES.items() if bits == number), LITERAL)
+    return _SINGLES.get(number, LITERAL) if words == 1 and not type_.endswith("16") else LITERAL
+
+
+def literal_value(text: str, words: int, type_: str) -> int:
+    """The 32 literal bits of a constant's text; floats become bits of the operand's type.
+
+    `WireError` if they do not fit.
+    """
+    bare = text.removeprefix("lit(").rstrip(")") if text.startswith("lit(") else text
+    number = integer(bare)
+    if number is None:
+        value = _float(bare)
+        if value is None:
+            raise WireError(f"{text!r} must be a number")
+        number = _float_bits(value, words, type_)
+    if not -(1 << 31) <= number < 1 << 32:
+        raise WireError(f"{text} must fit into 32 bits")
+    return number & 0xFFFF_FFFF
+
+
+def integer(text: str) -> int | None:
+    """The integer that `text` writes, decimal or 0x hex, or None."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return None
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text) if re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", text, re.IGNORECASE) else None
+    except ValueError:
+        return None
+
+
+def _float_bits(value: float, words: int, type_: str) -> int:
+    """The literal of a float: a double's literal is its upper half."""
+    try:
+        if type_ in ("f16", "h16"):
+            return int.from_bytes(struct.pack("<e", value), "little")
+        if words == 2:
+            return int.from_bytes(struct.pack("<d", value)[4:], "little")
+        return int.from_bytes(struct.pack("<f", value), "little")
+    except OverflowError:
+        raise WireError(f"{value} does not fit into the operand's {type_}") from None

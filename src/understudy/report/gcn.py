@@ -1,0 +1,108 @@
+"""Coverage of the GCN instruction set: every operation with its opcodes, forms, engines, fidelity and tests."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from understudy.isa.gcn.assembler import forms
+from understudy.isa.gcn.insn import Op
+from understudy.isa.gcn.table import OPS
+from understudy.isa.gcn.target import LEVELS, TARGETS, Target
+from understudy.report.markdown import cell, table
+
+PROCESSORS: Final = ("gfx700", "gfx803", "gfx900", "gfx906")
+"""One processor for each set of operations."""
+KINDS: Final = ("exact", "approximate", "chosen", "absent")
+"""What `Accuracy.kind` may be; absent operations raise `BeyondModel`."""
+_ALU_TESTS: Final = ("test_vector_integer.py", "test_vector_float.py", "test_convert.py", "test_modifiers.py")
+_SCALAR_TESTS: Final = ("test_scalar.py", "test_control.py")
+FAMILY_TESTS: Final = {
+    **dict.fromkeys(("sop1", "sop2", "sopc", "sopk", "sopp"), _SCALAR_TESTS),
+    **dict.fromkeys(("vop1", "vop2", "vopc", "vop3", "vop3p"), _ALU_TESTS),
+    **dict.fromkeys(("flat", "global", "scratch"), ("test_flat.py",)),
+    **dict.fromkeys(("mubuf", "mtbuf"), ("test_buffer.py", "test_buffer_format.py")),
+    "smem": ("test_smem.py",),
+    "ds": ("test_ds.py",),
+    "mimg": ("test_image.py", "test_image_sample.py"),
+    "exp": ("test_graphics.py",),
+    "vintrp": ("test_graphics.py",),
+}
+"""Files below tests/isa/gcn that test the operations of a family, the names of most of them made up from parts."""
+_ENCODING_TESTS: Final = frozenset(
+    f"test_{name}.py" for name in ("decode", "text", "assembler", "vectors", "llvm_oracle", "memory_hostile")
+)
+FAMILIES: Final = tuple(dict.fromkeys(op.family for op in OPS))
+
+
+def slot_table() -> str:
+    """Markdown: opcode slots by encoding and processor; an operation counts once in each form it has."""
+    counts = {
+        name: Counter(_form(form) for op in _on(name) for form in forms(target, op))
+        for name, target in ((name, TARGETS[name]) for name in PROCESSORS)
+    }
+    every = list(dict.fromkeys(form for count in counts.values() for form in count))
+    rows = [(form, *(str(counts[name][form] or "-") for name in PROCESSORS)) for form in every]
+    return table(("encoding", *PROCESSORS), [*rows, ("together", *(str(counts[name].total()) for name in PROCESSORS))])
+
+
+def fidelity_table() -> str:
+    """Markdown: operations by fidelity of their meaning and processor, and how many both engines execute."""
+    rows = [(kind, *(str(sum(op.accuracy.kind == kind for op in _on(name))) for name in PROCESSORS)) for kind in KINDS]
+    rows.append(("together", *(str(len(_on(name))) for name in PROCESSORS)))
+    rows.append(("reference engine only", *(str(sum(op.concrete for op in _on(name))) for name in PROCESSORS)))
+    return table(("meaning", *PROCESSORS), rows)
+
+
+def opcode_table(family: str, tests_dir: Path) -> str:
+    """Markdown: the operations of a family by opcode.
+
+    Tests of its meaning are the files below ``isa/gcn`` that name the operation, else those of the family.
+    """
+    named = _words(tests_dir / "isa" / "gcn")
+    rows = [_row(op, named) for op in OPS if op.family == family]
+    return table(("operation", "GFX7", "GFX8", "GFX9", "forms", "engines", "meaning", "tests"), rows)
+
+
+def _row(op: Op, named: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    codes = (f"{op.opcodes[level]:#04x}" if level in op.opcodes else "-" for level in LEVELS)
+    newest = next(name for name in reversed(PROCESSORS) if op.on(TARGETS[name]))
+    engines = "reference" if op.concrete else "both"
+    tests = [path for path, words in named.items() if words & set(op.names.values())] or FAMILY_TESTS[op.family]
+    shown = "<br>".join(dict.fromkeys(op.names[level] for level in LEVELS if level in op.names))
+    return (
+        f"`{shown}`" + (f" ({op.needs})" if op.needs else ""),
+        *codes,
+        " ".join(dict.fromkeys(_form(form) for form in forms(TARGETS[newest], op))),
+        "-" if op.accuracy.kind == "absent" else engines,
+        _meaning(op),
+        "<br>".join(f"`{path}`" for path in tests),
+    )
+
+
+def _meaning(op: Op) -> str:
+    parts = (op.accuracy.bound, op.accuracy.source)
+    detail = "; ".join(part for part in parts if part)
+    return cell(f"{op.accuracy.kind}: {detail}" if detail else op.accuracy.kind)
+
+
+def _form(form: str) -> str:
+    """VOP3A and VOP3B share their opcodes; SDWA and DPP are slots of their own."""
+    return "VOP3" if form in ("VOP3A", "VOP3B") else form
+
+
+def _on(name: str) -> list[Op]:
+    target: Target = TARGETS[name]
+    return [op for op in OPS if op.on(target)]
+
+
+def _words(folder: Path) -> dict[str, frozenset[str]]:
+    """The names that stand in each test file of a folder."""
+    return {
+        path.name: frozenset(re.findall(r"[a-z]\w+", path.read_text(encoding="utf-8")))
+        for path in sorted(folder.glob("test_*.py"))
+        if path.name not in _ENCODING_TESTS
+    }
