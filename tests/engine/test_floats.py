@@ -391,8 +391,8 @@ def test_overflow_goes_to_infinity_or_the_largest_number_by_mode() -> None:
 
 
 def test_constants_of_the_formats() -> None:
-    assert CANONICAL_NAN == {"s": 0x7FC00000, "d": 0x7FF8000000000000}
-    assert {letter: f.inf for letter, f in FORMATS.items()} == {"s": 0x7F800000, "d": 0x7FF0000000000000}
+    assert CANONICAL_NAN == {"h": 0x7E00, "s": 0x7FC00000, "d": 0x7FF8000000000000}
+    assert {letter: f.inf for letter, f in FORMATS.items()} == {"h": 0x7C00, "s": 0x7F800000, "d": 0x7FF0000000000000}
 
 
 def test_a_reserved_rounding_mode_is_our_bug() -> None:

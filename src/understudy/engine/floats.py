@@ -1,10 +1,10 @@
 """Exact IEEE 754-2019 arithmetic on bit patterns, in Python integers: what the reference engine computes with.
 
-Every function takes bit patterns of a format ("s" binary32, "d" binary64) and, where it can round, a rounding mode
-by its RISC-V number; it returns the result and the exception flags in the bits of RISC-V's `fflags` (RISC-V
-Unprivileged ISA 20191213, "F" 2.2, clauses 11.2 and 11.3). NaN results are the canonical NaN; tininess is detected
-after rounding. A finite operand is the exact product ``mant * 2**exp`` of two integers, an operation computes its
-exact result in that form (a quotient or root with one sticky bit below the round bit), and `_round` is the only
+Every function takes bit patterns of a format ("h" binary16, "s" binary32, "d" binary64) and, where it can round, a
+rounding mode by its RISC-V number; it returns the result and the exception flags in the bits of RISC-V's `fflags`
+(RISC-V Unprivileged ISA 20191213, "F" 2.2, clauses 11.2 and 11.3). NaN results are the canonical NaN; tininess is
+detected after rounding. A finite operand is the exact product ``mant * 2**exp`` of two integers, an operation computes
+its exact result in that form (a quotient or root with one sticky bit below the round bit), and `_round` is the only
 place that rounds.
 """
 
@@ -70,6 +70,7 @@ class Format:
 
 
 FORMATS: Final = {
+    "h": Format(width=16, precision=11),
     "s": Format(width=32, precision=24),
     "d": Format(width=64, precision=53),
 }
@@ -240,6 +241,20 @@ def fma(fmt: str, a: int, b: int, c: int, rm: int) -> Result:
         return add(fmt, sign | f.inf if f.inf in magnitudes else sign, c, rm)
     (_, mant_a, exp_a), (_, mant_b, exp_b) = _unpack(f, a), _unpack(f, b)
     return _sum(f, (int(sign != 0), mant_a * mant_b, exp_a + exp_b), _unpack(f, c), rm)
+
+
+def scale(fmt: str, a: int, n: int, rm: int) -> Result:
+    """a * 2**n with one rounding (scaleB, IEEE 754, 5.3.3); a signalling NaN raises NV."""
+    f = FORMATS[fmt]
+    nan = _nan(fmt, a)
+    if nan is not None:
+        return nan
+    negative, mant, exp = _unpack(f, a)
+    if a & f.inf == f.inf or mant == 0:
+        return a, 0
+    # Beyond these bounds every n gives the same: overflow, or less than half of the smallest number.
+    bound = 4 * f.inf // f.hidden
+    return _round(f, negative, mant, exp + max(-bound, min(n, bound)), rm)
 
 
 def _order(f: Format, a: int) -> int:

@@ -1,0 +1,1 @@
+"""Checkers that look at machine code without running it."""

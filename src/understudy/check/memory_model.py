@@ -1,0 +1,163 @@
+"""Whether a kernel's machine code contains the sequences that its atomics need.
+
+Machine code does not say which order and scope an atomic was meant to have. So each is told with what its surroundings
+give it, on every path: *release* where nothing that VM_CNT counts can be outstanding when it begins, *acquire* where
+no load can come after it before ``s_waitcnt vmcnt(0)`` and then ``buffer_wbinvl1(_vol)`` (the tables for scopes agent+
+of `device.hsa.memory_model`). An asked-for order that is not met gives a `Gap` with both pcs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.core.errors import UnderstudyError
+from understudy.device.hsa.memory_model import Order
+from understudy.engine.gcn.effects import Effects, effects
+from understudy.isa.gcn.frame import execute
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.state import Mode
+from understudy.isa.gcn.text import text
+
+LIMIT: Final = 100_000
+"""Instructions of a kernel that are looked at."""
+VECTOR: Final = frozenset({"FLAT", "MUBUF", "MTBUF", "MIMG"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An atomic: where, what, and what it gives. `before` and `after` are the pcs that spoil release and acquire."""
+
+    pc: int
+    text: str
+    before: int | None
+    after: int | None
+
+    @property
+    def order(self) -> Order:
+        """The strongest order that it has at scope agent+."""
+        if self.before is None:
+            return Order.ACQUIRE_RELEASE if self.after is None else Order.RELEASE
+        return Order.ACQUIRE if self.after is None else Order.RELAXED
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An element of a sequence that is missing."""
+
+    pc: int
+    text: str
+    missing: str
+    other: int
+
+    def __str__(self) -> str:
+        return f"pc {self.pc:#x} ({self.text}): {self.missing}, see pc {self.other:#x}"
+
+
+def atomics(entry: int, fetch: Callable[[int], Insn]) -> list[Found]:
+    """All atomics that can be reached from `entry` without a computed jump, by pc."""
+    code = dict(_reachable(entry, fetch))
+    before = _outstanding(entry, code)
+    found = []
+    for pc, (insn, _) in sorted(code.items()):
+        if _is_atomic(insn):
+            found.append(Found(pc, text(insn), before.get(pc), _unguarded(pc, code)))
+    return found
+
+
+def gaps(found: list[Found], order: Order) -> list[Gap]:
+    """What is missing for every atomic to have `order` at scope agent+."""
+    missing = []
+    for each in found:
+        if order in (Order.RELEASE, Order.ACQUIRE_RELEASE) and each.before is not None:
+            what = "no s_waitcnt vmcnt(0) between it and an access before it (release)"
+            missing.append(Gap(each.pc, each.text, what, each.before))
+        if order in (Order.ACQUIRE, Order.ACQUIRE_RELEASE) and each.after is not None:
+            what = "no s_waitcnt vmcnt(0) and buffer_wbinvl1_vol before an access behind it (acquire)"
+            missing.append(Gap(each.pc, each.text, what, each.after))
+    return missing
+
+
+Code = Mapping[int, tuple[Insn, Effects]]
+
+
+def _reachable(entry: int, fetch: Callable[[int], Insn]) -> Iterator[tuple[int, tuple[Insn, Effects]]]:
+    seen: set[int] = set()
+    work = [entry]
+    while work and len(seen) < LIMIT:
+        pc = work.pop()
+        if pc in seen:
+            continue
+        try:
+            insn = fetch(pc)
+        except UnderstudyError:
+            continue
+        seen.add(pc)
+        found = effects(insn, Mode(), execute)
+        yield pc, (insn, found)
+        work += _next(insn, found)
+
+
+def _next(insn: Insn, found: Effects) -> list[int]:
+    if found.flow in ("end", "indirect"):
+        return []
+    following = [] if found.flow == "jump" else [insn.next_pc]
+    return [*following, found.target] if found.flow in ("branch", "jump") else following
+
+
+def _is_atomic(insn: Insn) -> bool:
+    """Read-modify-writes, and loads with GLC, which is what an atomic load of scope agent+ is."""
+    if insn.form not in VECTOR:
+        return False
+    return "atomic" in insn.name or ("load" in insn.name and bool(insn.get("glc")))
+
+
+def _is_access(insn: Insn) -> bool:
+    return insn.form in VECTOR and not insn.name.startswith("buffer_wbinvl1")
+
+
+def _waits(insn: Insn) -> bool:
+    if insn.name != "s_waitcnt":
+        return False
+    count = insn["simm16"]
+    return (count & 15 | (count >> 14 & 3) << 4 if insn.target.level >= 9 else count & 15) == 0
+
+
+def _outstanding(entry: int, code: Code) -> dict[int, int]:
+    """By pc: an access that may be outstanding when the instruction begins."""
+    before: dict[int, int] = {}
+    reached: set[int] = set()
+    work: list[tuple[int, int | None]] = [(entry, None)]
+    while work:
+        pc, access = work.pop()
+        if pc not in code or (pc in reached and (access is None or pc in before)):
+            continue
+        reached.add(pc)
+        if access is not None:
+            before[pc] = access
+        insn, found = code[pc]
+        after = pc if _is_access(insn) else None if _waits(insn) else before.get(pc)
+        work += [(each, after) for each in _next(insn, found)]
+    return before
+
+
+def _unguarded(start: int, code: Code) -> int | None:
+    """An access behind the atomic at `start` that no wait and then invalidation guards; None if all are guarded."""
+    insn, found = code[start]
+    seen: set[tuple[int, bool]] = set()
+    work = [(pc, False) for pc in _next(insn, found)]
+    while work:
+        pc, waited = work.pop()
+        if pc not in code or (pc, waited) in seen:
+            continue
+        seen.add((pc, waited))
+        insn, found = code[pc]
+        if insn.name.startswith("buffer_wbinvl1"):
+            if waited:
+                continue
+            return pc
+        if _is_access(insn) and ("load" in insn.name or "atomic" in insn.name) and pc != start:
+            return pc
+        work += [(each, waited or _waits(insn)) for each in _next(insn, found)]
+    return None

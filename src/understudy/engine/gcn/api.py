@@ -1,0 +1,186 @@
+"""What a launch gives a wave engine, and what the engine gives back.
+
+A `Dispatch` says everything that differs between launches, as plain numbers and arrays that translated code can read.
+It is made by `launch/`, which knows descriptors and argument layouts; engines know neither.
+
+Work-groups differ in few ways: a group at the edge of a grid may have fewer work-items. Each way is a *shape*: how many
+waves the group has, which lanes of each are there (EXEC), and what their first vector registers hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.core.errors import GuestFault, ModelBug
+from understudy.engine.gcn.memory import LIMIT, GpuMemory
+from understudy.isa.gcn.state import LANES, SGPRS, VGPRS, Wave
+from understudy.isa.gcn.target import Target
+
+Words32 = npt.NDArray[np.uint32]
+Words64 = npt.NDArray[np.uint64]
+
+NOWHERE: Final = -1
+"""Register number of a value that the waves do not get."""
+STEP_LIMIT: Final = 100_000_000
+TURN: Final = 4096
+MAX_WAVES: Final = 32
+"""Waves of a work-group: 1024 work-items are 16; the HSA limit is 2048 work-items."""
+
+OnHint = Callable[[Wave, str, int], None]
+OnTrap = Callable[[Wave, int], bool]
+
+
+class StepLimit(GuestFault):
+    """A wave executed as many instructions as the launch allows, and has not ended."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shapes:
+    """The kinds of work-group that a dispatch has, by index.
+
+    `waves` (uint32[S]): waves of a group. `execs` (uint64[S, W]): EXEC of each wave. `vgprs` (uint32[S, W, N, 64]): the
+    first N vector registers of each wave.
+    """
+
+    waves: Words32
+    execs: Words64
+    vgprs: Words32
+
+    @classmethod
+    def of(cls, sizes: list[tuple[int, int, int]], vgprs: int) -> Shapes:
+        """Shapes of groups with these numbers of work-items in x, y and z, x running fastest over lanes.
+
+        `vgprs` 1 to 3: whether lanes get the x, y and z of their work-item in v0, v1 and v2.
+        """
+        counts = [-(-x * y * z // LANES) for x, y, z in sizes]
+        most = max(counts)
+        execs = np.zeros((len(sizes), most), np.uint64)
+        rows = np.zeros((len(sizes), most, vgprs, LANES), np.uint32)
+        for shape, (x, y, z) in enumerate(sizes):
+            flat = np.arange(counts[shape] * LANES, dtype=np.uint32).reshape(-1, LANES)
+            ids = (flat % x, flat // x % y, flat // (x * y))
+            there = flat < x * y * z
+            for register in range(vgprs):
+                rows[shape, : counts[shape], register] = np.where(there, ids[register], 0)
+            execs[shape, : counts[shape]] = np.packbits(there, axis=1, bitorder="little").view(np.uint64)[:, 0]
+        return cls(np.array(counts, np.uint32), execs, rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dispatch:
+    """One launch of a kernel.
+
+    Registers that no field names are 0, or `poison` where that is given; so are LDS bytes. All numbers of SGPRs may be
+    `NOWHERE`. `step_limit` bounds the instructions of each wave; a wave that would execute more faults.
+    """
+
+    target: Target
+    memory: GpuMemory
+    entry: int
+    """Address of the first instruction."""
+    shapes: Shapes
+    groups: Words32
+    """uint32[G, 4]: work-group id x, y, z and index of the shape, in the order of launch."""
+    sgprs: Words32 = field(default_factory=lambda: np.zeros(0, np.uint32))
+    """Words of s0, s1, ... that all waves share."""
+    group_id_sgprs: tuple[int, int, int] = (NOWHERE, NOWHERE, NOWHERE)
+    group_info_sgpr: int = NOWHERE
+    """Gets first wave << 31 | ordered append term (0) << 6 | waves of the group."""
+    wave_offset_sgpr: int = NOWHERE
+    """Gets the byte offset of the wave's private memory from `scratch_base`."""
+    mode: int = 0x3C0
+    """The MODE register."""
+    m0: int | None = None
+    sgpr_count: int = 102
+    """Scalar registers allocated, without VCC and the like."""
+    vgpr_count: int = VGPRS
+    """Vector registers allocated to each wave."""
+    lds_bytes: int = 0
+    """LDS of a work-group, in bytes as allocated."""
+    gds: npt.NDArray[np.uint8] | None = None
+    """Global data share; None: 0 bytes."""
+    shared_base: int = 0x0001_0000_0000_0000
+    """Flat addresses with these upper 32 bits are LDS."""
+    private_base: int = 0x0002_0000_0000_0000
+    """Flat addresses with these upper 32 bits are private memory."""
+    scratch_base: int = 0
+    """Guest address of the private memory of all waves in flight."""
+    scratch_lane_bytes: int = 0
+    """Private bytes of a work-item; dword d of lane n lies at 256 * d + 4 * n of its wave's memory."""
+    scratch_slots: int = 0
+    """Waves for which there is private memory: an engine keeps no more in flight if `scratch_lane_bytes` is not 0."""
+    poison: int | None = None
+    """What undefined registers and LDS dwords hold."""
+    step_limit: int = STEP_LIMIT
+    turn: int = TURN
+    """Instructions after which another wave may have its turn."""
+    seed: int | None = None
+    """Decides the order of waves and turns; None: as they come."""
+    on_hint: OnHint | None = None
+    """Hears of hints that a device may care for (s_sendmsg, s_sethalt, ...): wave, what, number."""
+    on_trap: OnTrap | None = None
+    """Asked about s_trap n: whether to go on behind it. Without one the trap is a fault."""
+
+    def __post_init__(self) -> None:
+        """A `ModelBug` where the parts do not fit together: a launch must have checked them."""
+        shapes, groups = self.shapes, self.groups
+        _need(groups.dtype == np.uint32 and groups.ndim == 2 and groups.shape[1] == 4, "groups must be uint32[G, 4]")
+        _need(shapes.vgprs.shape[:2] == shapes.execs.shape, "shapes must agree on the number of shapes and waves")
+        _need(shapes.vgprs.shape[2] <= VGPRS, f"a wave has {VGPRS} vector registers at most")
+        _need(shapes.execs.shape[1] <= MAX_WAVES, f"a work-group has {MAX_WAVES} waves at most")
+        _need(bool((shapes.waves <= shapes.execs.shape[1]).all()), "every wave of a shape must have its EXEC")
+        _need(not len(groups) or int(groups[:, 3].max()) < len(shapes.waves), "a group must name a shape that exists")
+        _need(len(self.sgprs) <= SGPRS - 24, "initial SGPRs must be plain scalar registers")
+        registers = (*self.group_id_sgprs, self.group_info_sgpr, self.wave_offset_sgpr)
+        _need(all(-1 <= n < SGPRS for n in registers), "an SGPR number must lie in 0..127 or be NOWHERE")
+        fits = not self.scratch_lane_bytes or self.scratch_slots >= self.most_waves
+        _need(fits, "the private memory of one group must fit")
+        _need(min(self.shared_base, self.private_base) >= LIMIT, "flat apertures must lie where there can be no memory")
+        _need(self.turn >= 1 and self.step_limit >= 0, "turns must have at least one instruction")
+
+    @property
+    def most_waves(self) -> int:
+        """Waves of the largest work-group."""
+        return int(self.shapes.waves.max(initial=0))
+
+    @property
+    def scratch_wave_bytes(self) -> int:
+        """Private memory of one wave, in steps of 1 KiB."""
+        return -(-self.scratch_lane_bytes * LANES // 1024) * 1024
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What running a dispatch took."""
+
+    instructions: int = 0
+    """Wave instructions retired."""
+    waves: int = 0
+    groups: int = 0
+
+    def add(self, other: Statistics) -> None:
+        """Sum up."""
+        self.instructions += other.instructions
+        self.waves += other.waves
+        self.groups += other.groups
+
+
+class Engine(Protocol):
+    """Runs dispatches. The reference and the JIT engine are interchangeable."""
+
+    def run(self, dispatch: Dispatch) -> Statistics:
+        """Run all groups to their end.
+
+        A `GuestFault` (or `WireError` for a word that is no instruction, `BeyondModel`) with lane, pc, wave and
+        work-group where one of them cannot go on; other waves then stop too.
+        """
+
+
+def _need(holds: bool, text: str) -> None:
+    if not holds:
+        raise ModelBug(f"dispatch: {text}")

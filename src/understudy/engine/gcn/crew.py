@@ -1,0 +1,233 @@
+"""The waves of one thread: their state blocks, the scheduler's context, and what Python does between its calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.order import Arbiter
+from understudy.engine.gcn import layout
+from understudy.engine.gcn.api import Dispatch, Statistics, StepLimit, Words32
+from understudy.engine.gcn.group import start_wave
+from understudy.engine.gcn.reference import Stepper
+from understudy.engine.gcn.scheduler_ir import AT, FIELDS
+from understudy.isa.gcn.state import (
+    AT_BARRIER,
+    ENDED,
+    EXEC,
+    FUEL,
+    FULL,
+    LANES,
+    MODE,
+    PC,
+    RETIRED,
+    RUNNING,
+    STATE_BYTES,
+    STATUS,
+    Wave,
+    aligned,
+)
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.jit import JitEngine
+    from understudy.engine.gcn.translation import CodeSpace
+
+ROUNDS: Final = 16
+"""Orders of waves drawn in advance; they repeat."""
+LEAST_TURN: Final = 4096
+"""No block of translated code is longer than a turn."""
+STEPS: Final = 64
+"""Instructions done one by one where no translated code begins, before looking again."""
+
+
+class Crew:
+    """Runs ranges of groups of one dispatch on one thread; number `slot` of the crews of that dispatch."""
+
+    def __init__(self, engine: JitEngine, code: CodeSpace, dispatch: Dispatch, slot: int) -> None:
+        self.engine = engine
+        self.code = code
+        self.dispatch = dispatch
+        self.statistics = Statistics()
+        self.stepper = Stepper(dispatch)
+        count = max(dispatch.most_waves, 1)
+        self._states = aligned(count * STATE_BYTES)
+        self.lds = aligned(max(dispatch.lds_bytes, 1))
+        blocks = [self._states[n * STATE_BYTES : (n + 1) * STATE_BYTES] for n in range(count)]
+        self.waves = [Wave(block, index) for index, block in enumerate(blocks)]
+        self.context = np.zeros(len(FIELDS), np.uint64)
+        self._words = self.context.data
+        self._keep: list[object] = []
+        self._table = code.table
+        self._prepare(slot)
+
+    @property
+    def group(self) -> int:
+        """The group that runs."""
+        return int(self._words[AT["cursor"]])
+
+    def restart(self, sgprs: Words32 | None = None) -> None:
+        """Before a run: first scalar registers as in the dispatch, or these."""
+        first = self.dispatch.sgprs if sgprs is None else sgprs
+        self.sgprs[:, : len(first)] = first
+
+    def run(self, start: int, stop: int) -> None:
+        """Run groups start to stop."""
+        words = self._words
+        words[AT["cursor"]], words[AT["last"]], words[AT["running"]] = start, stop, 0
+        before = words[AT["retired"]]
+        address = int(self.context.ctypes.data)
+        words[AT["code_of_entry"]] = self.code.table.address
+        self.resume(self.engine.runtime.schedule(address))
+        stats = self.statistics
+        stats.instructions += int(words[AT["retired"]] - before)
+        stats.groups += stop - start
+        stats.waves += int(self.dispatch.shapes.waves[self.dispatch.groups[start:stop, 3]].sum())
+
+    def resume(self, why: int) -> None:
+        """Serve what the scheduler left with, and let it go on, until it is done."""
+        address = int(self.context.ctypes.data)
+        while why != layout.DONE:
+            self._serve(why)
+            why = self.engine.runtime.schedule(address)
+
+    @property
+    def retired(self) -> int:
+        """Instructions of waves that have ended, since `context` was made or its word was cleared."""
+        return int(self._words[AT["retired"]])
+
+    # ---- first state -------------------------------------------------------------------------------------------
+    def _prepare(self, slot: int) -> None:
+        dispatch, shapes = self.dispatch, self.dispatch.shapes
+        most = len(self.waves)
+        if len(dispatch.groups):
+            for number, wave in enumerate(self.waves if dispatch.most_waves else ()):
+                start_wave(dispatch, wave, 0, number, slot * most + number, int(self.lds.ctypes.data))
+                self._engine_words(wave)
+        self.sgprs = np.array([wave.sgpr for wave in self.waves])
+        undefined = dispatch.poison or 0
+        arbiter = Arbiter(dispatch.seed)
+        order = np.array([arbiter.order(range(most)) for _ in range(ROUNDS)], np.uint32)
+        info = np.zeros(shapes.execs.shape, np.uint32)
+        info[:] = shapes.waves[:, None]
+        info[:, :1] |= np.uint32(1 << 31)
+        rows = min(max(dispatch.vgpr_count, shapes.vgprs.shape[2]), 256)
+        blank_rows = aligned(rows * LANES * 4)
+        blank_rows.view(np.uint32)[:] = undefined
+        blank_lds = aligned(max(dispatch.lds_bytes, 1))
+        blank_lds[: dispatch.lds_bytes & ~3].view(np.uint32)[:] = undefined
+        fields: dict[str, npt.NDArray[Any]] = {
+            "states": self._states, "groups": np.ascontiguousarray(dispatch.groups), "order": order,
+            "shape_waves": shapes.waves, "execs": np.ascontiguousarray(shapes.execs),
+            "vgprs": np.ascontiguousarray(shapes.vgprs), "sgprs": self.sgprs, "info_words": info,
+            "lds": self.lds, "blank_lds": blank_lds, "blank_rows": blank_rows,
+        }  # fmt: skip
+        for name, array in fields.items():
+            self._keep.append(array)
+            self.context[AT[name]] = int(array.ctypes.data)
+        x, y, z = dispatch.group_id_sgprs
+        numbers = {
+            "rounds": ROUNDS, "most_waves": most, "rows": shapes.vgprs.shape[2],
+            "group_x": x, "group_y": y, "group_z": z, "info": dispatch.group_info_sgpr,
+            "entry": dispatch.entry, "mode": dispatch.mode,
+            "turn": max(dispatch.turn, LEAST_TURN), "step_limit": dispatch.step_limit, "lds_size": dispatch.lds_bytes,
+            "blank_bytes": len(blank_rows),
+        }  # fmt: skip
+        for name, number in numbers.items():
+            self.context[AT[name]] = number & FULL
+
+    def _engine_words(self, wave: Wave) -> None:
+        gds = self.dispatch.gds
+        wave.words[layout.HELPERS] = self.engine.runtime.helpers_address
+        wave.words[layout.TABLES] = self.dispatch.memory.tables_address
+        wave.words[layout.GDS_BASE] = 0 if gds is None else gds.ctypes.data
+        wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
+
+    # ---- between calls -----------------------------------------------------------------------------------------
+    def _serve(self, why: int) -> None:
+        """Do what translated code could not, and let it go on."""
+        wave = self.waves[self._words[AT["current"]]]
+        try:
+            with self.engine.lock:
+                if why == layout.MISS:
+                    self._miss(wave)
+                elif why == layout.STEP:
+                    self._steps(wave, 1)
+                elif why == layout.RESUME:
+                    self._resume(wave)
+                elif why == layout.OUT_OF_FUEL:
+                    self._steps(wave, int(wave.words[FUEL]) + 1)
+                else:
+                    raise ModelBug(f"translated code left with code {why}")
+                self._look_up(wave)
+        except UnderstudyError as error:
+            x, y, z, _ = self.dispatch.groups[self.group].tolist()
+            raise error.at("wave", wave.index).at("work-group", f"{x},{y},{z}") from None
+
+    def _look_up(self, wave: Wave) -> None:
+        """Have this wave, and those of later groups, look into the newest table."""
+        address = self.code.table.address
+        if wave.words[layout.CODE] != address:
+            for each in self.waves:
+                each.words[layout.CODE] = address
+            self._words[AT["code_of_entry"]] = address
+            self._table = self.code.table
+
+    def _miss(self, wave: Wave) -> None:
+        place = (int(wave.words[PC]), int(wave.words[MODE]))
+        if not self.engine.install(self.code, place, self.stepper.fetch):
+            self._steps(wave, STEPS)
+
+    def _steps(self, wave: Wave, count: int) -> None:
+        """Execute up to `count` instructions one by one, until one of them leads to where translated code begins."""
+        words = wave.words
+        for _ in range(count):
+            if not words[FUEL] and not self._refuel(wave):
+                limit = self.dispatch.step_limit
+                raise StepLimit(f"the wave did not end within {limit} instructions").at("pc", wave.pc)
+            words[RETIRED] = self.dispatch.step_limit - int(words[layout.LIMIT]) - int(words[FUEL])
+            self.stepper.step(wave)
+            words[FUEL] -= np.uint64(1)
+            if words[STATUS] != RUNNING:
+                self._stopped(wave)
+                return
+            if self.code.table.holds((int(words[PC]), int(words[MODE]))):
+                return
+
+    def _refuel(self, wave: Wave) -> bool:
+        """One more instruction from what the step limit leaves."""
+        if not wave.words[layout.LIMIT]:
+            return False
+        wave.words[layout.LIMIT] -= np.uint64(1)
+        wave.words[FUEL] += np.uint64(1)
+        return True
+
+    def _stopped(self, wave: Wave) -> None:
+        """A wave ended, or came to a barrier, on the reference engine: tell the scheduler."""
+        words = self._words
+        words[AT["in_turn"]] = 0
+        words[AT["position"]] += 1
+        if wave.words[STATUS] == AT_BARRIER:
+            words[AT["at_barrier"]] += 1
+        elif wave.words[STATUS] == ENDED:
+            words[AT["live"]] -= 1
+            used = self.dispatch.step_limit - int(wave.words[FUEL]) - int(wave.words[layout.LIMIT])
+            words[AT["retired"]] += used
+
+    def _resume(self, wave: Wave) -> None:
+        """Finish a segment from lane LANE on, instruction by instruction; or find out which of them faults."""
+        words = wave.words
+        function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
+        translation = next(each for each in self.code.table.kept if each.address == function)
+        left = translation.left[int(words[layout.SEGMENT])]
+        rest = FULL << first & FULL
+        behind = int(words[PC])
+        for number, n in enumerate(left.masks):
+            done = int(words[layout.PARTIAL + number]) & wave.s64(EXEC) & ~rest
+            wave.set_s64(n, done | wave.s64(n) & rest)
+        for insn in left.insns:
+            words[PC] = insn.pc
+            self.stepper.step(wave, rest)
+        words[PC] = behind

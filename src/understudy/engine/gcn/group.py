@@ -1,0 +1,161 @@
+"""Work-groups on the reference engine: first machine state of waves, turns, barriers, step limits."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.core.errors import UnderstudyError
+from understudy.core.order import Arbiter
+from understudy.engine.gcn.api import NOWHERE, Dispatch, Statistics, StepLimit
+from understudy.engine.gcn.lanes import View
+from understudy.isa.gcn.state import (
+    AT_BARRIER,
+    ENGINE,
+    EXEC,
+    HW_ID,
+    LDS_BASE,
+    LDS_SIZE,
+    M0,
+    MODE,
+    PC,
+    PRIVATE_BASE,
+    RETIRED,
+    RUNNING,
+    SCRATCH_AT,
+    SCRATCH_SIZE,
+    SHARED_BASE,
+    STATUS,
+    Wave,
+    aligned,
+)
+
+
+class Runner(Protocol):
+    """What executes instructions."""
+
+    def view(self, wave: Wave) -> View:
+        """The handles of a wave."""
+
+    def run(self, view: View, count: int) -> int:
+        """Execute until the wave waits or ends, at most `count` instructions; how many retired."""
+
+
+def start_wave(dispatch: Dispatch, wave: Wave, group: int, number: int, slot: int, lds: int) -> None:
+    """Put wave `number` of group `group` into its first state, with private memory `slot` and LDS at host `lds`.
+
+    The engine's own words of the block are left alone.
+    """
+    shapes = dispatch.shapes
+    x, y, z, shape = dispatch.groups[group].tolist()
+    undefined = 0 if dispatch.poison is None else dispatch.poison
+    wave.vgpr[:] = undefined
+    first = shapes.vgprs[shape, number]
+    wave.vgpr[: len(first)] = first
+    _start_registers(dispatch, wave, (x, y, z), number, int(shapes.waves[shape]), slot)
+    wave.set_s64(EXEC, int(shapes.execs[shape, number]))
+    words = wave.words
+    words[:ENGINE] = 0
+    words[PC] = dispatch.entry
+    words[MODE] = dispatch.mode
+    words[STATUS] = RUNNING
+    words[HW_ID] = number & 0xF | (number >> 4 & 3) << 4
+    words[LDS_BASE] = lds
+    words[LDS_SIZE] = dispatch.lds_bytes
+    words[SHARED_BASE] = dispatch.shared_base
+    words[PRIVATE_BASE] = dispatch.private_base
+    words[SCRATCH_AT] = dispatch.scratch_base + slot * dispatch.scratch_wave_bytes
+    words[SCRATCH_SIZE] = dispatch.scratch_lane_bytes
+
+
+def _start_registers(
+    dispatch: Dispatch, wave: Wave, ids: tuple[int, int, int], number: int, waves: int, slot: int
+) -> None:
+    sgpr = wave.sgpr
+    sgpr[:] = 0 if dispatch.poison is None else dispatch.poison
+    sgpr[: len(dispatch.sgprs)] = dispatch.sgprs
+    for register, value in zip(dispatch.group_id_sgprs, ids, strict=True):
+        if register != NOWHERE:
+            sgpr[register] = value
+    if dispatch.group_info_sgpr != NOWHERE:
+        sgpr[dispatch.group_info_sgpr] = (number == 0) << 31 | waves
+    if dispatch.wave_offset_sgpr != NOWHERE:
+        sgpr[dispatch.wave_offset_sgpr] = slot * dispatch.scratch_wave_bytes
+    if dispatch.m0 is not None:
+        sgpr[M0] = dispatch.m0
+
+
+class Groups:
+    """Runs the groups of a dispatch one after the other; the waves of a group take turns.
+
+    Without a seed each wave in its order runs `turn` instructions at most before the next; with one, order and length
+    of turns are drawn anew each time around. A barrier opens when every wave that has not ended waits there.
+    """
+
+    def __init__(self, dispatch: Dispatch, runner: Runner) -> None:
+        self.dispatch = dispatch
+        self.runner = runner
+        self.statistics = Statistics()
+        self.lds: npt.NDArray[np.uint8] = aligned(max(dispatch.lds_bytes, 1))
+        self._views: list[View] = []
+
+    def run(self) -> Statistics:
+        """Run all groups to their end."""
+        for group in range(len(self.dispatch.groups)):
+            self.run_group(group)
+        return self.statistics
+
+    def run_group(self, group: int) -> None:
+        """Run one group to its end; errors name the wave and the work-group."""
+        views = self._start(group)
+        try:
+            self._turns(views, self._arbiter(group))
+        except UnderstudyError as error:
+            x, y, z, _ = self.dispatch.groups[group].tolist()
+            raise error.at("work-group", f"{x},{y},{z}") from None
+        finally:
+            self.statistics.instructions += sum(view.words[RETIRED] for view in views)
+        self.statistics.waves += len(views)
+        self.statistics.groups += 1
+
+    def _arbiter(self, group: int) -> Arbiter:
+        # Each group has its own, so that its order depends neither on other groups nor on threads.
+        seed = self.dispatch.seed
+        return Arbiter(None if seed is None else seed + group)
+
+    def _start(self, group: int) -> list[View]:
+        dispatch = self.dispatch
+        count = int(dispatch.shapes.waves[dispatch.groups[group, 3]])
+        while len(self._views) < count:
+            self._views.append(self.runner.view(Wave(index=len(self._views))))
+        self.lds[: dispatch.lds_bytes & ~3].view(np.uint32)[:] = dispatch.poison or 0
+        for number, view in enumerate(self._views[:count]):
+            start_wave(dispatch, view.wave, group, number, number, int(self.lds.ctypes.data))
+        return self._views[:count]
+
+    def _turns(self, views: list[View], arbiter: Arbiter) -> None:
+        while True:
+            ready = [view for view in views if view.words[STATUS] == RUNNING]
+            for view in arbiter.order(ready):
+                self._turn(view, arbiter)
+            if ready:
+                continue
+            waiting = [view for view in views if view.words[STATUS] == AT_BARRIER]
+            if not waiting:
+                return
+            for view in waiting:
+                view.words[STATUS] = RUNNING
+
+    def _turn(self, view: View, arbiter: Arbiter) -> None:
+        limit, words = self.dispatch.step_limit, view.words
+        length = self.dispatch.turn
+        if arbiter.seed is not None:
+            length = arbiter.pick(range(1, length + 1))
+        try:
+            self.runner.run(view, min(length, limit - words[RETIRED]))
+            if words[RETIRED] >= limit and words[STATUS] == RUNNING:
+                raise StepLimit(f"the wave did not end within {limit} instructions").at("pc", words[PC])
+        except UnderstudyError as error:
+            raise error.at("wave", view.wave.index) from None

@@ -1,0 +1,71 @@
+"""What translated code, the compiled runtime and Python agree on: engine words, exit codes, numbers of helpers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from understudy.isa.gcn.state import ENGINE
+
+# Words of a wave's state that are the JIT's own.
+HELPERS: Final = ENGINE
+"""Host address of the table of helper functions."""
+TABLES: Final = ENGINE + 1
+"""Host address of the level-1 page table."""
+CODE: Final = ENGINE + 2
+"""Host address of the code table for look-ups by `key`."""
+SEGMENT: Final = ENGINE + 3
+"""The segment that could not be finished."""
+LANE: Final = ENGINE + 4
+"""First lane of the chunk in which that was."""
+GDS_BASE: Final = ENGINE + 5
+GDS_SIZE: Final = ENGINE + 6
+LIMIT: Final = ENGINE + 7
+"""Fuel of later turns: what the step limit leaves beyond FUEL."""
+FUNCTION: Final = ENGINE + 8
+"""Host address of the region that ran last."""
+PARTIAL: Final = ENGINE + 9
+"""From here on: masks that chunks before LANE have written, in the order of the segment's list."""
+PARTIALS: Final = 16
+
+# How a region hands over.
+JUMP: Final = 0
+"""pc left the region."""
+OUT_OF_FUEL: Final = 1
+STEP: Final = 2
+"""The instruction at pc is for the reference engine."""
+END: Final = 3
+BARRIER: Final = 4
+RESUME: Final = 5
+"""A segment could not be finished from lane LANE on: the reference engine does the rest or finds the fault."""
+MISS: Final = 6
+"""Of the scheduler: no region begins at pc."""
+DONE: Final = 7
+"""Of the scheduler: all groups have run."""
+
+SPACES: Final = ("global", "flat", "lds", "gds")
+WIDTHS: Final = (8, 16, 32, 64, 96, 128)
+HELPER_NAMES: Final = (
+    *(f"{kind}_{space}_{bits}" for space in SPACES for kind in ("load", "store") for bits in WIDTHS),
+    "atomic",
+)
+HELPER_INDEX: Final = {name: index for index, name in enumerate(HELPER_NAMES)}
+
+ATOMICS: Final = (
+    "swap", "cmpswap", "add", "sub", "rsub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec", "mskor",
+)  # fmt: skip
+"""Atomic operations that translated code does itself; the others are the reference engine's."""
+
+MODE_BITS: Final = 0x3FF | 1 << 23
+"""Bits of MODE that decide what an instruction means."""
+
+
+def key(pc: int, mode: int) -> int:
+    """What regions are looked up by: an address and the part of MODE that translation depends on."""
+    return pc ^ (mode & 0x3FF | mode >> 13 & 0x400) << 53
+
+
+def chunk_lanes(features: frozenset[str]) -> int:
+    """Lanes of a chunk on a host with these features."""
+    if "avx512f" in features and "avx512bw" in features and "avx512dq" in features and "avx512vl" in features:
+        return 16
+    return 8 if "avx2" in features else 4

@@ -1,0 +1,311 @@
+"""Memory as waves see it: 48-bit addresses, plain memory without copies, regions with effects, and the page table.
+
+Translated code reads the two-level table itself: level 1 has one word per GiB (the host address of a level-2 table,
+or 0), level 2 one row per 4 KiB page: ADDEND (host minus guest address), START and SIZE of the run of guest addresses
+around the page that has this addend, and STORES, the same size where stores may go there directly, else 0. A row of
+zeros stands for everything that must go through `GpuMemory.read` and `write`: nothing mapped, regions with effects, and
+the pages at the edges of plain memory that does not begin or end with a page. A run may reach into such an edge page.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.core.errors import AccessFault, ModelBug
+from understudy.core.space import PAGE_BITS, PAGE_SIZE, Ram, Region, Unit
+
+ADDRESS_BITS: Final = 48
+LIMIT: Final = 1 << ADDRESS_BITS
+"""First address that no memory can have."""
+TABLE_BITS: Final = 18
+"""Address bits that each of the two levels decides."""
+ENTRIES: Final = 1 << TABLE_BITS
+GIB_BITS: Final = PAGE_BITS + TABLE_BITS
+# Columns of a level-2 row.
+ADDEND: Final = 0
+START: Final = 1
+SIZE: Final = 2
+STORES: Final = 3
+COLUMNS: Final = 4
+MASK64: Final = (1 << 64) - 1
+
+Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+
+if sys.byteorder != "little":
+    raise ModelBug("guest memory is shared with the host and needs a little-endian one")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """Memory without effects at `base`. `bytes` shares it, `words` its whole dwords; `view` does too, for slices."""
+
+    base: int
+    end: int
+    name: str
+    writable: bool
+    bytes: Bytes = field(repr=False)
+    words: npt.NDArray[np.uint32] = field(repr=False)
+    view: memoryview = field(repr=False)
+    addend: int
+
+    def joins(self, other: Plain) -> bool:
+        """Whether `other`, which begins where this ends, continues it in host memory too."""
+        return self.end == other.base and self.addend == other.addend and self.writable == other.writable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effects:
+    """A region whose accesses have effects, at `base`; `unit` is who accesses it."""
+
+    base: int
+    end: int
+    name: str
+    region: Region
+    unit: Unit
+
+
+Mapped = Plain | Effects
+
+
+class GpuMemory:
+    """What lies at which address. Reading is safe from several threads; mapping is not while waves run.
+
+    `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings.
+    """
+
+    def __init__(self) -> None:
+        self._level1: Words = np.zeros(ENTRIES, np.uint64)
+        self._level2: dict[int, Words] = {}
+        self._bases: list[int] = []
+        self._maps: list[Mapped] = []
+        self._lock = threading.RLock()
+        self.tables_address = int(self._level1.ctypes.data)
+        self.version = 0
+
+    def __iter__(self) -> Iterator[Mapped]:
+        return iter(tuple(self._maps))
+
+    # -- mappings --------------------------------------------------------------------------------------------------
+
+    def map(self, address: int, what: Any, writable: bool = True, name: str = "memory", unit: Unit = Unit(0)) -> Mapped:  # noqa: B008
+        """Put `what` at `address`: a `Ram`, any contiguous buffer, or a `Region` whose accesses have effects.
+
+        A `ModelBug` where it would overlap something or leave the 48-bit address space.
+        """
+        new: Mapped
+        if isinstance(what, Ram):
+            new = plain(address, np.frombuffer(what.view, np.uint8), writable, name)
+        elif hasattr(what, "read") and hasattr(what, "host_address"):
+            new = Effects(address, address + what.size, name, what, unit)
+        else:
+            new = plain(address, _flat(what, writable, name), writable, name)
+        if address < 0 or new.end > LIMIT:
+            raise ModelBug(f"{name} at {address:#x}..{new.end:#x} must lie below {LIMIT:#x}")
+        with self._lock:
+            self._insert(new)
+            if isinstance(new, Plain):
+                self._fill(*self._run(self._maps.index(new)))
+            self.version += 1
+        return new
+
+    def unmap(self, address: int) -> Mapped:
+        """Take out what was mapped at exactly `address`; a `ModelBug` where nothing was."""
+        with self._lock:
+            index = bisect_right(self._bases, address) - 1
+            if index < 0 or self._bases[index] != address:
+                raise ModelBug(f"nothing was mapped at {address:#x} that could be unmapped")
+            old = self._maps[index]
+            if isinstance(old, Plain):
+                first, last = self._run(index)
+                self._clear(self._maps[first].base, self._maps[last].end)
+            # New lists, so that a lookup on another thread sees either all or nothing.
+            self._bases, self._maps = _without(self._bases, index), _without(self._maps, index)
+            if isinstance(old, Plain):
+                if first < index:
+                    self._fill(first, index - 1)
+                if last > index:
+                    self._fill(index, last - 1)
+            self.version += 1
+        return old
+
+    def find(self, address: int) -> Mapped | None:
+        """What lies at `address`."""
+        maps, index = self._maps, bisect_right(self._bases, address) - 1
+        if 0 <= index < len(maps) and maps[index].base <= address < maps[index].end:
+            return maps[index]
+        return None
+
+    def plain(self, address: int, size: int, store: bool = False) -> Plain | None:
+        """The plain memory that holds all of `size` bytes at `address` (and takes stores), or None."""
+        found = self.find(address)
+        if isinstance(found, Plain) and address + size <= found.end and (found.writable or not store):
+            return found
+        return None
+
+    # -- accesses --------------------------------------------------------------------------------------------------
+
+    def read(self, address: int, size: int) -> bytes:
+        """`size` bytes from `address`; an `AccessFault` where not all of them can be read."""
+        found = self.plain(address, size)
+        if found is not None:
+            return found.view[address - found.base : address - found.base + size].tobytes()
+        parts = []
+        for mapped, at, count in self._pieces(address, size, "read"):
+            if isinstance(mapped, Plain):
+                parts.append(mapped.view[at : at + count].tobytes())
+            else:
+                parts.append(_reached(mapped, address, lambda m=mapped, a=at, n=count: m.region.read(a, n, m.unit)))
+        return b"".join(parts)
+
+    def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
+        """Store bytes from `address` on; an `AccessFault`, and nothing stored, where not all of them can be."""
+        found = self.plain(address, len(data), store=True)
+        if found is not None:
+            found.view[address - found.base : address - found.base + len(data)] = data
+            return
+        done = 0
+        for mapped, at, count in self._pieces(address, len(data), "write"):
+            part = bytes(data[done : done + count])
+            if isinstance(mapped, Plain):
+                mapped.view[at : at + count] = part
+            else:
+                _reached(mapped, address, lambda m=mapped, a=at, p=part: m.region.write(a, p, m.unit))
+            done += count
+
+    def check(self, address: int, size: int, access: str) -> None:
+        """Raise the `AccessFault` that a "read" or "write" of `size` bytes at `address` meets, if it meets one."""
+        self._pieces(address, size, access)
+
+    def _pieces(self, address: int, size: int, access: str) -> list[tuple[Mapped, int, int]]:
+        """An access split where mappings meet: what, offset in it, bytes."""
+        pieces = []
+        at, end = address, address + size
+        while at < end:
+            mapped = self.find(at)
+            if mapped is None:
+                raise self._fault(address, size, access, at)
+            if isinstance(mapped, Plain) and access == "write" and not mapped.writable:
+                text = f"write of {size} bytes at {address:#x}: {mapped.name} is read-only"
+                raise AccessFault(text, address=address, access=access)
+            count = min(end, mapped.end) - at
+            pieces.append((mapped, at - mapped.base, count))
+            at += count
+        return pieces
+
+    def _fault(self, address: int, size: int, access: str, at: int) -> AccessFault:
+        """What is wrong with an access whose byte at `at` lies nowhere."""
+        text = f"{access} of {size} bytes at {address:#x}: "
+        below = bisect_right(self._bases, at) - 1
+        near = self._maps[below] if below >= 0 else None
+        if address >= LIMIT:
+            text += f"addresses have {ADDRESS_BITS} bits"
+        elif near is not None and at - near.end < PAGE_SIZE:
+            text += f"no memory there, {near.name} ends at {near.end:#x}"
+        elif below + 1 < len(self._maps) and self._bases[below + 1] - at <= PAGE_SIZE:
+            text += f"no memory there, {self._maps[below + 1].name} begins at {self._bases[below + 1]:#x}"
+        else:
+            text += "no memory there"
+        return AccessFault(text, address=address, access=access)
+
+    # -- tables ----------------------------------------------------------------------------------------------------
+
+    def row(self, address: int) -> tuple[int, int, int, int]:
+        """The level-2 row of the page of `address`: zeros where it has none. For tests and for people."""
+        table = self._level2.get(address >> GIB_BITS)
+        if table is None:
+            return 0, 0, 0, 0
+        addend, start, size, stores = table[address >> PAGE_BITS & ENTRIES - 1].tolist()
+        return addend, start, size, stores
+
+    def _insert(self, new: Mapped) -> None:
+        if new.end <= new.base:
+            raise ModelBug(f"{new.name} at {new.base:#x} must have at least one byte")
+        index = bisect_right(self._bases, new.base)
+        for old in self._maps[max(index - 1, 0) : index + 1]:
+            if new.base < old.end and old.base < new.end:
+                raise ModelBug(
+                    f"{new.name} at {new.base:#x}..{new.end:#x} overlaps {old.name} at {old.base:#x}..{old.end:#x}"
+                )
+        self._maps = [*self._maps[:index], new, *self._maps[index:]]
+        self._bases = [*self._bases[:index], new.base, *self._bases[index:]]
+
+    def _run(self, index: int) -> tuple[int, int]:
+        """First and last of the neighbouring mappings around `index` that continue each other."""
+        first = last = index
+        while first > 0 and _joins(self._maps[first - 1], self._maps[first]):
+            first -= 1
+        while last + 1 < len(self._maps) and _joins(self._maps[last], self._maps[last + 1]):
+            last += 1
+        return first, last
+
+    def _fill(self, first: int, last: int) -> None:
+        low, high = self._maps[first], self._maps[last]
+        assert isinstance(low, Plain)
+        size = high.end - low.base
+        for rows in self._rows(low.base, high.end, create=True):
+            rows[:, ADDEND] = low.addend
+            rows[:, START] = low.base
+            rows[:, STORES] = size if low.writable else 0
+            rows[:, SIZE] = size
+
+    def _clear(self, start: int, end: int) -> None:
+        for rows in self._rows(start, end):
+            rows[:] = 0
+
+    def _rows(self, start: int, end: int, create: bool = False) -> Iterator[Words]:
+        """The rows of the whole pages in start..end, one stretch per level-2 table."""
+        page, stop = -(-start >> PAGE_BITS), end >> PAGE_BITS
+        while page < stop:
+            index = page >> TABLE_BITS
+            last = min(stop, index + 1 << TABLE_BITS)
+            if create and index not in self._level2:
+                self._level2[index] = np.zeros((ENTRIES, COLUMNS), np.uint64)
+                self._level1[index] = self._level2[index].ctypes.data
+            if index in self._level2:
+                yield self._level2[index][page - (index << TABLE_BITS) : last - (index << TABLE_BITS)]
+            page = last
+
+
+def plain(address: int, data: Bytes, writable: bool = True, name: str = "memory") -> Plain:
+    """Bytes of this process as memory at `address`."""
+    host = int(data.ctypes.data)
+    dwords = data[: data.size & ~3].view(np.uint32)
+    return Plain(address, address + data.size, name, writable, data, dwords, data.data, (host - address) & MASK64)
+
+
+def _flat(what: Any, writable: bool, name: str) -> Bytes:
+    """The bytes of a contiguous buffer, shared."""
+    try:
+        view = memoryview(what)
+        data = np.frombuffer(view.cast("B") if view.nbytes else b"", np.uint8)
+    except (TypeError, ValueError) as error:
+        raise ModelBug(f"{name} must be a contiguous buffer, a Ram or a Region: {error}") from None
+    if writable and view.readonly:
+        raise ModelBug(f"{name} must be mapped with writable=False: its buffer is read-only")
+    return data
+
+
+def _joins(low: Mapped, high: Mapped) -> bool:
+    return isinstance(low, Plain) and isinstance(high, Plain) and low.joins(high)
+
+
+def _without(items: list[Any], index: int) -> list[Any]:
+    return items[:index] + items[index + 1 :]
+
+
+def _reached(mapped: Effects, address: int, access: Any) -> Any:
+    """The result of an access to a region; its faults name guest addresses and the region."""
+    try:
+        return access()
+    except AccessFault as fault:
+        fault.address += mapped.base
+        raise fault.at(mapped.name, f"{mapped.base:#x}") from None

@@ -1,0 +1,260 @@
+"""The memory of waves: mappings, accesses, faults, and the page table that translated code reads."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.core.errors import AccessFault, ModelBug
+from understudy.core.space import PAGE_SIZE, Ram, Unit
+from understudy.engine.gcn.memory import COLUMNS, ENTRIES, LIMIT, MASK64, GpuMemory, Plain
+
+PAGE = PAGE_SIZE
+
+
+class Register:
+    """A region of four bytes that counts what happens to it."""
+
+    size = 8
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, int, object]] = []
+
+    def read(self, offset: int, size: int, unit: Unit) -> bytes:
+        if offset >= 4:
+            raise AccessFault("reserved", address=offset, access="read")
+        self.log.append(("read", offset, size))
+        return bytes([0xA0 + offset + k for k in range(size)])
+
+    def write(self, offset: int, data: bytes, unit: Unit) -> None:
+        self.log.append(("write", offset, data))
+
+    def host_address(self, offset: int, unit: Unit) -> int | None:
+        return None
+
+
+def words_of(memory: GpuMemory, address: int) -> tuple[int, int, int, int]:
+    """The row of an address as translated code finds it, through host addresses alone."""
+    level1 = (ctypes.c_uint64 * ENTRIES).from_address(memory.tables_address)
+    level2 = level1[address >> 30]
+    if not level2:
+        return 0, 0, 0, 0
+    row = (ctypes.c_uint64 * COLUMNS).from_address(level2 + (address >> 12 & ENTRIES - 1) * COLUMNS * 8)
+    return row[0], row[1], row[2], row[3]
+
+
+def test_plain_memory_is_shared_without_a_copy() -> None:
+    memory, data = GpuMemory(), np.zeros(PAGE, np.uint8)
+    memory.map(0x10_0000, data)
+    memory.write(0x10_0010, b"abc")
+    assert data[0x10:0x13].tobytes() == b"abc"
+    data[0x20] = 7
+    assert memory.read(0x10_001F, 3) == b"\0\7\0"
+
+
+@pytest.mark.parametrize("what", [bytearray(64), memoryview(bytearray(64)), np.zeros(16, np.uint32), Ram(64)])
+def test_any_writable_buffer_can_be_mapped(what: object) -> None:
+    memory = GpuMemory()
+    memory.map(0x1000, what)
+    memory.write(0x1000 + 60, b"wxyz")
+    assert memory.read(0x1000 + 60, 4) == b"wxyz"
+
+
+def test_a_row_holds_addend_and_extent() -> None:
+    memory, ram = GpuMemory(), Ram(4 * PAGE)
+    memory.map(0x7F00_0000_0000, ram)
+    expected = (ram.base_host - 0x7F00_0000_0000) & MASK64, 0x7F00_0000_0000, 4 * PAGE, 4 * PAGE
+    for page in range(4):
+        assert words_of(memory, 0x7F00_0000_0000 + page * PAGE) == expected
+    assert words_of(memory, 0x7F00_0000_0000 + 4 * PAGE) == (0, 0, 0, 0)
+    assert memory.row(0x7F00_0000_0FFF) == expected
+
+
+def test_edge_pages_have_no_row_but_belong_to_the_extent() -> None:
+    memory, data = GpuMemory(), np.zeros(3 * PAGE, np.uint8)
+    memory.map(0x10_0100, data)
+    assert words_of(memory, 0x10_0100) == (0, 0, 0, 0)
+    assert words_of(memory, 0x10_0000 + PAGE)[1:] == (0x10_0100, 3 * PAGE, 3 * PAGE)
+    assert words_of(memory, 0x10_0000 + 3 * PAGE) == (0, 0, 0, 0)
+    memory.write(0x10_0100, b"x")
+    memory.write(0x10_0100 + 3 * PAGE - 1, b"y")
+    assert data[0] == ord("x")
+    assert data[-1] == ord("y")
+
+
+def test_read_only_memory_has_no_store_extent() -> None:
+    memory = GpuMemory()
+    memory.map(0x10_0000, bytes(PAGE), writable=False, name="code")
+    assert memory.row(0x10_0000)[2:] == (PAGE, 0)
+    with pytest.raises(AccessFault) as caught:
+        memory.write(0x10_0004, b"1234")
+    assert str(caught.value) == "write of 4 bytes at 0x100004: code is read-only"
+    assert caught.value.address == 0x10_0004
+
+
+def test_neighbours_with_one_addend_are_one_extent() -> None:
+    memory, ram = GpuMemory(), Ram(4 * PAGE)
+    half = 2 * PAGE + 0x80
+    memory.map(0x10_0000, ram.view[:half], name="low")
+    assert words_of(memory, 0x10_0000 + 2 * PAGE) == (0, 0, 0, 0)
+    memory.map(0x10_0000 + half, ram.view[half:], name="high")
+    for page in range(4):
+        assert words_of(memory, 0x10_0000 + page * PAGE)[1:] == (0x10_0000, 4 * PAGE, 4 * PAGE)
+    memory.write(0x10_0000 + half - 2, b"abcd")
+    assert memory.read(0x10_0000 + half - 2, 4) == b"abcd"
+    memory.unmap(0x10_0000)
+    assert words_of(memory, 0x10_0000) == (0, 0, 0, 0)
+    assert words_of(memory, 0x10_0000 + 2 * PAGE) == (0, 0, 0, 0)
+    assert words_of(memory, 0x10_0000 + 3 * PAGE)[1:] == (0x10_0000 + half, 2 * PAGE - 0x80, 2 * PAGE - 0x80)
+
+
+def test_unmapping_in_the_middle_leaves_both_sides() -> None:
+    memory, ram = GpuMemory(), Ram(6 * PAGE)
+    for page in (0, 2, 4):
+        memory.map(0x10_0000 + page * PAGE, ram.view[page * PAGE : (page + 2) * PAGE])
+    memory.unmap(0x10_0000 + 2 * PAGE)
+    assert memory.row(0x10_0000)[1:] == (0x10_0000, 2 * PAGE, 2 * PAGE)
+    assert memory.row(0x10_0000 + 2 * PAGE) == (0, 0, 0, 0)
+    assert memory.row(0x10_0000 + 4 * PAGE)[1:] == (0x10_0000 + 4 * PAGE, 2 * PAGE, 2 * PAGE)
+
+
+def test_an_extent_may_cross_a_level_2_table() -> None:
+    memory, ram = GpuMemory(), Ram(4 * PAGE)
+    base = (1 << 30) - 2 * PAGE
+    memory.map(base, ram)
+    assert words_of(memory, base) == words_of(memory, 1 << 30)
+    assert words_of(memory, base)[1:] == (base, 4 * PAGE, 4 * PAGE)
+
+
+def test_regions_with_effects_are_read_and_written_through() -> None:
+    memory, region = GpuMemory(), Register()
+    memory.map(0x10_0000, region, name="doorbell")
+    assert memory.row(0x10_0000) == (0, 0, 0, 0)
+    assert memory.read(0x10_0001, 2) == b"\xa1\xa2"
+    memory.write(0x10_0000, b"1234")
+    assert region.log == [("read", 1, 2), ("write", 0, b"1234")]
+
+
+def test_the_fault_of_a_region_names_the_guest_address_and_the_region() -> None:
+    memory = GpuMemory()
+    memory.map(0x10_0000, Register(), name="doorbell")
+    with pytest.raises(AccessFault) as caught:
+        memory.read(0x10_0004, 4)
+    assert str(caught.value) == "reserved, at doorbell 0x100000"
+    assert caught.value.address == 0x10_0004
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        (0x10_0000 + PAGE, "read of 8 bytes at 0x101000: no memory there, heap ends at 0x101000"),
+        (0x10_0000 + PAGE - 4, "read of 8 bytes at 0x100ffc: no memory there, heap ends at 0x101000"),
+        (0x10_0000 - 8, "read of 8 bytes at 0xffff8: no memory there, heap begins at 0x100000"),
+        (0, "read of 8 bytes at 0x0: no memory there"),
+        (LIMIT, "read of 8 bytes at 0x1000000000000: addresses have 48 bits"),
+        (MASK64, "read of 8 bytes at 0xffffffffffffffff: addresses have 48 bits"),
+    ],
+)
+def test_faults_say_what_is_near(address: int, text: str) -> None:
+    memory = GpuMemory()
+    memory.map(0x10_0000, bytearray(PAGE), name="heap")
+    with pytest.raises(AccessFault) as caught:
+        memory.read(address, 8)
+    assert str(caught.value) == text
+    assert caught.value.access == "read"
+
+
+def test_a_write_that_faults_stores_nothing() -> None:
+    memory, data = GpuMemory(), bytearray(16)
+    memory.map(0x1000, data)
+    with pytest.raises(AccessFault):
+        memory.write(0x1000 + 12, bytes(range(8)))
+    assert not any(data)
+
+
+def test_an_access_may_span_mappings_with_different_addends() -> None:
+    memory, low, high = GpuMemory(), bytearray(16), bytearray(16)
+    memory.map(0x1000, low)
+    memory.map(0x1010, high)
+    memory.write(0x100E, b"abcd")
+    assert memory.read(0x100D, 6) == b"\0abcd\0"
+    assert bytes(low[-2:]) == b"ab"
+
+
+def test_mistakes_in_mapping_are_refused() -> None:
+    memory = GpuMemory()
+    memory.map(0x1000, bytearray(0x100), name="first")
+    with pytest.raises(ModelBug, match=r"second at 0x10ff\.\.0x1110 overlaps first at 0x1000\.\.0x1100"):
+        memory.map(0x10FF, bytearray(0x11), name="second")
+    with pytest.raises(ModelBug, match="must lie below 0x1000000000000"):
+        memory.map(LIMIT - 1, bytearray(2))
+    with pytest.raises(ModelBug, match="must lie below"):
+        memory.map(-4, bytearray(2))
+    with pytest.raises(ModelBug, match="must have at least one byte"):
+        memory.map(0x5000, bytearray(0))
+    with pytest.raises(ModelBug, match="its buffer is read-only"):
+        memory.map(0x5000, bytes(4))
+    with pytest.raises(ModelBug, match="must be a contiguous buffer, a Ram or a Region"):
+        memory.map(0x5000, object())
+    with pytest.raises(ModelBug, match="must be a contiguous buffer"):
+        memory.map(0x5000, np.zeros((4, 4), np.uint8)[:, :2])
+    with pytest.raises(ModelBug, match="nothing was mapped at 0x1004"):
+        memory.unmap(0x1004)
+    assert [mapped.name for mapped in memory] == ["first"]
+
+
+def test_version_counts_changes() -> None:
+    memory = GpuMemory()
+    memory.map(0x1000, bytearray(4))
+    memory.unmap(0x1000)
+    assert memory.version == 2
+
+
+spans = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.booleans(), st.booleans()), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(spans)
+def test_rows_say_exactly_what_can_be_reached_directly(items: list[tuple[int, int, bool, bool]]) -> None:
+    """For every page: a row exists if and only if one run of plain memory covers it, and it is the largest run."""
+    unit, base = 0x400, (1 << 30) - 20 * PAGE
+    ram, memory, owner = Ram(64 * unit), GpuMemory(), {}
+    for start, count, writable, unmap in items:
+        if any(k in owner for k in range(start, min(start + count, 64))):
+            continue
+        end = min(start + count, 64)
+        mapped = memory.map(base + start * unit, ram.view[start * unit : end * unit], writable=writable)
+        if unmap:
+            memory.unmap(mapped.base)
+        else:
+            owner.update(dict.fromkeys(range(start, end), writable))
+    for page in range(64 * unit // PAGE):
+        cells = [owner.get(k) for k in range(page * 4, page * 4 + 4)]
+        row = memory.row(base + page * PAGE)
+        assert row == words_of(memory, base + page * PAGE)
+        if None in cells or len(set(cells)) > 1:
+            assert row == (0, 0, 0, 0)
+            continue
+        low = high = page * 4
+        while owner.get(low - 1) == cells[0]:
+            low -= 1
+        while owner.get(high) == cells[0]:
+            high += 1
+        size = (high - low) * unit
+        assert row == ((ram.base_host - base) & MASK64, base + low * unit, size, size if cells[0] else 0)
+
+
+def test_plain_finds_memory_without_effects_only() -> None:
+    memory = GpuMemory()
+    memory.map(0x1000, bytearray(16))
+    memory.map(0x2000, Register())
+    memory.map(0x3000, bytes(16), writable=False)
+    assert isinstance(memory.plain(0x1004, 12), Plain)
+    assert memory.plain(0x1004, 13) is None
+    assert memory.plain(0x2000, 1) is None
+    assert memory.plain(0x3000, 1) is not None
+    assert memory.plain(0x3000, 1, store=True) is None
