@@ -43,7 +43,7 @@ $(VENV): $(INPUTS)
 
 $(USE): $(VENV)
 	@echo "installing understudy into .venv"
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[arrow]'
 	@touch $@
 
 $(DEV): $(VENV)

@@ -22,6 +22,10 @@ TITLES: Final = {
     "scaling": "Four harts on two threads",
     "acceldev": "Acceldev: user commands and registers",
     "vfio_user": "Acceldev over vfio-user: a register's round trip",
+    "gcn": "GCN machine code",
+    "fletcher_map": "Fletcher: register maps",
+    "fletcher_sum": "Fletcher: kernels",
+    "fletcher_mmio": "Fletcher: a register's round trip",
 }
 
 

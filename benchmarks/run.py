@@ -17,7 +17,10 @@ from typing import Any, Final
 
 from harness import FOLDER, machine
 
-SCRIPTS: Final = ("rv64_engine", "refsi_kernels", "refsi_commands", "start", "scaling", "acceldev", "vfio_user")
+SCRIPTS: Final = (
+    *("rv64_engine", "refsi_kernels", "refsi_commands", "start", "scaling", "acceldev", "vfio_user"),
+    *("gcn", "fletcher_map", "fletcher_sum", "fletcher_mmio"),
+)
 RESULTS: Final = FOLDER / "results" / "latest.json"
 
 

@@ -1,0 +1,278 @@
+"""GCN machine code on the JIT engine against pocl, which compiles the same OpenCL C for the CPU, and the reference.
+
+The kernels of kernels/gcn.cl, compiled by clang for gfx803 and gfx900, on 1 M work-items or matrices of 256 x 256
+(--quick: less). Wave instructions per second are those of one thread in CPU time; total times are on the clock with all
+threads.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from harness import FOLDER, Row, Samples, alternate, cpu, latency, main, repeat, wall
+from pocl import Absent, OpenCl
+from understudy.core.space import Ram
+from understudy.engine.blocks import ObjectCache
+from understudy.engine.gcn.api import Dispatch
+from understudy.engine.gcn.jit import JitEngine, Launch
+from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.reference import ReferenceEngine
+from understudy.image.hsa_code import read_code_object
+from understudy.isa.gcn.target import target
+from understudy.launch.hsa import Surroundings, launch
+from understudy.launch.hsa_packet import KernelDispatchPacket
+
+QUESTION: Final = "gcn"
+SOURCE: Final = FOLDER / "kernels" / "gcn.cl"
+COMPILERS: Final = ("clang-16", "clang-15", "clang-17", "clang-18", "clang-19")
+LEAST: Final = 150.0
+"""Million wave instructions per second and core."""
+SLOWEST: Final = 0.5
+"""At most twice the peer's time."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel, its grid, and arrays: what it reads, then what it writes."""
+
+    kernel: str
+    title: str
+    grid: tuple[int, int]
+    group: tuple[int, int]
+    inputs: tuple[np.ndarray[Any, Any], ...]
+    result: np.ndarray[Any, Any]
+    number: int | None = None
+    beats: bool = False
+
+
+def cases(quick: bool) -> list[Case]:
+    """The measured kernels."""
+    many, side = (1 << 16, 64) if quick else (1 << 20, 256)
+    rng = np.random.default_rng(1)
+    a, b = (rng.random(many, np.float32) for _ in range(2))
+    left, right = (rng.random(side * side, np.float32) for _ in range(2))
+    line, tile, square = (256, 1), (16, 16), (side, side)
+    floats = lambda count: np.zeros(count, np.float32)  # noqa: E731
+    return [
+        Case("vector_add", "vector add", (many, 1), line, (a, b), floats(many)),
+        Case("matmul", f"matmul {side}", square, tile, (left, right), floats(side * side), side),
+        Case("matmul_tiled", f"LDS-tiled matmul {side}", square, tile, (left, right), floats(side * side), side, True),
+        Case("reduction", "reduction", (many, 1), line, (a,), floats(many // 256), None, True),
+        Case("collatz", "collatz", (many // 16, 1), line, (), np.zeros(many // 16, np.uint32)),
+        Case("polynomial", "polynomial", (many // 16, 1), line, (a[: many // 16],), floats(many // 16)),
+    ]
+
+
+class Gpu:
+    """A code object in guest memory, and launches of its kernels on arrays that are shared without copies."""
+
+    def __init__(self, path: Path, processor: str) -> None:
+        self.memory = GpuMemory()
+        self.target = target(processor)
+        self._next = 0x10_0000_0000
+        code = read_code_object(path.read_bytes())
+        loaded = code.load(self._next)
+        self.place(np.frombuffer(loaded.data, np.uint8))
+        self.code, self.kernels = code, loaded.kernels
+
+    def place(self, data: np.ndarray[Any, Any]) -> tuple[int, np.ndarray[Any, Any]]:
+        """Address of a copy in guest memory, and the copy."""
+        ram = Ram(-(-max(data.nbytes, 1) // 4096) * 4096)
+        address, self._next = self._next, self._next + ram.size + 0x1_0000
+        self.memory.map(address, ram)
+        copy = np.frombuffer(ram.view, np.uint8)[: data.nbytes].view(data.dtype)
+        copy[:] = data.reshape(-1)
+        return address, copy
+
+    def dispatch(self, case: Case) -> tuple[Dispatch, np.ndarray[Any, Any]]:
+        """A launch of a case, and where its result will be."""
+        words = [self.place(each)[0] for each in case.inputs]
+        address, result = self.place(case.result)
+        words.append(address)
+        kernarg = np.array([*words, case.number or 0], np.uint64)
+        place, _ = self.place(np.concatenate([kernarg.view(np.uint8), np.zeros(256, np.uint8)]))
+        kernel = self.code.kernel(case.kernel)
+        packet = KernelDispatchPacket(
+            workgroup_size_x=case.group[0],
+            workgroup_size_y=case.group[1],
+            grid_size_x=case.grid[0],
+            grid_size_y=case.grid[1],
+            group_segment_size=kernel.group_bytes,
+            private_segment_size=kernel.private_bytes,
+            kernel_object=self.kernels[case.kernel],
+            kernarg_address=place,
+        )
+        where, _ = self.place(np.frombuffer(packet.pack(), np.uint8))
+        return launch(Surroundings(self.target, self.memory), packet, where), result
+
+
+def compiled(processor: str, folder: Path) -> Path:
+    """The code object of kernels/gcn.cl."""
+    compiler = next((name for name in COMPILERS if shutil.which(name)), None)
+    if compiler is None:
+        raise Absent("clang is not installed")
+    linker = compiler.replace("clang", "ld.lld")
+    made, linked = folder / f"{processor}.o", folder / f"{processor}.co"
+    options = ["-x", "cl", "-cl-std=CL2.0", "-O2", "-target", "amdgcn-amd-amdhsa", f"-mcpu={processor}", "-nogpulib"]
+    include = ["-Xclang", "-finclude-default-header"]
+    subprocess.run([compiler, *options, *include, "-c", str(SOURCE), "-o", str(made)], check=True)
+    subprocess.run([linker, "-shared", str(made), "-o", str(linked)], check=True)
+    return linked
+
+
+def settled(ready: Launch) -> int:
+    """Run until the optimised code is in use; the wave instructions of a run."""
+    ready.run()
+    while ready.engine.is_rising:
+        time.sleep(0.01)
+        ready.engine.adopt()
+    return ready.run().instructions
+
+
+def speed(case: Case, processor: str, gpu: Gpu, peer: OpenCl | None, rounds: int) -> list[Row]:
+    """Instructions per second of one thread, time on all threads against the peer, gain by the second thread."""
+    dispatch, result = gpu.dispatch(case)
+    engines = JitEngine(threads=1), JitEngine()
+    one, two = (engine.prepare(dispatch) for engine in engines)
+    count = settled(one)
+    settled(two)
+    name = f"{processor} {case.title}"
+    alone = repeat(rounds, lambda: cpu(one.run))
+    best, typical = count / alone.best / 1e6, count / alone.median / 1e6
+    rows = [Row(QUESTION, f"{name}: one core", "M wave instr/s", best, typical, target=LEAST, absolute=True)]
+    sides: list[Callable[[], float]] = [
+        lambda: wall(two.run),
+        lambda: wall(one.run),
+    ]
+    if peer is not None:
+        theirs = case.result.copy()
+        arguments = [*case.inputs, theirs, *(() if case.number is None else (case.number,))]
+        run = peer.run(case.kernel, case.grid, case.group, *arguments)
+        run()
+        sides.append(lambda: wall(run))
+    samples = alternate(rounds, *sides)
+    more: dict[str, Any] = {}
+    if peer is not None:
+        run()
+        check(case, result, theirs)
+        more = {"peer_name": "pocl", "peer": samples[2].best * 1e3, "target": 1.0 if case.beats else SLOWEST}
+    rows.append(latency(QUESTION, f"{name}: all of it", "ms", samples[0], **more))
+    threads = engines[1].threads
+    if threads > 1 and samples[1].best > 2e-3:
+        gain = samples[1].best / samples[0].best
+        rows.append(Row(QUESTION, f"{name}: gain by {threads} threads", "x", gain, gain, target=1.7, absolute=True))
+    for engine in engines:
+        engine.close()
+    return rows
+
+
+def check(case: Case, result: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
+    """Both sides computed the same."""
+    if not np.allclose(result, expected, rtol=1e-3, equal_nan=True):
+        raise AssertionError(f"{case.kernel}: results differ")
+
+
+def narrow(path: Path, rounds: int, quick: bool) -> list[Row]:
+    """In a process whose compiler knows no more than AVX2 and FMA: chunks of 8 lanes."""
+    binding = importlib.import_module("llvmlite.binding")
+    features = binding.get_host_cpu_features()
+    for name in features:
+        if name.startswith(("avx512", "avxvnni", "avx10", "evex")):
+            features[name] = False
+    binding.get_host_cpu_features = lambda: features
+    binding.get_host_cpu_name = lambda: "haswell"
+    gpu = Gpu(path, "gfx900")
+    rows = []
+    for case in cases(quick):
+        dispatch, _ = gpu.dispatch(case)
+        engine = JitEngine(threads=1)
+        ready = engine.prepare(dispatch)
+        count = settled(ready)
+        found = repeat(rounds, lambda r=ready: cpu(r.run))  # type: ignore[misc]
+        best, typical = count / found.best / 1e6, count / found.median / 1e6
+        what = f"gfx900 {case.title}: one core, AVX2 only ({engine.lanes} lanes)"
+        rows.append(Row(QUESTION, what, "M wave instr/s", best, typical))
+        engine.close()
+    return rows
+
+
+def reference(gpu: Gpu) -> Row:
+    """How much slower the judge is."""
+    case = cases(True)[3]
+    dispatch, _ = gpu.dispatch(case)
+    small = replace(dispatch, groups=dispatch.groups[:16])
+    count = 0
+
+    def run() -> None:
+        nonlocal count
+        count = ReferenceEngine().run(small).instructions
+
+    seconds = cpu(run)
+    rate = count / seconds / 1e6
+    return Row(QUESTION, "gfx900 reduction: reference engine", "M wave instr/s", rate, rate)
+
+
+def first_runs(path: Path, rounds: int) -> list[Row]:
+    """From a code object in memory to the end of a first small run: nothing cached, then with the object cache."""
+    case = cases(True)[3]
+    cold, warm = [], []
+    with tempfile.TemporaryDirectory() as kept:
+        for number in range(rounds):
+            gpu = Gpu(path, "gfx900")
+            dispatch, _ = gpu.dispatch(case)
+            cold.append(first(ObjectCache(), dispatch))
+            folder = Path(kept, str(number))
+            settled_engine = JitEngine(threads=1, cache=ObjectCache(folder))
+            settled(settled_engine.prepare(dispatch))
+            settled_engine.close()
+            warm.append(first(ObjectCache(folder), dispatch))
+    what = "reduction of 110 instructions: first run"
+    return [
+        latency(QUESTION, f"{what}, nothing cached", "ms", Samples(tuple(cold)), target=100.0, absolute=True),
+        latency(QUESTION, f"{what}, object cached", "ms", Samples(tuple(warm)), target=10.0, absolute=True),
+    ]
+
+
+def first(cache: ObjectCache, dispatch: Dispatch) -> float:
+    """Seconds of the first run on a new engine whose runtime is there."""
+    engine = JitEngine(threads=1, cache=cache)
+    seconds = wall(lambda: engine.run(dispatch))
+    engine.close()
+    return seconds
+
+
+def measure(quick: bool) -> Sequence[Row]:
+    """All rows."""
+    rounds = 5 if quick else 15
+    rows: list[Row] = []
+    try:
+        peer: OpenCl | None = OpenCl(SOURCE.read_text(encoding="utf-8"))
+    except Absent as reason:
+        print(f"no peer: {reason}")
+        peer = None
+    with tempfile.TemporaryDirectory() as folder:
+        for processor in ("gfx803", "gfx900"):
+            path = compiled(processor, Path(folder))
+            gpu = Gpu(path, processor)
+            for case in cases(quick):
+                rows += speed(case, processor, gpu, peer, rounds)
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            rows += pool.apply(narrow, (path, rounds, quick))
+        rows.append(reference(gpu))
+        rows += first_runs(path, rounds)
+    return rows
+
+
+if __name__ == "__main__":
+    main(measure, "GCN machine code")
