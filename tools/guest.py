@@ -79,7 +79,8 @@ def qemu_command(root: Path, kernel: Path, initrd: Path, socket: Path, memory_mb
         *("-machine", f"q35,accel={accel},memory-backend=ram", "-smp", "2", "-m", str(memory_mb)),
         *("-object", f"memory-backend-memfd,id=ram,size={memory_mb}M,share=on"),
         *("-display", "none", "-nodefaults", "-serial", "stdio", "-no-reboot"),
-        *("-kernel", str(kernel), "-initrd", str(initrd), "-append", "console=ttyS0 panic=-1 loglevel=4 no_timer_check"),
+        *("-kernel", str(kernel), "-initrd", str(initrd)),
+        *("-append", "console=ttyS0 panic=-1 loglevel=4 no_timer_check"),
         *("-device", json.dumps(device)),
     ]
 
