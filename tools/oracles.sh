@@ -11,6 +11,7 @@ missing() {
     command -v clang-16 >/dev/null || echo clang-16
     command -v clang-15 >/dev/null || echo clang-15
     command -v ld.lld-16 >/dev/null || echo lld-16
+    command -v ld.lld-15 >/dev/null || echo lld-15
     command -v llvm-mc-16 >/dev/null || echo llvm-16
     command -v llvm-mc-19 >/dev/null || echo llvm-19
     [ -e /etc/OpenCL/vendors/pocl.icd ] || echo pocl-opencl-icd ocl-icd-libopencl1

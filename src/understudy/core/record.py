@@ -168,12 +168,25 @@ class Record:
 
     def __init_subclass__(cls, *, size: int | None = None, byte_order: Literal["little", "big"] = "little") -> None:
         super().__init_subclass__()
-        dataclass(frozen=True, kw_only=True)(cls)
+        # Comparing and showing are the same for all records: made for each, they double what a declaration costs.
+        dataclass(frozen=True, kw_only=True, repr=False, eq=False)(cls)
         cls.byte_order = byte_order
         cls.slots = _lay_out(cls)
         cls.size_bytes = max((slot.offset + slot.size_bytes for slot in cls.slots), default=0)
         if size is not None and size != cls.size_bytes:
             raise ModelBug(f"record {cls.__name__}: the fields must fill {size} bytes, not {cls.size_bytes}")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{slot.name}={getattr(self, slot.name)!r}" for slot in self.slots)
+        return f"{type(self).__qualname__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, slot.name) == getattr(other, slot.name) for slot in self.slots)
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, slot.name) for slot in self.slots))
 
     @classmethod
     def parse(cls, data: Buffer, offset: int = 0) -> Self:

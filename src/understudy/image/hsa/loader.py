@@ -1,0 +1,257 @@
+"""From an ELF file to the bytes that a device sees: segments or sections laid out, relocations applied, globals found.
+
+Linked objects (ET_DYN) go where their program headers say, relative to a base. Objects that were never linked (ET_REL,
+as llvmlite writes them) have their sections laid out here, one behind the other, with a table of addresses (GOT) where
+relocations ask for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from understudy.core.errors import WireError
+from understudy.core.words import signed
+from understudy.image.hsa.elf import (
+    ET_REL,
+    PF_X,
+    PT_LOAD,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHN_ABS,
+    SHN_COMMON,
+    ElfFile,
+    Relocation,
+    Section,
+    Symbol,
+    wrong,
+)
+from understudy.image.hsa.records import ENTRY_ALIGNMENT
+
+MAX_IMAGE_BYTES: Final = 1 << 28
+"""Largest extent of a loaded object that is believed."""
+MAX_ALIGNMENT: Final = 1 << 16
+PAGE: Final = 4096
+MASK64: Final = (1 << 64) - 1
+
+Formula = Callable[[int, int, int, int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of relocation: how many bytes it sets to what, from S, A, P, B (base) and G (address of the GOT entry)."""
+
+    name: str
+    size: int
+    value: Formula
+    uses_got: bool = False
+
+
+# fmt: off
+KINDS: Final = {
+    0:  Kind("R_AMDGPU_NONE",           0, lambda s, a, p, b, g: 0),
+    1:  Kind("R_AMDGPU_ABS32_LO",       4, lambda s, a, p, b, g: s + a),
+    2:  Kind("R_AMDGPU_ABS32_HI",       4, lambda s, a, p, b, g: (s + a) >> 32),
+    3:  Kind("R_AMDGPU_ABS64",          8, lambda s, a, p, b, g: s + a),
+    4:  Kind("R_AMDGPU_REL32",          4, lambda s, a, p, b, g: s + a - p),
+    5:  Kind("R_AMDGPU_REL64",          8, lambda s, a, p, b, g: s + a - p),
+    6:  Kind("R_AMDGPU_ABS32",          4, lambda s, a, p, b, g: s + a),
+    7:  Kind("R_AMDGPU_GOTPCREL",       4, lambda s, a, p, b, g: g + a - p, uses_got=True),
+    8:  Kind("R_AMDGPU_GOTPCREL32_LO",  4, lambda s, a, p, b, g: g + a - p, uses_got=True),
+    9:  Kind("R_AMDGPU_GOTPCREL32_HI",  4, lambda s, a, p, b, g: (g + a - p) >> 32, uses_got=True),
+    10: Kind("R_AMDGPU_REL32_LO",       4, lambda s, a, p, b, g: s + a - p),
+    11: Kind("R_AMDGPU_REL32_HI",       4, lambda s, a, p, b, g: (s + a - p) >> 32),
+    13: Kind("R_AMDGPU_RELATIVE64",     8, lambda s, a, p, b, g: b + a),
+    14: Kind("R_AMDGPU_REL16",          2, lambda s, a, p, b, g: (s + a - p - 4) >> 2),
+}
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes at a place: `address` counts from the first byte of the image; zeros follow up to `size`."""
+
+    address: int
+    data: bytes = field(repr=False)
+    size: int
+    name: str
+    executable: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything goes, relative to the base."""
+
+    parts: tuple[Part, ...]
+    size: int
+    first: int
+    """Address in the file that comes first; what the file calls an address is this much more than its place."""
+    sections: Mapping[int, int]
+    """Places of sections, in ET_REL files."""
+    commons: Mapping[int, int]
+    """Places of common symbols by the byte of their entry."""
+    got: Mapping[str, int]
+    """Places of GOT entries by symbol, in ET_REL files."""
+
+    def place(self, symbol: Symbol) -> int | None:
+        """Where a symbol lies, relative to the base; None where it is undefined or in a section that is not loaded."""
+        if not symbol.is_defined or symbol.section == SHN_ABS:
+            return None
+        if symbol.section == SHN_COMMON:
+            return self.commons.get(symbol.place)
+        if not self.sections:
+            return symbol.value - self.first
+        section = self.sections.get(symbol.section)
+        return None if section is None else section + symbol.value
+
+
+def lay_out(elf: ElfFile) -> Layout:
+    """Decide where everything goes; `WireError` for extents that no object has."""
+    return _unlinked(elf) if elf.header.type == ET_REL else _linked(elf)
+
+
+def _linked(elf: ElfFile) -> Layout:
+    segments = [each for each in elf.segments if each.type == PT_LOAD and each.memsz]
+    if not segments:
+        raise wrong("a shared object without PT_LOAD segments, expected at least one", elf.header.phoff)
+    first = min(each.vaddr for each in segments) & -PAGE
+    end = max(each.vaddr + each.memsz for each in segments)
+    _believable(end - first, elf.header.phoff)
+    parts = tuple(
+        Part(
+            each.vaddr - first,
+            elf.data[each.offset : each.offset + each.filesz],
+            each.memsz,
+            f"segment {number}",
+            bool(each.flags & PF_X),
+        )
+        for number, each in enumerate(segments)
+    )
+    return Layout(parts, end - first, first, {}, {}, {})
+
+
+def _unlinked(elf: ElfFile) -> Layout:
+    parts: list[Part] = []
+    sections: dict[int, int] = {}
+    end = 0
+    for section in elf.sections:
+        header = section.header
+        if not header.flags & SHF_ALLOC:
+            continue
+        executable = bool(header.flags & SHF_EXECINSTR)
+        end = _aligned(end, max(header.addralign, ENTRY_ALIGNMENT if executable else 1), section)
+        sections[section.index] = end
+        parts.append(Part(end, elf.contents(section), header.size, section.name, executable))
+        end += header.size
+        _believable(end, section.place)
+    commons: dict[int, int] = {}
+    for symbol in elf.symbols:
+        if symbol.section == SHN_COMMON:  # its value is its alignment
+            end = -(-end // max(1, min(symbol.value, MAX_ALIGNMENT))) * max(1, min(symbol.value, MAX_ALIGNMENT))
+            commons[symbol.place] = end
+            end += symbol.size
+            _believable(end, symbol.place)
+    got: dict[str, int] = {}
+    end = -(-end // 8) * 8
+    for entry in elf.relocations:
+        kind = KINDS.get(entry.type)
+        if kind is not None and kind.uses_got and entry.symbol is not None and entry.symbol.name not in got:
+            got[entry.symbol.name] = end
+            end += 8
+    if not sections:
+        raise wrong("an object without sections to load, expected at least one", elf.header.shoff)
+    return Layout(tuple(parts), max(end, 1), 0, sections, commons, got)
+
+
+def _aligned(end: int, alignment: int, section: Section) -> int:
+    if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
+        text = f"section {section.name} has alignment {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}"
+        raise wrong(text, section.place)
+    return -(-end // alignment) * alignment
+
+
+def _believable(size: int, place: int) -> None:
+    if size > MAX_IMAGE_BYTES:
+        raise wrong(f"the object would take {size:#x} bytes of memory, expected at most {MAX_IMAGE_BYTES:#x}", place)
+
+
+class Loading:
+    """One load of an object at `base`: `data` are its bytes then. `missing` collects undefined symbols if it is given.
+
+    `externals` are addresses of symbols that the object does not define itself.
+    """
+
+    def __init__(
+        self,
+        elf: ElfFile,
+        layout: Layout,
+        base: int,
+        externals: Mapping[str, int],
+        missing: list[str] | None = None,
+    ) -> None:
+        self.elf = elf
+        self.layout = layout
+        self.base = base
+        self.externals = externals
+        self.missing = missing
+        self.data = bytearray(layout.size)
+        for part in layout.parts:
+            self.data[part.address : part.address + len(part.data)] = part.data
+        named = {each.symbol.name: each.symbol for each in elf.relocations if each.symbol is not None}
+        for name, place in layout.got.items():
+            self._store(place, 8, self.address(named[name]))
+        for relocation in elf.relocations:
+            self._relocate(relocation)
+
+    def address(self, symbol: Symbol | None) -> int:
+        """Address of a symbol after loading; `WireError` for an undefined one that nobody defines."""
+        if symbol is None:
+            return 0
+        if symbol.section == SHN_ABS:
+            return symbol.value
+        place = self.layout.place(symbol)
+        if place is not None:
+            return self.base + place & MASK64
+        if symbol.name in self.externals:
+            return self.externals[symbol.name]
+        if symbol.is_weak:
+            return 0
+        if self.missing is None:
+            raise WireError(f"symbol {symbol.name!r} is undefined: give its address as an external one").at(
+                "byte", symbol.place
+            )
+        if symbol.name not in self.missing:
+            self.missing.append(symbol.name)
+        return 0
+
+    def _relocate(self, entry: Relocation) -> None:
+        kind = KINDS.get(entry.type)
+        if kind is None:
+            raise wrong(f"relocation type {entry.type} is not known for AMD GPU", entry.place)
+        place = self._place(entry)
+        if place is None or not kind.size:
+            return
+        if not 0 <= place <= len(self.data) - kind.size:
+            raise wrong(f"{kind.name} at {entry.offset:#x} lies outside of what is loaded", entry.place)
+        got = 0
+        if kind.uses_got:
+            if entry.symbol is None or entry.symbol.name not in self.layout.got:
+                raise wrong(f"{kind.name} in a linked object has no table to refer to", entry.place)
+            got = self.base + self.layout.got[entry.symbol.name]
+        addend = entry.addend
+        if addend is None:
+            addend = signed(int.from_bytes(self.data[place : place + kind.size], "little"), kind.size * 8)
+        if kind.name == "R_AMDGPU_RELATIVE64":
+            addend -= self.layout.first
+        value = kind.value(self.address(entry.symbol), addend, self.base + place, self.base, got)
+        self._store(place, kind.size, value)
+
+    def _place(self, entry: Relocation) -> int | None:
+        if self.elf.header.type != ET_REL:
+            return entry.offset - self.layout.first
+        section = self.layout.sections.get(entry.section)
+        return None if section is None else section + entry.offset  # debug sections are not loaded
+
+    def _store(self, place: int, size: int, value: int) -> None:
+        self.data[place : place + size] = (value & (1 << size * 8) - 1).to_bytes(size, "little")

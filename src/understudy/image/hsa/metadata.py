@@ -1,0 +1,178 @@
+"""Metadata of kernels in one form, whichever version of code object it stands in.
+
+V2 (YAML) and V3 to V6 (MessagePack) name the same things differently; here they have the later names. What the
+document of a version leaves out of an argument (V2: its offset) is worked out from the rule of the kernarg segment:
+arguments in order, each at the next multiple of its alignment.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from understudy.core.errors import WireError
+
+MAX_ARGUMENTS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a kernel: `size` bytes at `offset` of the kernarg segment. `kind` is ".value_kind", snake case."""
+
+    name: str
+    offset: int
+    size: int
+    kind: str
+    type_name: str = ""
+    address_space: str = ""
+    access: str = ""
+    pointee_align: int = 0
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether a runtime fills it, and no caller."""
+        return self.kind.startswith("hidden_")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMetadata:
+    """What metadata says about a kernel; 0 and "" where it says nothing. Launch facts come from the header instead."""
+
+    name: str
+    symbol: str
+    arguments: tuple[Argument, ...]
+    kernarg_size: int = 0
+    kernarg_align: int = 0
+    group_size: int = 0
+    private_size: int = 0
+    sgprs: int = 0
+    vgprs: int = 0
+    wavefront_size: int = 0
+    max_workgroup_size: int = 0
+    required_workgroup_size: tuple[int, ...] = ()
+    language: str = ""
+
+
+# The later name of each V2 name that is not simply its snake case.
+_V2_NAMES: Final = {
+    "AddrSpaceQual": ".address_space", "AccQual": ".access", "ActualAccQual": ".actual_access",
+    "KernargSegmentSize": ".kernarg_segment_size", "GroupSegmentFixedSize": ".group_segment_fixed_size",
+    "PrivateSegmentFixedSize": ".private_segment_fixed_size", "KernargSegmentAlign": ".kernarg_segment_align",
+    "NumSGPRs": ".sgpr_count", "NumVGPRs": ".vgpr_count", "MaxFlatWorkGroupSize": ".max_flat_workgroup_size",
+    "ReqdWorkGroupSize": ".reqd_workgroup_size", "SymbolName": ".symbol", "ValueKind": ".value_kind",
+    "WorkGroupSizeHint": ".workgroup_size_hint",
+}  # fmt: skip
+
+
+def from_msgpack(document: dict[str, Any]) -> tuple[list[KernelMetadata], list[str]]:
+    """The kernels of a V3 to V6 document, and what was wrong with those that are left out."""
+    return _all(document.get("amdhsa.kernels", []), lambda kernel: kernel)
+
+
+def from_yaml(document: dict[str, Any]) -> tuple[list[KernelMetadata], list[str]]:
+    """The kernels of a V2 document, likewise."""
+    return _all(document.get("Kernels", []), _later_names)
+
+
+def _all(kernels: Any, rename: Any) -> tuple[list[KernelMetadata], list[str]]:
+    found, warnings = [], []
+    if kernels is None:
+        kernels = []
+    if not isinstance(kernels, list):
+        return [], ["metadata: the kernels are no list"]
+    for number, kernel in enumerate(kernels):
+        try:
+            found.append(_kernel(rename(_map(kernel))))
+        except WireError as error:
+            warnings.append(f"metadata of kernel {number}: {error}")
+    return found, warnings
+
+
+def _later_names(kernel: dict[str, Any]) -> dict[str, Any]:
+    """A V2 kernel with V3's names and nesting."""
+    flat = {_later(key): value for key, value in kernel.items() if key not in ("Args", "CodeProps", "Attrs")}
+    for part in ("CodeProps", "Attrs"):
+        flat |= {_later(key): value for key, value in _map(kernel.get(part) or {}).items()}
+    arguments = kernel.get("Args") or []
+    flat[".args"] = [{_later(key): value for key, value in _map(each).items()} for each in _list(arguments)]
+    return flat
+
+
+def _later(name: str) -> str:
+    return _V2_NAMES.get(name) or "." + snake(str(name))
+
+
+def snake(text: str) -> str:
+    """``GlobalBuffer`` as ``global_buffer``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text).lower()
+
+
+def _kernel(kernel: dict[str, Any]) -> KernelMetadata:
+    raw = _list(kernel.get(".args") or [])
+    if len(raw) > MAX_ARGUMENTS:
+        raise WireError(f"{len(raw)} arguments, expected at most {MAX_ARGUMENTS}")
+    arguments: list[Argument] = []
+    end = 0
+    for each in raw:
+        argument = _argument(_map(each), end)
+        arguments.append(argument)
+        end = argument.offset + argument.size
+    required = tuple(_number({"n": n}, "n") for n in _list(kernel.get(".reqd_workgroup_size") or []))
+    return KernelMetadata(
+        name=_string(kernel, ".name"),
+        symbol=_string(kernel, ".symbol"),
+        arguments=tuple(arguments),
+        kernarg_size=_number(kernel, ".kernarg_segment_size"),
+        kernarg_align=_number(kernel, ".kernarg_segment_align"),
+        group_size=_number(kernel, ".group_segment_fixed_size"),
+        private_size=_number(kernel, ".private_segment_fixed_size"),
+        sgprs=_number(kernel, ".sgpr_count"),
+        vgprs=_number(kernel, ".vgpr_count"),
+        wavefront_size=_number(kernel, ".wavefront_size"),
+        max_workgroup_size=_number(kernel, ".max_flat_workgroup_size"),
+        required_workgroup_size=required,
+        language=_string(kernel, ".language"),
+    )
+
+
+def _argument(each: dict[str, Any], end: int) -> Argument:
+    size = _number(each, ".size")
+    align = _number(each, ".align") or 1
+    if align & align - 1:
+        raise WireError(f"argument alignment is {align}, expected a power of two")
+    offset = _number(each, ".offset") if ".offset" in each else -(-end // align) * align
+    return Argument(
+        name=_string(each, ".name"),
+        offset=offset,
+        size=size,
+        kind=snake(_string(each, ".value_kind")).replace("multi_grid", "multigrid"),  # V2: HiddenMultiGridSyncArg
+        type_name=_string(each, ".type_name"),
+        address_space=_string(each, ".address_space").lower(),
+        access=_string(each, ".access").lower(),
+        pointee_align=_number(each, ".pointee_align"),
+    )
+
+
+def _map(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise WireError(f"{value!r:.40} where a map was expected")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise WireError(f"{value!r:.40} where a list was expected")
+    return value
+
+
+def _number(where: dict[str, Any], key: str) -> int:
+    value = where.get(key, 0)
+    if not isinstance(value, int) or not 0 <= value < 1 << 32:
+        raise WireError(f"{key} is {value!r:.40}, expected a number of 32 bits")
+    return int(value)
+
+
+def _string(where: dict[str, Any], key: str) -> str:
+    value = where.get(key, "")
+    return value if isinstance(value, str) else str(value)[:256]

@@ -1,0 +1,127 @@
+"""MessagePack, as far as the notes of V3 to V6 objects need it: a reader for hostile bytes, and a writer.
+
+https://github.com/msgpack/msgpack/blob/master/spec.md; extension types are refused, they do not occur.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from understudy.core.errors import WireError
+
+MAX_DEPTH: Final = 16
+"""Metadata nests four deep."""
+
+_NUMBERS: Final = {
+    0xCA: struct.Struct(">f"), 0xCB: struct.Struct(">d"),
+    0xCC: struct.Struct(">B"), 0xCD: struct.Struct(">H"), 0xCE: struct.Struct(">I"), 0xCF: struct.Struct(">Q"),
+    0xD0: struct.Struct(">b"), 0xD1: struct.Struct(">h"), 0xD2: struct.Struct(">i"), 0xD3: struct.Struct(">q"),
+}  # fmt: skip
+_LENGTHS: Final = {  # kind and length of length
+    0xC4: ("bin", 1), 0xC5: ("bin", 2), 0xC6: ("bin", 4),
+    0xD9: ("str", 1), 0xDA: ("str", 2), 0xDB: ("str", 4),
+    0xDC: ("array", 2), 0xDD: ("array", 4), 0xDE: ("map", 2), 0xDF: ("map", 4),
+}  # fmt: skip
+_CONSTANTS: Final = {0xC0: None, 0xC2: False, 0xC3: True}
+
+
+def unpack(data: bytes) -> tuple[Any, int]:
+    """The first value in `data`, and how many bytes it takes; `WireError` with the byte where it is malformed."""
+    reader = _Reader(data)
+    return reader.value(0), reader.at
+
+
+def pack(value: Any) -> bytes:
+    """A value of None, bool, int, float, str, bytes, list, tuple and dict as bytes, in the shortest form."""
+    if value is None or isinstance(value, bool):
+        return bytes([{None: 0xC0, False: 0xC2, True: 0xC3}[value]])
+    if isinstance(value, int):
+        return _pack_int(value)
+    if isinstance(value, float):
+        return b"\xcb" + struct.pack(">d", value)
+    if isinstance(value, str):
+        raw = value.encode()
+        head = bytes([0xA0 | len(raw)]) if len(raw) < 32 else _head(len(raw), 0xD9, 0xDA, 0xDB)
+        return head + raw
+    if isinstance(value, bytes):
+        return _head(len(value), 0xC4, 0xC5, 0xC6) + value
+    if isinstance(value, list | tuple):
+        head = bytes([0x90 | len(value)]) if len(value) < 16 else _head(len(value), None, 0xDC, 0xDD)
+        return head + b"".join(map(pack, value))
+    if isinstance(value, dict):
+        head = bytes([0x80 | len(value)]) if len(value) < 16 else _head(len(value), None, 0xDE, 0xDF)
+        return head + b"".join(pack(key) + pack(item) for key, item in value.items())
+    raise WireError(f"MessagePack has no {type(value).__name__}")
+
+
+def _pack_int(value: int) -> bytes:
+    if -32 <= value < 128:
+        return struct.pack(">b", value)
+    codes = (0xCC, 0xCD, 0xCE, 0xCF) if value >= 0 else (0xD0, 0xD1, 0xD2, 0xD3)
+    for code in codes:
+        try:
+            return bytes([code]) + _NUMBERS[code].pack(value)
+        except struct.error:
+            continue
+    raise WireError(f"MessagePack integers have 64 bits, {value:#x} has more")
+
+
+def _head(length: int, short: int | None, middle: int, long: int) -> bytes:
+    if short is not None and length < 1 << 8:
+        return struct.pack(">BB", short, length)
+    return struct.pack(">BH", middle, length) if length < 1 << 16 else struct.pack(">BI", long, length)
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        if self.at + size > len(self.data):
+            raise WireError(f"MessagePack ends {self.at + size - len(self.data)} bytes too early").at("byte", self.at)
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise WireError(f"MessagePack nests more than {MAX_DEPTH} deep").at("byte", self.at)
+        code = self.take(1)[0]
+        if code < 0x80:
+            return code
+        if code >= 0xE0:
+            return code - 0x100
+        if code < 0xC0:
+            kind, length = (
+                ("map", code & 15) if code < 0x90 else ("array", code & 15) if code < 0xA0 else ("str", code & 31)
+            )
+            return self.sized(kind, length, depth)
+        if code in _CONSTANTS:
+            return _CONSTANTS[code]
+        if code in _NUMBERS:
+            form = _NUMBERS[code]
+            return form.unpack(self.take(form.size))[0]
+        if code in _LENGTHS:
+            kind, size = _LENGTHS[code]
+            return self.sized(kind, int.from_bytes(self.take(size), "big"), depth)
+        raise WireError(f"MessagePack code {code:#04x} is not expected in metadata").at("byte", self.at - 1)
+
+    def sized(self, kind: str, length: int, depth: int) -> Any:
+        if kind == "bin":
+            return self.take(length)
+        if kind == "str":
+            return self.take(length).decode("utf-8", "backslashreplace")
+        # Every element takes a byte at least, so that a length beyond the data is refused before anything is made.
+        if length * (2 if kind == "map" else 1) > len(self.data) - self.at:
+            raise WireError(f"MessagePack {kind} of {length} elements runs over the end").at("byte", self.at)
+        if kind == "array":
+            return [self.value(depth + 1) for _ in range(length)]
+        return {self.key(depth): self.value(depth + 1) for _ in range(length)}
+
+    def key(self, depth: int) -> Any:
+        start = self.at
+        key = self.value(depth + 1)
+        if isinstance(key, list | dict):
+            raise WireError("a MessagePack map has a list or map as key").at("byte", start)
+        return key

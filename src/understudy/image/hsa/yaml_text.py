@@ -1,0 +1,174 @@
+"""The YAML that V2 objects carry as metadata: block and flow mappings and sequences, plain and quoted scalars.
+
+Anchors, tags, comments behind values, multi-line scalars and several documents do not occur there and are refused or
+read as text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from understudy.core.errors import WireError
+
+MAX_DEPTH: Final = 16
+_KEY: Final = re.compile(r"""('(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^\s\[\]{},'"#][^:]*?)\s*:(?:\s+|$)""")
+_FLOW: Final = re.compile(r"""\s*('(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[\[\]{},]|:(?=\s)|(?:[^\[\]{},:]|:(?!\s))+)""")
+_ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "e": "\x1b", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_INTEGER: Final = re.compile(r"[-+]?(0x[0-9a-fA-F]+|[0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    number: int
+    indent: int
+    text: str
+
+
+def parse(text: str) -> Any:
+    """The document as dicts, lists, strings, integers and truth values; `WireError` with the line of a mistake."""
+    lines = []
+    for number, raw in enumerate(text.split("\n"), 1):
+        body = raw.strip()
+        if body == "...":
+            break
+        if body.startswith("---"):
+            body = body[3:].strip()
+            raw = "   " + raw[3:]
+        if body and not body.startswith("#"):
+            lines.append(_Line(number, len(raw) - len(raw.lstrip(" ")), body))
+    reader = _Blocks(lines)
+    value = reader.block(-1, 0) if lines else None
+    if reader.at < len(lines):
+        raise _wrong("a line that belongs to nothing", lines[reader.at])
+    return value
+
+
+class _Blocks:
+    def __init__(self, lines: list[_Line]) -> None:
+        self.lines = lines
+        self.at = 0
+
+    def block(self, outside: int, depth: int) -> Any:
+        """What stands from the line at hand on, indented more than `outside`."""
+        line = self.lines[self.at]
+        if depth > MAX_DEPTH:
+            raise _wrong(f"more than {MAX_DEPTH} levels", line)
+        if line.indent <= outside:
+            return None
+        if line.text == "-" or line.text.startswith("- "):
+            return self.sequence(line.indent, depth)
+        if _KEY.match(line.text):
+            return self.mapping(line.indent, depth)
+        self.at += 1
+        return _inline(line, line.text)
+
+    def sequence(self, indent: int, depth: int) -> list[Any]:
+        items: list[Any] = []
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if line.indent != indent or not (line.text == "-" or line.text.startswith("- ")):
+                break
+            rest = line.text[1:].lstrip(" ")
+            if rest:
+                # What stands behind the dash begins a block at its own column.
+                self.lines[self.at] = _Line(line.number, indent + len(line.text) - len(rest), rest)
+                items.append(self.block(indent, depth + 1))
+            else:
+                self.at += 1
+                items.append(self.block(indent, depth + 1) if self.at < len(self.lines) else None)
+        return items
+
+    def mapping(self, indent: int, depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while self.at < len(self.lines) and self.lines[self.at].indent == indent:
+            line = self.lines[self.at]
+            match = _KEY.match(line.text)
+            if match is None:
+                raise _wrong("expected a key and a colon", line)
+            rest = line.text[match.end() :].strip()
+            self.at += 1
+            found[str(_scalar(match.group(1)))] = _inline(line, rest) if rest else self.under(indent, depth)
+        return found
+
+    def under(self, indent: int, depth: int) -> Any:
+        """The value of a key that ended its line; a sequence may stand as far left as the key."""
+        if self.at >= len(self.lines):
+            return None
+        line = self.lines[self.at]
+        if line.indent == indent and line.text.startswith("- "):
+            return self.sequence(indent, depth + 1)
+        return self.block(indent, depth + 1)
+
+
+def _inline(line: _Line, text: str) -> Any:
+    """A value that stands in one line."""
+    if text[0] not in "[{":
+        return _scalar(text)
+    tokens = [match.group(1).strip() for match in _FLOW.finditer(text)]
+    tokens = [token for token in tokens if token]
+    value, rest = _flow(line, tokens, 0, 0)
+    if rest != len(tokens):
+        raise _wrong("text behind the end of a list or map", line)
+    return value
+
+
+def _flow(line: _Line, tokens: list[str], at: int, depth: int) -> tuple[Any, int]:
+    if at >= len(tokens) or depth > MAX_DEPTH:
+        raise _wrong("a list or map that does not end in its line", line)
+    if tokens[at] == "[":
+        items = []
+        at += 1
+        while at < len(tokens) and tokens[at] != "]":
+            value, at = _flow(line, tokens, at, depth + 1)
+            items.append(value)
+            at = _separator(line, tokens, at, "]")
+        return items, _end(line, tokens, at)
+    if tokens[at] == "{":
+        found = {}
+        at += 1
+        while at < len(tokens) and tokens[at] != "}":
+            if tokens[at + 1 : at + 2] != [":"]:
+                raise _wrong("expected a key and a colon", line)
+            value, end = _flow(line, tokens, at + 2, depth + 1)
+            found[str(_scalar(tokens[at]))] = value
+            at = _separator(line, tokens, end, "}")
+        return found, _end(line, tokens, at)
+    if tokens[at] in "]},:":
+        raise _wrong(f"expected a value before {tokens[at]}", line)
+    return _scalar(tokens[at]), at + 1
+
+
+def _separator(line: _Line, tokens: list[str], at: int, close: str) -> int:
+    if tokens[at : at + 1] == [","]:
+        return at + 1
+    if tokens[at : at + 1] == [close]:
+        return at
+    raise _wrong(f"expected , or {close}", line)
+
+
+def _end(line: _Line, tokens: list[str], at: int) -> int:
+    if at >= len(tokens):
+        raise _wrong("a list or map that does not end in its line", line)
+    return at + 1
+
+
+def _scalar(text: str) -> Any:
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return _ESCAPE.sub(_escaped, text[1:-1])
+    if _INTEGER.fullmatch(text) and len(text) <= 20:
+        return int(text, 0) if "x" in text else int(text)
+    return {"true": True, "false": False, "null": None, "~": None}.get(text, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = match.group(1)
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+
+
+def _wrong(what: str, line: _Line) -> WireError:
+    return WireError(f"metadata is no YAML that is known here: {what}").at("line", line.number)
