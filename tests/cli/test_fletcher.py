@@ -31,6 +31,13 @@ def test_a_map_as_a_table(capsys: Capture) -> None:
     assert "profile fletchgen, 32-bit bus, 56 bytes" in out
 
 
+def test_custom_registers_have_the_documents_flag_too(capsys: Capture) -> None:
+    _, custom, _ = run(capsys, "map", PRIM, "--custom", "c:16:cat", "--format", "yaml")
+    code, reg, _ = run(capsys, "map", PRIM, "--reg", "c:16:cat", "--format", "yaml")
+    assert (code, reg) == (0, custom)
+    assert "name: cat" in reg
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [

@@ -8,49 +8,26 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
+from tests.host.fletcher_rig import NUMBER, add_up, numbers, run, upper
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.events import Lint
-from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import kernel, named_schema
 from understudy.device.fletcher.layout import fletcher_map
 from understudy.host import fletcher
 from understudy.host.fletcher import Context, Kernel, Platform, StatusError, empty_batch
-from understudy.host.fletcher_batch import as_batch, buffers_of
+from understudy.host.fletcher_batch import buffers_of
 from understudy.host.fletcher_port import DEVICE_OUT_OF_MEMORY, LocalPort
 
-NUMBER = named_schema("ExampleBatch", [("number", pa.int64())])
 
-
-@kernel("Sum", read={"ExampleBatch": [("number", pa.int64())]})
-def add_up(job: Job) -> Any:
-    return pc.sum(job.batch()["number"]).as_py()
-
-
-@kernel("Upper", read={"In": [("s", pa.string())]}, write={"Out": [("s", pa.string())]}, custom=["c:32:limit"])
-def upper(job: Job) -> int:
-    batch = job.batch()
-    column = pc.utf8_upper(batch["s"]).slice(0, job.control("limit"))
-    job.write("Out", pa.record_batch([column], schema=pa.schema([pa.field("s", pa.string(), False)])))
-    return len(column)
-
-
-def numbers(*values: int) -> pa.RecordBatch:
-    return pa.record_batch([pa.array(values, pa.int64())], schema=NUMBER)
-
-
-def run(batch: Any, **options: Any) -> int:
-    with Platform(add_up, **options) as platform, Context(platform) as context:
-        context.queue_record_batch(batch)
+@pytest.fixture
+def context() -> Iterator[Context]:
+    with Platform(add_up, latency=1) as platform, Context(platform) as context:
+        context.queue_record_batch(numbers(1, 2, 3))
         context.enable()
-        kernel = Kernel(context)
-        kernel.start()
-        kernel.wait_for_finish()
-        found: int = kernel.get_return("int64")
-        return found
+        yield context
 
 
 def test_the_example_of_the_docstring() -> None:
@@ -76,106 +53,6 @@ def test_a_bus_of_64_bits_and_an_offset_are_the_platforms_business() -> None:
             handle.wait_for_finish()
             assert handle.get_return() == 11
         assert lints == []
-
-
-# ---- Arrow producers ------------------------------------------------------------------------------------------------
-
-
-class Producer:
-    """Speaks Arrow's C data interface, and nothing else."""
-
-    def __init__(self, batch: pa.RecordBatch) -> None:
-        self._batch = batch
-
-    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
-        return self._batch.__arrow_c_array__(requested_schema)
-
-
-class StreamProducer:
-    """Speaks Arrow's C stream interface, and nothing else."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self._table.__arrow_c_stream__(requested_schema)
-
-
-BATCH = numbers(1, 2, 3)
-TABLE = pa.Table.from_batches([BATCH])
-
-
-@pytest.mark.parametrize("source", [BATCH, TABLE, Producer(BATCH), StreamProducer(TABLE)])
-def test_any_arrow_producer_is_taken(source: Any) -> None:
-    assert run(source) == 6
-
-
-def test_an_empty_table_is_an_empty_batch() -> None:
-    assert as_batch(TABLE.slice(0, 0)).num_rows == 0
-    assert as_batch(pa.table({"x": pa.chunked_array([], pa.int8())})).schema.names == ["x"]
-
-
-def test_producers_that_are_none() -> None:
-    with pytest.raises(WireError, match="a list, expected a RecordBatch or another Arrow producer"):
-        as_batch([1, 2])
-    with pytest.raises(BeyondModel, match="a table of 2 chunks, expected one: combine_chunks"):
-        as_batch(pa.concat_tables([TABLE, TABLE]))
-
-    class Broken:
-        def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
-            return 1, 2
-
-    with pytest.raises(WireError, match="a Broken that gives no RecordBatch"):
-        as_batch(Broken())
-
-
-def test_rows_reach_the_kernel_without_a_copy() -> None:
-    values = np.arange(4)
-    seen: list[int] = []
-
-    @kernel(read={"ExampleBatch": [("number", pa.int64())]})
-    def look(job: Job) -> None:
-        seen.append(job.batch()["number"].buffers()[1].address)
-
-    with Platform(look) as platform, Context(platform) as context:
-        context.queue_record_batch(pa.record_batch([pa.array(values)], schema=NUMBER))
-        context.enable()
-        handle = Kernel(context)
-        handle.start()
-        handle.wait_for_finish()
-    assert seen == [values.ctypes.data]
-
-
-# ---- the run-time's view of a RecordBatch ---------------------------------------------------------------------------
-
-
-def test_sliced_batches_are_passed_whole() -> None:
-    """As the real run-time does: the kernel sees the wrong rows, from the first on."""
-    sliced = numbers(1, 2, 3, 4).slice(2, 2)
-    assert [buffer.size for buffer in buffers_of(sliced)] == [32]
-    assert run(sliced) == 1 + 2
-
-
-def test_buffers_come_in_the_runtimes_order() -> None:
-    item = pa.struct([pa.field("x", pa.int16(), False), pa.field("n", pa.string())])
-    batch = pa.record_batch(
-        [pa.array([[{"x": 1, "n": "ab"}, {"x": 2, "n": None}], []], pa.list_(pa.field("item", item, False)))],
-        schema=pa.schema([pa.field("ll", pa.list_(pa.field("item", item, False)))]),
-    )
-    found = [("_".join(buffer.flat.path), buffer.flat.kind, buffer.size) for buffer in buffers_of(batch)]
-    assert found == [
-        ("ll", "validity", 0),
-        ("ll", "offsets", 12),
-        ("ll_x", "values", 4),
-        ("ll_n", "validity", 1),
-        ("ll_n", "offsets", 12),
-        ("ll_n", "values", 2),
-    ]
-
-
-def test_extension_types_are_their_storage() -> None:
-    batch = pa.record_batch([pa.array([b"\1" * 16], pa.uuid())], names=["id"])
-    assert [buffer.size for buffer in buffers_of(batch)] == [0, 16]
 
 
 # ---- results back ---------------------------------------------------------------------------------------------------
@@ -232,14 +109,6 @@ def test_empty_batches_have_room() -> None:
 # ---- what it refuses ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def context() -> Iterator[Context]:
-    with Platform(add_up, latency=1) as platform, Context(platform) as context:
-        context.queue_record_batch(numbers(1, 2, 3))
-        context.enable()
-        yield context
-
-
 @pytest.mark.parametrize(("first", "last"), [(3, 3), (4, 3)])
 def test_a_range_without_rows_is_refused(context: Context, first: int, last: int) -> None:
     with pytest.raises(StatusError, match=rf"row range invalid: \[ {first}, {last} \)") as caught:
@@ -287,7 +156,7 @@ def test_errors_of_registers_say_which(context: Context) -> None:
 def test_64_bits_the_real_librarys_way_fail_on_hardware() -> None:
     device = FletcherDevice(add_up.map(), add_up, profile="hardware")
     with Platform(device) as platform, pytest.raises(StatusError, match=r"the bus answers SLVERR.*at MMIO register 3"):
-        platform.read_mmio64(2)
+        platform.read_mmio_64(2)
 
 
 def test_memory_types(context: Context) -> None:
@@ -396,7 +265,7 @@ def test_a_closed_context_has_freed_everything(context: Context) -> None:
 
 def test_platform_calls(context: Context) -> None:
     platform = context.platform
-    assert platform.get_name() == "understudy"
+    assert platform.name() == "understudy"
     address = platform.device_malloc(16)
     platform.copy_host_to_device(np.arange(4, dtype=np.uint8), address, 3)
     assert platform.copy_device_to_host(address, 4).tolist() == [0, 1, 2, 0]

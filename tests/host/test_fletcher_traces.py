@@ -44,7 +44,7 @@ def run(context: Context, kernel: Kernel) -> None:
 
 def run_and_read_64_bits(context: Context, kernel: Kernel) -> None:
     run(context, kernel)
-    assert context.platform.read_mmio64(2) == 0xFFFF_FFFF_FFFF_FFFA
+    assert context.platform.read_mmio_64(2) == 0xFFFF_FFFF_FFFF_FFFA
 
 
 def reset_and_arguments(context: Context, kernel: Kernel) -> None:

@@ -57,7 +57,9 @@ Schemas = Annotated[
 ]
 Custom = Annotated[
     list[str] | None,
-    typer.Option("--custom", metavar="REG", help="A custom register such as c:16:cat or s:64:dog; again for more."),
+    typer.Option(
+        "--custom", "--reg", metavar="REG", help="A custom register such as c:16:cat or s:64:dog; again for more."
+    ),
 ]
 WideBus = Annotated[bool, typer.Option("--mmio64", help="A bus of 64 bits instead of 32.")]
 
@@ -80,7 +82,7 @@ def show_map(
 
     Exit status 1 where the tool of the profile refuses the design.
     """
-    batches = _read(schemas)
+    batches = read_files(schemas)
     from understudy.device.fletcher.layout import fletcher_map
     from understudy.report import fletcher as report
 
@@ -88,7 +90,7 @@ def show_map(
         batches,
         profile=profile.value,
         custom=_registers(custom),
-        offset=_number(offset),
+        offset=parse_offset(offset),
         bus_width=_bus_width(mmio64),
     )
     writers: dict[Form, Callable[[FletcherMap], str]] = {
@@ -110,7 +112,7 @@ def check(schemas: Schemas, custom: Custom = None, mmio64: WideBus = False) -> N
     SCHEMA... are in the order in which the host queues their RecordBatches. Exit status 1 if host and hardware would
     not fit each other.
     """
-    batches = _read(schemas)
+    batches = read_files(schemas)
     from understudy.device.fletcher.checker import check_design
 
     found = check_design(batches, custom=_registers(custom), bus_width=_bus_width(mmio64))
@@ -118,14 +120,21 @@ def check(schemas: Schemas, custom: Custom = None, mmio64: WideBus = False) -> N
     raise typer.Exit(ExitCode.OK if found.agree else ExitCode.GUEST)
 
 
-def _read(paths: list[Path]) -> list[Any]:
-    """Schemas and RecordBatches from files; `UsageError` for files that cannot be read, or where pyarrow is missing."""
-    from understudy.image.arrow_schema import ArrowMissing, pyarrow, read_arrow
+def need_pyarrow() -> None:
+    """`UsageError` where it is missing."""
+    from understudy.image.arrow_schema import ArrowMissing, pyarrow
 
     try:
         pyarrow()
     except ArrowMissing as error:
         raise UsageError(error.message) from None
+
+
+def read_files(paths: list[Path]) -> list[Any]:
+    """Schemas and RecordBatches from files; `UsageError` for files that cannot be read, or where pyarrow is missing."""
+    need_pyarrow()
+    from understudy.image.arrow_schema import read_arrow
+
     found = []
     for path in paths:
         try:
@@ -145,7 +154,8 @@ def _bus_width(mmio64: bool) -> int:
     return 64 if mmio64 else 32
 
 
-def _number(text: str) -> int:
+def parse_offset(text: str) -> int:
+    """The address of a map's first register; `UsageError` for what is none."""
     try:
         return parse_number(text, 32)
     except WireError as error:

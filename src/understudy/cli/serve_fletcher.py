@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from understudy.cli.exits import UsageError
+from understudy.cli.fletcher import need_pyarrow, parse_offset, read_files
 from understudy.core.errors import UnderstudyError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def serve_fletcher(
     order: Annotated[
         MapProfile, typer.Option("--map", help="The generator's register map, or the run-time library's.")
     ] = MapProfile.FLETCHGEN,
-    offset: Annotated[int, typer.Option(metavar="N", help="Address of the first register on the bus.")] = 0,
+    offset: Annotated[str, typer.Option(metavar="N", help="Address of the first register, decimal or 0x hex.")] = "0",
     library: Annotated[
         bool, typer.Option("--library/--no-library", help="Compile the platform library and say how to use it.")
     ] = True,
@@ -74,7 +75,7 @@ def serve_fletcher(
     Unmodified programs of the Fletcher run-time, in C++ or Python, find it through the environment that is shown.
     Interrupt it to end.
     """
-    _need_pyarrow()
+    need_pyarrow()
     from understudy.attach.fletcher import DevicePlatform, Server, build_library, default_socket
     from understudy.cli.serve import SWITCH_INTERVAL_S, ended_by_signals
     from understudy.device.fletcher.device import FletcherDevice
@@ -83,7 +84,7 @@ def serve_fletcher(
     chosen = load_kernel(kernel)
     path = socket or default_socket()
     settings = Settings(profile=profile.value, execution=THREADED if threaded else SYNCHRONOUS)
-    device = FletcherDevice(_plan(chosen, schemas or [], order.value, offset), chosen, settings)
+    device = FletcherDevice(_plan(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
     if threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
     with closing(device), Server(DevicePlatform(device, keep=keep)) as server:
@@ -102,15 +103,6 @@ def serve_fletcher(
                 print(f"for programs that ask for {what}:\n  {' '.join(words)} PROGRAM", flush=True)
         with ended_by_signals([server]):
             server.serve(1 if once else None)
-
-
-def _need_pyarrow() -> None:
-    from understudy.image.arrow_schema import ArrowMissing, pyarrow
-
-    try:
-        pyarrow()
-    except ArrowMissing as error:
-        raise UsageError(error.message) from None
 
 
 def load_kernel(name: str) -> Kernel:
@@ -148,16 +140,8 @@ def _run_file(path: Path) -> Any:
 def _plan(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> FletcherMap:
     """The register map of the kernel, with the given schemas instead of its own."""
     from understudy.device.fletcher.layout import fletcher_map
-    from understudy.image.arrow_schema import read_arrow
 
-    batches = []
-    for path in schemas:
-        try:
-            batches.append(read_arrow(path))
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-        except UnderstudyError as error:
-            raise error.at("file", str(path)) from None
+    batches = read_files(schemas)
     if not batches and not kernel.schemas:
         raise UsageError(f"kernel {kernel.name} takes any schemas, expected --schema for each of its RecordBatches")
     named = cast("Profile", profile)

@@ -23,6 +23,8 @@ never finishes, a status nobody looks at), this one raises.
 
 from __future__ import annotations
 
+import operator
+import struct
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -49,6 +51,8 @@ REG_SCHEMA: Final = DEFAULT_BYTES // REGISTER_BYTES
 """The first register that derives from schemas."""
 POLL_SECONDS: Final = 0.05
 """How long a wait for a kernel with its own thread sleeps between two looks at the status register, at most."""
+_TYPES_32: Final = {"uint": "I", "int": "i", "float": "f"}
+_TYPES_64: Final = {"uint": "Q", "int": "q", "double": "d"}
 
 
 class Platform:
@@ -68,7 +72,7 @@ class Platform:
         self.port: FletcherPort = LocalPort(target) if isinstance(target, FletcherDevice) else target
         self._is_open = False
 
-    def get_name(self) -> str:
+    def name(self) -> str:
         """The platform's name."""
         return self.port.name
 
@@ -79,19 +83,19 @@ class Platform:
 
     def write_mmio(self, offset: int, value: int) -> None:
         """Write 32-bit register number `offset`."""
-        self.port.write_mmio(offset, value)
+        self.port.write_mmio(offset, _word(value, f"value of register {offset}"))
 
-    def read_mmio(self, offset: int) -> int:
-        """Read it."""
-        return self.port.read_mmio(offset)
+    def read_mmio(self, offset: int, type: str = "uint") -> Any:
+        """Read it; its bits are taken for a "uint", "int" or "float"."""
+        return _taken_for(self.port.read_mmio(offset), type, _TYPES_32)
 
-    def read_mmio64(self, offset: int) -> int:
-        """Read two registers, the high half first, as the real library does.
+    def read_mmio_64(self, offset: int, type: str = "uint") -> Any:
+        """Read two registers, the high half first, as the real library does; for a "uint", "int" or "double".
 
         The generated hardware answers the high half with SLVERR: there this is a `StatusError`.
         """
-        high = self.read_mmio(offset + 1)
-        return high << 32 | self.read_mmio(offset)
+        high = self.port.read_mmio(offset + 1)
+        return _taken_for(high << 32 | self.port.read_mmio(offset), type, _TYPES_64)
 
     def device_malloc(self, size: int) -> int:
         """Device address of `size` bytes."""
@@ -105,9 +109,16 @@ class Platform:
         """Copy the first `size` bytes of a buffer."""
         self.port.copy_host_to_device(memoryview(host_bytes).cast("B")[:size], device_destination)
 
-    def copy_device_to_host(self, device_source: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Copy `size` bytes back."""
-        return np.frombuffer(bytearray(self.port.copy_device_to_host(device_source, size)), np.uint8)
+    def copy_device_to_host(self, device_source: int, size: int, buffer: Any = None) -> Any:
+        """Copy `size` bytes back: to the front of `buffer`, which is given back, or else to an array of NumPy's."""
+        found = self.port.copy_device_to_host(device_source, size)
+        if buffer is None:
+            return np.frombuffer(bytearray(found), np.uint8)
+        room = memoryview(buffer).cast("B")
+        if room.readonly or len(room) < size:
+            raise WireError(f"{size} bytes to a buffer of {len(room)}, expected one with that room to write to")
+        room[:size] = found
+        return buffer
 
     def prepare_host_buffer(self, host_bytes: Any, size: int) -> tuple[int, bool]:
         """Make a buffer reachable; its device address, and whether that was allocated."""
@@ -156,14 +167,16 @@ class Kernel:
         """
         if first >= last:
             raise StatusError(f"row range invalid: [ {first}, {last} ), expected first < last")
-        self._port.write_mmio(REG_SCHEMA + 2 * recordbatch_index, first & U32)
-        self._port.write_mmio(REG_SCHEMA + 2 * recordbatch_index + 1, last & U32)
+        words = _word(first, "first row"), _word(last, "last row")
+        for index, word in enumerate(words, REG_SCHEMA + 2 * recordbatch_index):
+            self._port.write_mmio(index, word)
 
     def set_arguments(self, arguments: Sequence[int]) -> None:
         """Write custom registers, 32 bits for each argument, from the first one behind the buffer addresses on."""
         first = REG_SCHEMA + 2 * self._context.num_recordbatches() + 2 * self._context.num_buffers()
-        for index, argument in enumerate(arguments):
-            self._port.write_mmio(first + index, argument & U32)
+        words = [_word(argument, f"argument {index}") for index, argument in enumerate(arguments)]
+        for index, word in enumerate(words, first):
+            self._port.write_mmio(index, word)
 
     def write_metadata(self) -> None:
         """Write all row ranges (0 to the number of rows) and buffer addresses; `start` does so the first time."""
@@ -218,6 +231,29 @@ class Kernel:
             else:
                 self._port.wait(POLL_SECONDS)
 
+    def poll_until_done(self, poll_interval_usec: int = 0) -> None:
+        """`wait_for_finish`, under its name in release 0.0.20 of the real library."""
+        self.wait_for_finish(poll_interval_usec)
+
     def get_context(self) -> Context:
         """The context."""
         return self._context
+
+
+def _word(value: Any, what: str) -> int:
+    """`value` as the 32 bits of a register; `WireError` for what is no integer, or has more."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise WireError(f"{what} is {value!r}, expected an integer") from None
+    if not -(1 << 31) <= number <= U32:
+        raise WireError(f"{what} is {number:#x}, expected 32 bits")
+    return number & U32
+
+
+def _taken_for(bits: int, name: str, types: dict[str, str]) -> int | float:
+    """The bits of a register, or of two, as a number of that type."""
+    if name not in types:
+        raise StatusError(f"type {name!r} of a register, expected one of {', '.join(types)}")
+    found: int | float = struct.unpack(f"<{types[name]}", struct.pack(f"<{types['uint']}", bits))[0]
+    return found

@@ -20,7 +20,6 @@ NO_PLATFORM: Final = 2
 DEVICE_OUT_OF_MEMORY: Final = 3
 
 _HALF_BYTES: Final = 4
-_HALF_BITS: Final = 32
 _HALF_LANES: Final = 0xF
 
 

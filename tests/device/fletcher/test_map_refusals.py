@@ -28,6 +28,10 @@ def refused(*batches: Batch, **options: Any) -> str:
         (struct(field("b", pa.large_utf8())), "a.b is of type large_string, which the generator refuses"),
         (pa.binary(4), "a is of type fixed_size_binary[4], which the generator refuses"),
         (items(pa.binary(4)), "a is of type list<item: fixed_size_binary[4] not null>, which the generator refuses"),
+        (
+            pa.list_(field("item", pa.binary(4), epc="2")),
+            "a is of type list<item: fixed_size_binary[4] not null>, which the generator refuses",
+        ),
         (struct(), "a is a struct without members, expected one or more"),
     ],
     ids=str,

@@ -95,6 +95,14 @@ def test_profile_clear(profile: str) -> None:
     assert set(counters[0].values()) == {0}
 
 
+@pytest.mark.parametrize("profile", ["spec", "hardware"])
+def test_a_reset_of_the_design_clears_the_counters(profile: str) -> None:
+    counters = Counters(FOUR, profile=profile).run()
+    assert counters[0]["cycles"] == 39
+    counters.device.reset()
+    assert set(counters[0].values()) == {0}
+
+
 def test_count_elements() -> None:
     assert Counters(FOUR).run()[0]["elements"] == 4
     assert Counters(FOUR, profile="hardware").run()[0]["elements"] == 0, "the generated profiler never counts them"
@@ -153,6 +161,16 @@ def test_an_empty_command_ends_nothing() -> None:
 def test_lengths_have_elements_per_cycle_of_their_own() -> None:
     strings = Counters(pa.array(["a", "b", "c"], pa.string()), fletcher_lepc="2").run()
     assert (strings[0]["transfers"], strings[1]["transfers"]) == (2, 3)
+
+
+def test_members_have_elements_per_cycle_of_their_own() -> None:
+    members = [
+        pa.field("x", pa.list_(pa.field("item", pa.int8(), False)), False, {"fletcher_epc": "4", "fletcher_lepc": "2"}),
+        pa.field("s", pa.string(), False),
+    ]
+    rows = [{"x": list(range(9)), "s": "abc"}, {"x": [1], "s": ""}]
+    streams = Counters(pa.array(rows, pa.struct(members))).run()
+    assert [streams[n]["transfers"] for n in range(5)] == [2, 1, 3 + 1, 2, 3 + 1]
 
 
 def test_metadata_that_are_no_number_are_refused_by_the_map() -> None:

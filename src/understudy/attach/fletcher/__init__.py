@@ -11,7 +11,6 @@ from understudy.attach.sockets import SocketError
 
 __all__ = [
     "AUTODETECTED",
-    "BusError",
     "DevicePlatform",
     "Library",
     "Server",

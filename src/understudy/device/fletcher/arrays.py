@@ -6,7 +6,7 @@ gets covers the asked rows and nothing else: each array starts at offset 0 of bu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -350,9 +350,3 @@ def _own_offsets(array: pa.Array) -> NDArray[np.int32]:
 
 def _cut(buffer: pa.Buffer | None, start: int, size: int) -> memoryview:
     return memoryview(b"") if buffer is None or not size else memoryview(buffer)[start : start + size]
-
-
-def split(first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Ranges of at most `rows` rows that make up `first` to `last`."""
-    for start in range(first, last, rows):
-        yield start, min(start + rows, last)

@@ -23,6 +23,8 @@ MAX_TEXT: Final = 100
 """Letters of a type's name in a message."""
 MAX_DIGITS: Final = 19
 """Digits of numbers in metadata that are sure to fit 64 bits."""
+VALUES_PER_CYCLE: Final = b"fletcher_epc"
+LENGTHS_PER_CYCLE: Final = b"fletcher_lepc"
 _NUMBER: Final = re.compile(rb"\s*\+?([0-9]+)")
 
 
@@ -228,14 +230,14 @@ def field_streams(field: pa.Field, index: int) -> tuple[FlatStream, ...]:
     """The streams of field number `index` of a schema, in the order of their stream index."""
     name, kind = field.name, storage(field.type)
     found = [FlatStream((), (name,), (index,))]
-    inner = _stream_children if _is_list_of_primitives(kind) else _inner_streams
+    inner = _stream_children if is_list_of_primitives(kind) else _inner_streams
     inner(kind, (), (name,), (index,), found)
     return tuple(found)
 
 
 def _inner_streams(kind: pa.DataType, parts: Path, path: Path, node: Node, found: list[FlatStream]) -> None:
     """Streams of a type that travels in an enclosing stream."""
-    if _is_list_of_primitives(kind):
+    if is_list_of_primitives(kind):
         found.append(FlatStream(parts, path, node))
         _stream_children(kind, parts, path, node, found)
         return
@@ -262,7 +264,7 @@ def _stream_children(kind: pa.DataType, parts: Path, path: Path, node: Node, fou
     _inner_streams(storage(item.type), (*own.parts, "data"), own.path, own.node, found)
 
 
-def _is_list_of_primitives(kind: pa.DataType) -> bool:
+def is_list_of_primitives(kind: pa.DataType) -> bool:
     """Whether a type has a stream of its own within another: strings, and lists of fixed-width values."""
     match shape(kind):
         case Shape.BINARY:
@@ -274,14 +276,17 @@ def _is_list_of_primitives(kind: pa.DataType) -> bool:
 
 
 def check_streams(field: pa.Field) -> None:
-    """Refuse what the generator makes no stream of: fixed_size_binary, structs without members, odd metadata."""
+    """Refuse what the generator makes no stream of: structs without members, odd metadata, and fixed_size_binary.
+
+    The latter has a stream where it carries another number of elements per cycle than one.
+    """
     todo = [field]
     while todo:
         child = todo.pop()
         kind = storage(child.type)
-        is_struct, flat_list = kind.id in _STRUCT, _is_list_of_primitives(kind)
+        is_struct, flat_list = kind.id in _STRUCT, is_list_of_primitives(kind)
         holds = storage(kind.value_type) if flat_list and kind.id in _LIST else kind
-        if holds.id in _FIXED_SIZE_BINARY:
+        if holds.id in _FIXED_SIZE_BINARY and count_per_cycle(child, VALUES_PER_CYCLE) in (None, 1):
             raise RuleError(
                 f"{child.name} is of type {type_text(kind)}, which the generator refuses", rule=SUPPORTED_TYPES
             )
@@ -295,16 +300,27 @@ def check_streams(field: pa.Field) -> None:
 
 def _check_counts(field: pa.Field, most: int | None) -> None:
     """Elements and lengths per cycle of a field: a number, and `most` of them where it has no flat stream."""
-    for key in (b"fletcher_epc", b"fletcher_lepc"):
-        text = field.metadata.get(key)
-        if not text:
-            continue
-        number = _NUMBER.match(text)
-        shown = f"{key.decode()} of {field.name} is {text[:20].decode('utf-8', 'replace')!r}"
-        if number is None or len(number[1]) > MAX_DIGITS:
-            raise RuleError(f"{shown}, expected a number", rule=FIELD_METADATA)
-        if most is not None and int(number[1]) > most:
-            raise RuleError(f"{shown}, expected {most} for a {type_text(field.type)}", rule=FIELD_METADATA)
+    for key in (VALUES_PER_CYCLE, LENGTHS_PER_CYCLE):
+        number = count_per_cycle(field, key)
+        if most is not None and number is not None and number > most:
+            shown, kind = _shown_count(field, key), type_text(field.type)
+            raise RuleError(f"{shown}, expected {most} for a {kind}", rule=FIELD_METADATA)
+
+
+def count_per_cycle(field: pa.Field, key: bytes) -> int | None:
+    """A number in a field's metadata, None where there is none; `RuleError` for a text that is no number."""
+    text = (field.metadata or {}).get(key)
+    if not text:
+        return None
+    number = _NUMBER.match(text)
+    if number is None or len(number[1]) > MAX_DIGITS:
+        raise RuleError(f"{_shown_count(field, key)}, expected a number", rule=FIELD_METADATA)
+    return int(number[1])
+
+
+def _shown_count(field: pa.Field, key: bytes) -> str:
+    text = field.metadata[key][:20].decode("utf-8", "replace")
+    return f"{key.decode()} of {field.name} is {text!r}"
 
 
 def _dotted(path: Path) -> str:

@@ -73,7 +73,8 @@ _GENERATOR: Final = "generator: Fletchgen 0.0.20"
 SUPPORTED_TYPES = _rule(
     "supported-types",
     _GENERATOR,
-    "fields are (u)int8 to 64, float16 to 64, date, time, timestamp, decimal128, utf8, binary, list, struct",
+    "fields are (u)int8 to 64, float16 to 64, date, time, timestamp, decimal128, utf8, binary, list, struct; "
+    "fixed_size_binary where fletcher_epc is not 1",
 )
 UNIQUE_NAMES = _rule("unique-names", _GENERATOR, "names of registers and ports are unique, in any case of letters")
 NAME_LETTERS = _rule("name-letters", _GENERATOR, "a register's name is an ASCII letter, then letters, digits and _")

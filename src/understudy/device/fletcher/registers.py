@@ -16,6 +16,12 @@ REGISTER_BITS: Final = 8 * REGISTER_BYTES
 ADDRESS_BITS: Final = 64
 """Width of a buffer's address."""
 
+
+def _read_only(name: str, offset: int, field: str, doc: str) -> Register:
+    """A register of one field, which the host reads."""
+    return Register(name, offset, (Field(field, 0, REGISTER_BITS, Access.RO),), REGISTER_BITS, doc, side="r")
+
+
 DEFAULT: Final = RegisterMap(
     "DEFAULT",
     (
@@ -40,9 +46,12 @@ DEFAULT: Final = RegisterMap(
             ),
             REGISTER_BITS,
             "idle, busy, done",
+            side="r",
         ),
-        Register("return0", 8, (Field("value", 0, 32, Access.RO),), REGISTER_BITS, "return value, low half"),
-        Register("return1", 12, (Field("value", 0, 32, Access.RO),), REGISTER_BITS, "return value, high half"),
+        Register("return0", 8, (Field("value", 0, 32, Access.RO),), REGISTER_BITS, "return value, low half", side="r"),
+        Register(
+            "return1", 12, (Field("value", 0, 32, Access.RO),), REGISTER_BITS, "return value, high half", side="r"
+        ),
     ),
     doc="the registers every design has; the generated hardware has control as strobes, and one 64-bit field `result` "
     "in place of return0 and return1",
@@ -57,9 +66,7 @@ DEFAULT_BYTES: Final = DEFAULT.offset_of("return1") + REGISTER_BYTES
 
 
 def _counter(index: int, name: str, doc: str) -> Register:
-    return Register(
-        name, index * REGISTER_BYTES, (Field("count", 0, 32, Access.RO),), REGISTER_BITS, f"number of {doc}"
-    )
+    return _read_only(name, index * REGISTER_BYTES, "count", f"number of {doc}")
 
 
 COUNTERS: Final = RegisterMap(

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from understudy.device.fletcher.flatten import Shape, shape
-
-VALUES_PER_CYCLE: Final = b"fletcher_epc"
-LENGTHS_PER_CYCLE: Final = b"fletcher_lepc"
+from understudy.core.errors import RuleError
+from understudy.device.fletcher.flatten import (
+    LENGTHS_PER_CYCLE,
+    VALUES_PER_CYCLE,
+    Shape,
+    count_per_cycle,
+    is_list_of_primitives,
+    shape,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +32,28 @@ class Traffic:
 def traffic(node: tuple[int, ...], schema: pa.Schema, batch: pa.RecordBatch) -> Traffic:
     """What the stream of the array at `node` carries for all rows of `batch`."""
     field = schema.field(node[0])
+    kind = field.type
     array: Any = batch.column(node[0])
     count = len(array)
     lists: NDArray[np.int64] | None = None
-    is_values = shape(array.type) in (Shape.FIXED, Shape.STRUCT)
+    is_values = shape(kind) in (Shape.FIXED, Shape.STRUCT)
     for index in node[1:]:
-        kind = shape(array.type)
-        if kind is Shape.STRUCT:
+        above = kind
+        if not is_list_of_primitives(above):  # those say it for their elements too
+            field = above.field(index)
+        if shape(above) is Shape.STRUCT:
             array = array.field(index)
         else:
             offsets = own_offsets(array)
             lists = np.diff(offsets)
             count = int(offsets[-1] - offsets[0])
-            if kind is Shape.BINARY:
+            if shape(above) is Shape.BINARY:
                 is_values = True
                 break
             array = array.values.slice(int(offsets[0]), count)
-        is_values = shape(array.type) in (Shape.FIXED, Shape.STRUCT)
-    per_cycle = _number(field, VALUES_PER_CYCLE if is_values else LENGTHS_PER_CYCLE)
+        kind = above.field(index).type
+        is_values = shape(kind) in (Shape.FIXED, Shape.STRUCT)
+    per_cycle = _per_cycle(field, VALUES_PER_CYCLE if is_values else LENGTHS_PER_CYCLE)
     if lists is None:
         return Traffic(count, -(-count // per_cycle), None)
     return Traffic(count, int(np.maximum(-(-lists // per_cycle), 1).sum()), len(lists))
@@ -58,7 +67,9 @@ def own_offsets(array: Any) -> NDArray[np.int64]:
     return np.frombuffer(buffer, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
-def _number(field: pa.Field, key: bytes) -> int:
+def _per_cycle(field: pa.Field, key: bytes) -> int:
     """A number among a field's metadata; 1 where it is missing or none."""
-    text = (field.metadata or {}).get(key, b"1")
-    return max(int(text), 1) if text.isdigit() else 1
+    try:
+        return max(count_per_cycle(field, key) or 1, 1)
+    except RuleError:
+        return 1
