@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from understudy.core.errors import ModelBug, UnderstudyError
 from understudy.core.order import Arbiter
+from understudy.core.words import signed
 from understudy.engine.gcn import layout
 from understudy.engine.gcn.api import Dispatch, Statistics, StepLimit, Words32
 from understudy.engine.gcn.group import start_wave
@@ -158,7 +159,7 @@ class Crew:
                 elif why == layout.RESUME:
                     self._resume(wave)
                 elif why == layout.OUT_OF_FUEL:
-                    self._steps(wave, int(wave.words[FUEL]) + 1)
+                    self._steps(wave, max(_fuel(wave), 0) + 1)
                 else:
                     raise ModelBug(f"translated code left with code {why}")
                 self._look_up(wave)
@@ -184,12 +185,14 @@ class Crew:
         """Execute up to `count` instructions one by one, until one of them leads to where translated code begins."""
         words = wave.words
         for _ in range(count):
-            if not words[FUEL] and not self._refuel(wave):
+            if _fuel(wave) <= 0 and not self._refuel(wave):
                 limit = self.dispatch.step_limit
                 raise StepLimit(f"the wave did not end within {limit} instructions").at("pc", wave.pc)
-            words[RETIRED] = self.dispatch.step_limit - int(words[layout.LIMIT]) - int(words[FUEL])
-            self.stepper.step(wave)
+            words[RETIRED] = self.dispatch.step_limit - int(words[layout.LIMIT]) - _fuel(wave)
+            insn = self.stepper.step(wave)
             words[FUEL] -= np.uint64(1)
+            if insn.op.name == "s_icache_inv":  # from here on waves see code that was written before
+                self.code.check(self.dispatch.memory)
             if words[STATUS] != RUNNING:
                 self._stopped(wave)
                 return
@@ -197,11 +200,12 @@ class Crew:
                 return
 
     def _refuel(self, wave: Wave) -> bool:
-        """One more instruction from what the step limit leaves."""
-        if not wave.words[layout.LIMIT]:
+        """One more instruction from what the step limit leaves. Blocks that are no heads were run on credit."""
+        missing, left = 1 - _fuel(wave), int(wave.words[layout.LIMIT])
+        if left < missing:
             return False
-        wave.words[layout.LIMIT] -= np.uint64(1)
-        wave.words[FUEL] += np.uint64(1)
+        wave.words[layout.LIMIT] = left - missing
+        wave.words[FUEL] = 1
         return True
 
     def _stopped(self, wave: Wave) -> None:
@@ -213,7 +217,7 @@ class Crew:
             words[AT["at_barrier"]] += 1
         elif wave.words[STATUS] == ENDED:
             words[AT["live"]] -= 1
-            used = self.dispatch.step_limit - int(wave.words[FUEL]) - int(wave.words[layout.LIMIT])
+            used = self.dispatch.step_limit - _fuel(wave) - int(wave.words[layout.LIMIT])
             words[AT["retired"]] += used
 
     def _resume(self, wave: Wave) -> None:
@@ -224,10 +228,16 @@ class Crew:
         left = translation.left[int(words[layout.SEGMENT])]
         rest = FULL << first & FULL
         behind = int(words[PC])
-        for number, n in enumerate(left.masks):
-            done = int(words[layout.PARTIAL + number]) & wave.s64(EXEC) & ~rest
-            wave.set_s64(n, done | wave.s64(n) & rest)
+        before = wave.s64(EXEC) & ~rest
         for insn in left.insns:
             words[PC] = insn.pc
             self.stepper.step(wave, rest)
+        # Masks last: earlier instructions may read the registers as what they were.
+        for number, n in enumerate(left.masks):
+            wave.set_s64(n, int(words[layout.PARTIAL + number]) & before | wave.s64(n) & rest)
         words[PC] = behind
+
+
+def _fuel(wave: Wave) -> int:
+    """FUEL, which is below 0 where blocks were run on credit: only loop heads and entries look at it."""
+    return signed(int(wave.words[FUEL]), 64)

@@ -49,7 +49,7 @@ class FloatEmitter(IntegerEmitter):
         """a * b + c, rounded once."""
         if fmt == "h":
             return self._fma_half(a, b, c, env)
-        names = [self.text.floating(value, fmt, True) for value in (a, b, c)]
+        names = [self._operand(fmt, value, env)[1] for value in (a, b, c)]
         return self._real(fmt, self._compute("fma", fmt, self._is_strict(fmt, fmt, env), *names))
 
     def fsqrt(self, fmt: str, a: Value, env: str | None = None) -> Value:
@@ -67,7 +67,8 @@ class FloatEmitter(IntegerEmitter):
     def _is_strict(self, fmt: str, work: str, env: str | None) -> bool:
         """Whether an operation depends on a setting of the host that LLVM would not reckon with.
 
-        Constants folded, negations moved and multiplications by 1 left out hold for rounding to nearest with denormals kept.
+        Constants folded, negations moved and multiplications by 1 left out are right for rounding to nearest with
+        denormals kept.
         """
         if env == "raw":
             return False
@@ -96,11 +97,15 @@ class FloatEmitter(IntegerEmitter):
     def _operand(self, fmt: str, a: Value, env: str | None) -> tuple[str, str]:
         """The format to compute in, and the operand in it."""
         if fmt != "h":
+            keeps = env == "raw" or (env is None and self.mode.keeps(fmt)[0])
+            # The host flushes denormals when it computes, LLVM does not when it folds constants.
+            if a.number is not None and not keeps and not a.number & INFINITY[fmt]:
+                a = self.const(WIDTH[fmt], a.number & 1 << WIDTH[fmt] - 1)
             return fmt, self.text.floating(a, fmt, True)
         return "s", self._widen(self._flush_half(a, env, 0))
 
     def _result(self, fmt: str, work: str, value: Value, env: str | None) -> Value:
-        return value if fmt == work else self._flush_half(self._narrow(value, env), env, 1)
+        return value if fmt == work else self._to_half(value, env)
 
     def _real(self, fmt: str, name: str) -> Value:
         return Value(WIDTH[fmt], True, real=name, fmt=fmt)
@@ -109,6 +114,34 @@ class FloatEmitter(IntegerEmitter):
     def _widen(self, a: Value) -> str:
         text = self.text
         return text.let(f"fpext {text.ftype('h', True)} {text.floating(a, 'h', True)} to {text.ftype('s', True)}")
+
+    def _to_half(self, a: Value, env: str | None, rounding: int | None = None) -> Value:
+        """binary32 to binary16, flushed where MODE says so: by what the result would be with exponents unbounded."""
+        half = self._narrow(a, env, rounding)
+        if self._flush_half(half, env, 1) is half:
+            return half
+        nearest = (self._host_rounding("h", env) if rounding is None else rounding) == NEAREST
+        size = self.and_(32, a, self.const(32, 0x7FFF_FFFF))
+        # Less than the smallest normal number by so much that it rounds to it as a denormal only.
+        below = self.ult(32, size, self.const(32, 0x387F_F000 if nearest else 0x387F_E001))
+        edge = self.eq(16, self.and_(16, half, self.const(16, 0x7FFF)), self.const(16, 0x0400))
+        sign = self.and_(16, half, self.const(16, 0x8000))
+        return self._zero_if_tiny("h", self.select(16, self.and_(1, edge, below), sign, half))
+
+    def _odd_single(self, a: Value, env: str | None) -> Value:
+        """binary64 to binary32 rounded to odd, no smaller than 2**-100: rounding that to binary16 rounds once."""
+        text, c = self.text, self.const
+        kept = self._zero_if_tiny("d", a) if env == "flush" or (env is None and not self.mode.keeps("d")[0]) else a
+        lost = self.ne(64, self.and_(64, kept, c(64, (1 << 29) - 1)), c(64, 0))
+        odd = self.or_(
+            64, self.shl(64, self.lshr(64, kept, c(64, 29)), c(64, 29)), self.shl(64, self.zext(64, 1, lost), c(64, 29))
+        )
+        magnitude, least = self.and_(64, odd, c(64, (1 << 63) - 1)), c(64, 1023 - 100 << 52)
+        held = self.select(64, self.eq(64, magnitude, c(64, 0)), magnitude, self.umax(64, magnitude, least))
+        signed = self.or_(64, held, self.and_(64, odd, c(64, 1 << 63)))
+        return self._real(
+            "s", self._compute("fptrunc", "s", False, text.floating(signed, "d", True), of=text.ftype("d", True))
+        )
 
     def _narrow(self, a: Value, env: str | None, rounding: int | None = None) -> Value:
         """binary32 to binary16, rounded as the host is set or, from nearest, as `rounding` says."""
@@ -178,7 +211,7 @@ class FloatEmitter(IntegerEmitter):
         step = self.select(32, agree, self.const(32, 1), self.const(32, -1))
         even = self.eq(32, self.and_(32, bits, self.const(32, 1)), self.const(32, 0))
         odd = self.select(32, self.and_(1, inexact, even), self.add(32, bits, step), bits)
-        return self._flush_half(self._narrow(odd, env), env, 1)
+        return self._to_half(odd, env)
 
     # ---- comparisons -------------------------------------------------------------------------------------------
     def feq(self, fmt: str, a: Value, b: Value) -> Value:
@@ -229,9 +262,7 @@ class FloatEmitter(IntegerEmitter):
                 return wide
             fmt, a = "s", wide
         if to == "h":
-            if fmt == "d":
-                raise Untranslated
-            return self._flush_half(self._narrow(a, env, rounding), env, 1)
+            return self._to_half(self._odd_single(a, env) if fmt == "d" else a, env, rounding)
         word = "fpext" if to == "d" else "fptrunc"
         if word == "fptrunc" and rounding is not None and rounding != self._host_rounding("s", env):
             raise Untranslated
@@ -277,7 +308,7 @@ class FloatEmitter(IntegerEmitter):
             wide = self._real("s", self._widen(self._flush_half(a, env, 0)))
         scaled = self.fmul(work, wide, self._power(work, n, -limit, limit), "raw")
         if fmt == "h":
-            return self._flush_half(self._narrow(scaled, env), env, 1)
+            return self._to_half(scaled, env)
         x = text.floating(scaled, "d", True)
         return self._real("s", self._compute("fptrunc", "s", strict, x, of=text.ftype("d", True)))
 

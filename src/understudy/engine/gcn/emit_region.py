@@ -27,6 +27,7 @@ class RegionEmitter(SegmentEmitter):
     def __init__(self, region: Region, lanes: int, execute: Callable[[Any, Insn], None]) -> None:
         super().__init__(Text(lanes))
         self.region = region
+        self._needs = region.needs()
         self.execute = execute
         self._labels = {place: f"b{index}" for index, place in enumerate(region.blocks)}
         self._open = Segment()
@@ -162,7 +163,7 @@ class RegionEmitter(SegmentEmitter):
         have = let("load i64, ptr %fuel")
         if block.place in self.region.heads:
             on, out = self.text.fresh("on"), self.text.fresh("out")
-            self._branch(let(f"icmp slt i64 {have}, {len(block.nodes)}"), out, on)
+            self._branch(let(f"icmp ult i64 {have}, {self._needs[block.place]}"), out, on)
             self.text.start(out)
             self.finish(layout.OUT_OF_FUEL, str(block.place[0]))
             self.text.start(on)

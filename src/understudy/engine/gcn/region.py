@@ -63,6 +63,19 @@ class Region:
     entries: list[Place]
     heads: set[Place]
 
+    def needs(self) -> dict[Place, int]:
+        """How many instructions may run from each block on until fuel is looked at again: every loop has a head."""
+        found: dict[Place, int] = {}
+        for place in sorted(self.blocks, reverse=True):
+            block = self.blocks[place]
+            last = block.nodes[-1]
+            following = [block.next] if block.next else []
+            if last.effects.flow in ("branch", "jump"):
+                following.append((last.effects.target, last.after))
+            rest = (found[each] for each in following if each in found and each not in self.heads)
+            found[place] = len(block.nodes) + max(rest, default=0)
+        return found
+
     @property
     def words(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
         """All code that was read: what a translation depends on."""

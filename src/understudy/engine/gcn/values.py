@@ -7,6 +7,7 @@ any NaN: the integer form made from it holds the canonical one, so arithmetic th
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from understudy.engine import llvm
@@ -15,6 +16,10 @@ FLOAT_TYPE: Final = {"h": "half", "s": "float", "d": "double"}
 WIDTH: Final = {"h": 16, "s": 32, "d": 64}
 QUIET_NAN: Final = {"h": 0x7E00, "s": 0x7FC0_0000, "d": 0x7FF8_0000_0000_0000}
 INFINITY: Final = {"h": 0x7C00, "s": 0x7F80_0000, "d": 0x7FF0_0000_0000_0000}
+
+
+NAMES: Final = re.compile(r"%[\w.]+")
+"""Local names in a line."""
 
 
 class Value:
@@ -65,6 +70,8 @@ class Text:
         self._count += 1
         name = f"%t{self._count}"
         self.lines.append(f"  {name} = {line}")
+        if self._same and (names := NAMES.findall(line)) and self._same.issuperset(names):
+            self._same.add(name)
         return name
 
     def fresh(self, stem: str) -> str:

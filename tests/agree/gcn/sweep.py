@@ -1,0 +1,179 @@
+"""Every operation of a processor in every form, from hard values: what agrees, and what was reached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from understudy.engine import llvm
+from understudy.isa.gcn.insn import Op
+from understudy.isa.gcn.target import target
+
+from . import values
+from .bench import Outcome, Start, Translated, differences, on_reference, widths
+from .insns import JUMPS, SKIPPED, every
+from .programs import Builder, Program, listing, start
+
+TOGETHER = 24
+"""Instructions of one program."""
+
+
+def beyond(op: Op) -> bool:
+    """Whether an operation is of the graphics pipeline or of what only drivers use: it raises `BeyondModel` at once."""
+    return op.family in ("exp", "vintrp") or op.name.startswith(("v_interp", "ds_gws", "s_rfe"))
+
+
+def alone(op: Op) -> bool:
+    """Whether an operation ends a program, or may well fault whatever its operands are."""
+    return (
+        op.name in SKIPPED | JUMPS
+        or beyond(op)
+        or op.family in ("mimg", "mtbuf")
+        or "format" in op.name
+        or op.name.startswith(
+            ("s_trap", "s_cbranch", "ds_ordered", "v_clrexcp", "v_qsad", "s_setvskip", "s_set_gpr", "s_atc")
+        )
+    )
+
+
+def programs(
+    name: str, seed: int, forms: Sequence[tuple[Op, str]] | None = None
+) -> Iterator[tuple[Program, list[Start]]]:
+    """Programs that have each form of each operation once, with two states each."""
+    chosen = list(every(target(name)) if forms is None else forms)
+    rng = np.random.default_rng([seed, target(name).level])
+    rng.shuffle(chosen)
+    single = [pair for pair in chosen if alone(pair[0])]
+    others = [pair for pair in chosen if not alone(pair[0])]
+    for n in range(0, len(others), TOGETHER):
+        yield _program(rng, name, others[n : n + TOGETHER])
+    for n in range(0, len(single), 1):
+        yield _program(rng, name, single[n : n + 1])
+
+
+def _program(rng: np.random.Generator, name: str, pairs: Sequence[tuple[Op, str]]) -> tuple[Program, list[Start]]:
+    builder = Builder(rng, target(name))
+    builder.maker.hard, builder.maker.wild = True, 0.0
+    builder.prologue()
+    for op, form in pairs:
+        builder.one(op, form)
+        if rng.random() < 0.15:
+            mask = values.mask(rng)
+            builder.text(f"s_mov_b32 exec_lo, {mask & 0xFFFF_FFFF:#x}", f"s_mov_b32 exec_hi, {mask >> 32:#x}")
+    states: list[Start] = []
+    for _ in range(2 if len(pairs) > 1 else 1):
+        state = start(rng, bad=0.0, tame=not states)
+        state.mode = states[0].mode if states else values.mode(rng)
+        states.append(state)
+    return Program(builder.target, tuple(builder.items)), states
+
+
+@dataclass
+class Case:
+    """A program, a state, what the reference engine makes of it, and which operations retired at which address."""
+
+    program: Program
+    start: Start
+    expected: Outcome
+    retired: dict[int, Op]
+
+
+def cases(name: str, seed: int, forms: Sequence[tuple[Op, str]] | None = None) -> Iterator[Case]:
+    """The programs run on the reference engine; where one faults, once more without the instruction that did."""
+    for program, states in programs(name, seed, forms):
+        for state in states:
+            while True:
+                retired: dict[int, Op] = {}
+                code = program.code()
+                expected = on_reference(
+                    name, code, state, seen=lambda wave, insn, to=retired: to.setdefault(insn.pc, insn.op)
+                )
+                yield Case(program, state, expected, retired)
+                at = re.search(r"at pc (0x[0-9a-f]+)", expected.error)
+                if at is None or len(program.present) < 6:
+                    break
+                less = program.without([program.index_at(int(at[1], 16))])
+                if less.present == program.present:
+                    break
+                program = less
+
+
+# ---- what was reached ------------------------------------------------------------------------------------------------
+@dataclass
+class Results:
+    """Of a sweep on one processor: disagreements, and the operations that retired on both engines.
+
+    `translated` are those that translated code executed.
+    """
+
+    wrong: list[str]
+    reached: set[Op]
+    translated: set[Op]
+
+
+@cache
+def results(name: str) -> Results:
+    """All operations in all forms, then again those that some fault kept from being reached."""
+    found = Results([], set(), set())
+    engines = [Translated(lanes, llvm.QUICK) for lanes in widths()] + [Translated(widths()[-1], llvm.OPTIMISED)]
+    forms: list[tuple[Op, str]] = [pair for pair in every(target(name)) if pair[0].on(target(name))]
+    if name == "gfx900":  # gfx906 has all the others
+        forms = [pair for pair in forms if not pair[0].on(target("gfx906"))] + forms[::5]
+    for seed in range(5):
+        for number, case in enumerate(cases(name, seed, forms)):
+            engine, code = engines[number % len(engines)], case.program.code()
+            lines = differences(case.expected, engine(name, code, case.start))
+            if lines:
+                shown = [f"{name}, {engine}, MODE {case.start.mode:#x}", listing(case.program.target, code), *lines]
+                found.wrong.append("\n".join(shown))
+            found.reached |= set(case.retired.values())
+            found.translated |= {op for pc, op in case.retired.items() if pc not in engine.stepped}
+        done = found.reached & (found.translated | {op for op, _ in forms if reference_only(op)})
+        forms = [pair for pair in forms if pair[0] not in done and not unreached(pair[0])]
+        if not forms:
+            break
+    return found
+
+
+UNREACHED: Final = {
+    r"exp|v_interp.*": "graphics: not modelled",
+    r"ds_gws_.*|s_rfe.*": "drivers and trap handlers: not modelled",
+    r"image_.*": "image operations have their own tests: the reference engine executes them for both engines",
+    r"[sv]_mov_fed_b32|s_(get|mov)_?reg_?(rd_b32|regrd_b32)|s_mov_regrd_b32": "the manuals do not say what they do",
+}
+"""Operations that the sweep does not bring to their end, by pattern of the name, and why."""
+REFERENCE_ONLY: Final = {
+    r"s_(buffer_|scratch_)?store_.*|s_(buffer_)?atomic_.*": "scalar stores and atomics",
+    r"s_buffer_load_.*": "every dword is checked for itself",
+    r"s_(atc_probe|dcache_discard).*|s_mem(real)?time": "hints and clocks",
+    r"s_(sleep|setprio|sendmsg|sendmsghalt|sethalt|setkill|wakeup|icache_inv|incperflevel|decperflevel|ttracedata|trap)":
+        "what a device may listen to",
+    r"s_cbranch_cdbg.*|s_getreg.*": "hardware registers",
+    r"s_movrel.*|v_movreld_b32|v_movrelsd_b32|s_set_gpr_idx_on": "registers by a computed number",
+    r"(ds|flat|buffer|global)_.*f(32|64)|(flat|buffer)_atomic_f.*": "float atomics",
+    r"ds_(append|consume|ordered_count|permute_b32|wrap_rtn_b32)": "lanes are counted or collide",
+    r"ds_.*src2.*|ds_condxchg.*|ds_wrxchg2.*": "two accesses that may meet",
+    r"t?buffer_(load|store)_format.*": "formats are looked up in the resource",
+    r"s_cbranch_(g|i)_fork|s_cbranch_join": "the fork stack",
+}  # fmt: skip
+"""Operations that translated code hands over to the reference engine, and why."""
+
+
+def _reason(table: Mapping[str, str], op: Op) -> str:
+    names = set(op.names.values())
+    return next((why for pattern, why in table.items() if any(re.fullmatch(pattern, name) for name in names)), "")
+
+
+def unreached(op: Op) -> str:
+    """Why the sweep does not reach an operation, "" where it must."""
+    return _reason(UNREACHED, op)
+
+
+def reference_only(op: Op) -> str:
+    """Why translated code does not execute an operation, "" where it must."""
+    return _reason(REFERENCE_ONLY, op) or ("computed by the reference engine only" if op.concrete else "")

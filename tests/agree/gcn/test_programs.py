@@ -1,0 +1,21 @@
+"""Random programs of many instructions, with branches, loops and changes of MODE, on both engines."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from .bench import engines
+from .fuzz import TARGETS, one
+from .shrink import report, shrink
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_random_programs_agree(name: str) -> None:
+    every, tally = engines(), Counter[str]()
+    for number in range(12):
+        failed = one(name, f"100/{number}", every, tally)
+        assert failed is None, f"seed 100, number {number}, {failed.engine}\n{report(shrink(failed))}"
+    assert tally["end"] > 15, "most of them should not fault"
