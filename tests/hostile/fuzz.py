@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from tests.hostile import accesses, checks, elves, fletcher, generate, kernels, scripts
+from tests.hostile import accesses, amdcl2, checks, elves, fletcher, generate, hsa, kernels, scripts
 
 
 def _buffers(random: Random, folder: Path) -> None:
@@ -56,6 +56,15 @@ def _fletcher(random: Random, folder: Path) -> None:
     fletcher.check_device(random)
 
 
+def _amdcl2(random: Random, folder: Path) -> None:
+    amdcl2.check(amdcl2.mutated(random))
+
+
+def _aql(random: Random, folder: Path) -> None:
+    hsa.check_device(str(random.getrandbits(64)))
+    hsa.check_agreement(str(random.getrandbits(64)))
+
+
 KINDS: dict[str, Callable[[Random, Path], None]] = {
     "buffers": _buffers,
     "registers": _registers,
@@ -66,6 +75,8 @@ KINDS: dict[str, Callable[[Random, Path], None]] = {
     "elves": _elves,
     "schemas": _schemas,
     "fletcher": _fletcher,
+    "aql": _aql,
+    "amdcl2": _amdcl2,
 }
 
 

@@ -1,0 +1,342 @@
+"""The job of an OpenCL runtime for AMD OpenCL 2.0 binaries: load a program, set arguments, run its kernels.
+
+    program = load("vadd.clo")
+    program.kernel("vadd").run(1024, 64, [a, b, c, 1024])
+
+Arguments: numbers and vectors (sequences) for values, NumPy arrays for pointers to memory (shared, not copied), `Local`
+for pointers to LDS, `Image` and `Sampler`, bytes or arrays for structures, `DeviceQueue` for queues; integers are taken
+as addresses for all kinds of pointers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.core.errors import RuleError, UnderstudyError, WireError
+from understudy.core.event import Probes
+from understudy.core.space import Unit
+from understudy.core.telemetry import Telemetry
+from understudy.device.amdcl2 import rules
+from understudy.device.amdcl2.queue_shape import QueueShape
+from understudy.device.amdcl2.scheduler import Scheduler, make_queue
+from understudy.engine.gcn.api import Engine, Statistics
+from understudy.host.amdcl2_arguments import Converter
+from understudy.host.amdcl2_memory import DeviceMemory, Mappings
+from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler
+from understudy.image.amdcl2.arguments import Argument, Kind
+from understudy.image.amdcl2.container import Container, read_container
+from understudy.image.amdcl2.container import Kernel as KernelImage
+from understudy.image.amdcl2.formats import ChannelOrder, ChannelType, ImageKind
+from understudy.image.amdcl2.load import LoadedProgram, loaded_bytes
+from understudy.image.amdcl2.load import load as load_container
+from understudy.image.amdcl2.metadata import KernelMetadata
+from understudy.image.amdcl2.objects import Addressing, Filter
+from understudy.isa.gcn.state import LANES
+from understudy.isa.gcn.target import Target
+from understudy.launch.amdcl2 import (
+    SpecialBuffer,
+    pack_arguments,
+    setup_buffer,
+    special_buffer,
+)
+from understudy.launch.hsa import Scratch, Surroundings, launch
+from understudy.launch.hsa_packet import KernelDispatchPacket
+
+__all__ = [
+    "Addressing",
+    "ChannelOrder",
+    "ChannelType",
+    "DeviceQueue",
+    "Filter",
+    "Image",
+    "ImageKind",
+    "Kernel",
+    "Local",
+    "Program",
+    "Result",
+    "Sampler",
+    "load",
+]
+
+PRINTF_BYTES: Final = 64 * 1024
+PRINTF_HEADER: Final = 8
+SCRATCH_WAVES: Final = 256
+"""Waves whose private memory is kept ready."""
+SCRATCH_BYTES: Final = 1 << 28
+"""What the private memory of all of them may take; at least one work-group always fits."""
+MAX_WAVE_SCRATCH: Final = 8191 * 1024
+"""Private memory of a wave that hardware can be asked for: 13 bits, in KiB."""
+MAX_KERNARG_BYTES: Final = 1 << 20
+"""Largest argument buffer that is believed."""
+
+Size = int | Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run took. `children` were enqueued by kernels; `printf` is the raw printf buffer behind its header."""
+
+    statistics: Statistics
+    children: int
+    printf: bytes
+
+
+def load(source: str | Path | bytes, engine: str | Engine = "jit", target: Target | None = None) -> Program:
+    """The program in a file or in bytes, ready to run.
+
+    `engine`: "jit", "reference" or an engine; `target` in place of the processor that the file names. `WireError` for
+    what is no such program.
+    """
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise WireError(f"{path}: {error.strerror}") from None
+    else:
+        data = bytes(source)
+    return Program(read_container(data), engine, target)
+
+
+@cache
+def _engine(name: str) -> Engine:
+    if name == "jit":
+        from understudy.engine.gcn.jit import JitEngine
+
+        return JitEngine()
+    if name == "reference":
+        from understudy.engine.gcn.reference import ReferenceEngine
+
+        return ReferenceEngine()
+    raise WireError(f"engine {name!r}, expected jit or reference")
+
+
+class Program:
+    """A program on a device of its own: code and data in its memory, kernels by name. For one thread at a time."""
+
+    def __init__(self, container: Container, engine: str | Engine = "jit", target: Target | None = None) -> None:
+        self.container = container
+        self.target = target if target is not None else container.target
+        self.engine: Engine = _engine(engine) if isinstance(engine, str) else engine
+        self.memory = DeviceMemory(container.bits)
+        self.probes = Probes()
+        self.code: LoadedProgram = self._load()
+        self._printf_address, self._printf = self.memory.allocate(PRINTF_BYTES, "printf buffer")
+        self._special_address, self._special = self.memory.allocate(SpecialBuffer.size_bytes, "special buffer")
+        self._packet_address, self._packet = self.memory.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
+        self._scratch: Scratch | None = None
+        self._queue: tuple[int, int] | None = None
+        self._total = Statistics()
+
+    def _load(self) -> LoadedProgram:
+        address, ram = self.memory.allocate(loaded_bytes(self.container), "program")
+        code = load_container(self.container, address)
+        ram.view[: len(code.data)] = code.data
+        return code
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the kernels."""
+        return tuple(self.container.kernels)
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name; `WireError` where there is none."""
+        return Kernel(self, self.container.kernel(name))
+
+    def symbol(self, name: str, size: int) -> np.ndarray:
+        """`size` bytes of the program's data from a symbol on, shared with the device."""
+        address = self.code.symbols.get(name)
+        if address is None:
+            raise WireError(f"program has no symbol {name!r}: there are {', '.join(self.code.symbols) or 'none'}")
+        found = self.memory.gpu.plain(address, size)
+        if found is None:
+            raise WireError(f"symbol {name!r} has fewer than {size} bytes before the program's end")
+        shared: np.ndarray = found.bytes[address - found.base : address - found.base + size]
+        return shared
+
+    # -- launches ----------------------------------------------------------------------------------------------------
+
+    def dispatch(self, packet: KernelDispatchPacket, address: int, **options: Any) -> Statistics:
+        """Run a packet that lies at `address` to its end. `options` are those of `engine.gcn.api.Dispatch`."""
+        around = Surroundings(
+            target=self.target,
+            memory=self.memory.gpu,
+            queue=self._special_address,
+            scratch=self._scratch_for(packet),
+        )
+        descriptor = around.scratch.resource_descriptor(self.target.level) if around.scratch else (0, 0, 0, 0)
+        location = (around.scratch.address, around.scratch.size_bytes) if around.scratch else (0, 0)
+        special = special_buffer(
+            around.shared_base, around.private_base, descriptor, location, packet.private_segment_size
+        )
+        self._special.view[: special.size_bytes] = special.pack()
+        statistics = self.engine.run(launch(around, packet, address, **options))
+        self._total.add(statistics)
+        return statistics
+
+    def _scratch_for(self, packet: KernelDispatchPacket) -> Scratch | None:
+        """Private memory for a launch: kept as long as it is large enough."""
+        if not packet.private_segment_size:
+            return None
+        wave = -(-packet.private_segment_size * LANES // 1024) * 1024
+        if wave > MAX_WAVE_SCRATCH:
+            text = f"{packet.private_segment_size} bytes of private memory for each work-item"
+            raise WireError(f"{text}, expected at most {MAX_WAVE_SCRATCH // LANES}")
+        items = packet.workgroup_size_x * packet.workgroup_size_y * packet.workgroup_size_z
+        group = wave * -(-items // LANES)
+        size = max(group, min(wave * SCRATCH_WAVES, SCRATCH_BYTES) // group * group)
+        if self._scratch is None or self._scratch.size_bytes < size:
+            if self._scratch is not None:
+                self.memory.release(self._scratch.address)
+            self._scratch = None
+            address, _ = self.memory.allocate(size, "private memory")
+            self._scratch = Scratch(address, size, address & ~0xFFFF_FFFF)
+        return self._scratch
+
+    def run(self, packet: KernelDispatchPacket, hidden: Mapping[str, int], **options: Any) -> Result:
+        """Run a packet, and then what it has enqueued."""
+        self._printf.clear()
+        self._printf.write(4, (PRINTF_BYTES - PRINTF_HEADER).to_bytes(4, "little"), _HOST)
+        self._packet.view[: packet.size_bytes] = packet.pack()
+        self._total = Statistics()
+        self.dispatch(packet, self._packet_address, **options)
+        children = 0
+        if hidden["aqlwrap_pointer"]:
+
+            def child(packet: KernelDispatchPacket, address: int) -> int:
+                return self.dispatch(packet, address, **options).instructions
+
+            scheduler = Scheduler(
+                self.memory.gpu,
+                hidden["vqueue_pointer"],
+                child,
+                Telemetry(self.probes, lambda: self._total.instructions),
+            )
+            children = scheduler.drain(hidden["aqlwrap_pointer"])
+        used = int.from_bytes(self._printf.view[:4], "little")
+        end = PRINTF_HEADER + min(used, PRINTF_BYTES - PRINTF_HEADER)
+        return Result(self._total, children, bytes(self._printf.view[PRINTF_HEADER:end]))
+
+    def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
+        """Addresses of the device's queue and of the slot for the kernel that the host launches."""
+        if self._queue is None or shape is not None:
+            shape = shape if shape is not None else QueueShape()
+            address, _ = self.memory.allocate(shape.size_bytes, "device queue")
+            kernarg, _ = self.memory.allocate(shape.kernarg_bytes, "arguments of enqueued kernels")
+            table, ram = self.memory.allocate(8 * max(len(self.kernels), 1), "kernel table")
+            for number, name in enumerate(sorted(self.kernels, key=self._kernel_index)):
+                ram.write(8 * number, self.code.kernels[name].to_bytes(8, "little"), _HOST)
+            self._queue = address, make_queue(self.memory.gpu, address, kernarg, shape, table)
+        return self._queue
+
+    def _kernel_index(self, name: str) -> int:
+        """The kernel's place in the kernel table, as its metadata has it; kernels without any come last."""
+        try:
+            return self.container.metadata(name).queue.kernel_index
+        except WireError:
+            return len(self.kernels)
+
+    @property
+    def printf_address(self) -> int:
+        """Where the printf buffer lies."""
+        return self._printf_address
+
+
+_HOST: Final = Unit(0)
+
+
+class Kernel:
+    """A kernel of a program."""
+
+    def __init__(self, program: Program, image: KernelImage) -> None:
+        self.program = program
+        self.image = image
+        self.metadata: KernelMetadata = program.container.metadata(image.name)
+
+    @property
+    def name(self) -> str:
+        """Its name in OpenCL C."""
+        return self.image.name
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments that a caller gives."""
+        return tuple(slot.argument for slot in self.metadata.layout.user)
+
+    def run(
+        self,
+        global_size: Size,
+        local_size: Size | None = None,
+        args: Sequence[Any] = (),
+        global_offset: Size = (0, 0, 0),
+        **options: Any,
+    ) -> Result:
+        """Run the kernel over `global_size` work-items in work-groups of `local_size`, and wait.
+
+        Groups at the edge may be partial. Without `local_size` the kernel's own required size is taken, or 64 in x.
+        `options` are those of the engine's `Dispatch` (step_limit, seed, poison, hooks).
+        `WireError` for arguments that do not fit, `RuleError` where the kernel was compiled for another size.
+        """
+        program, layout = self.program, self.metadata.layout
+        grid, group = self._sizes(global_size, local_size)
+        maps = Mappings(program.memory)
+        try:
+            values, lds = self._converter(maps).convert(layout.user, args)
+            hidden = self._hidden(global_offset)
+            size = max(layout.size, self.image.header.kernarg_segment_byte_size, 16)
+            if size > MAX_KERNARG_BYTES:
+                raise WireError(f"an argument buffer of {size} bytes, expected at most {MAX_KERNARG_BYTES}")
+            kernarg, _ = maps.copy(pack_arguments(layout, values, hidden, size), "kernel arguments")
+            entry = program.code.kernels[self.name]
+            packet = setup_buffer(grid, group, self.image.header, entry, kernarg, lds)
+            result = program.run(packet, hidden, **options)
+            maps.finish()
+            return result
+        except UnderstudyError as error:
+            raise error.at("kernel", self.name) from None
+        finally:
+            maps.release()
+
+    def _converter(self, maps: Mappings) -> Converter:
+        static = self.image.header.workgroup_group_segment_byte_size
+        program = self.program
+        return Converter(program.memory, maps, program.target.level, static, lambda: program.queue()[0])
+
+    def _sizes(self, global_size: Size, local_size: Size | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        grid = _sizes(global_size)
+        required = self.metadata.required_work_group_size
+        if local_size is None:
+            first = min(LANES, max(grid[0], 1)) if grid else 1
+            group = required[: len(grid)] if required else (first, *[1] * (len(grid) - 1))
+        else:
+            group = _sizes(local_size)
+        if required and (*group, 1, 1)[:3] != required:
+            text = f"kernel {self.name} was compiled for work-groups of {required}, not {group}"
+            raise RuleError(text, rule=rules.REQUIRED_SIZE)
+        return grid, group
+
+    def _hidden(self, global_offset: Size) -> dict[str, int]:
+        """The values of the setup arguments."""
+        offsets = (*_sizes(global_offset), 0, 0)[:3]
+        needs_queue = self.metadata.uses_enqueue or any(a.kind is Kind.QUEUE for a in self.arguments)
+        queue, parent = self.program.queue() if needs_queue else (0, 0)
+        hidden = {f"global_offset_{axis}": offset & (1 << 64) - 1 for axis, offset in enumerate(offsets)}
+        return hidden | {
+            "printf_buffer": self.program.printf_address,
+            "vqueue_pointer": queue,
+            "aqlwrap_pointer": parent,
+        }
+
+
+def _sizes(size: Size) -> tuple[int, ...]:
+    """One size or several as a tuple; `WireError` for what is none."""
+    try:
+        return (int(size),) if isinstance(size, (int, np.integer)) else tuple(int(each) for each in size)
+    except (TypeError, ValueError):
+        raise WireError(f"sizes are 1 to 3 integers, not {size!r}") from None

@@ -1,0 +1,108 @@
+"""Device memory for AMD OpenCL 2.0 programs: guest addresses for host buffers, without copies.
+
+Every buffer begins on a page of its own and is followed by a page where nothing is: an access past its end faults, at
+the very byte. 32-bit programs get addresses below 4 GiB, 64-bit programs only ones above, so that code that loses the
+upper half of an address faults too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.core.allocator import Allocator
+from understudy.core.errors import WireError
+from understudy.core.space import PAGE_SIZE, Ram
+from understudy.engine.gcn.memory import GpuMemory
+
+LOW: Final = (0x0001_0000, 0xFFE0_0000)
+"""First address and bytes for 32-bit programs."""
+HIGH: Final = (0x10_0000_0000, 1 << 36)
+"""Likewise for 64-bit programs."""
+
+
+class DeviceMemory:
+    """A `GpuMemory` and who owns which addresses of it."""
+
+    def __init__(self, bits: int) -> None:
+        self.gpu = GpuMemory()
+        self._pages = Allocator(*(LOW if bits == 32 else HIGH))
+        self._sizes: dict[int, int] = {}
+
+    def map(self, buffer: Any, name: str, writable: bool = True) -> int:
+        """The guest address at which `buffer` can be seen from now on; `WireError` where no room is left."""
+        size = memoryview(buffer).nbytes if not isinstance(buffer, Ram) else buffer.size
+        address = self._pages.allocate(_pages(size) + PAGE_SIZE, PAGE_SIZE)
+        if not address:
+            raise WireError(f"no room for {size} bytes of {name} in the device's address space")
+        self.gpu.map(address, buffer, writable, name)
+        return address
+
+    def allocate(self, size: int, name: str) -> tuple[int, Ram]:
+        """Zeroed memory of the device's own: whole pages, which translated code reaches without help."""
+        ram = Ram(_pages(max(size, 1)))
+        return self.map(ram, name), ram
+
+    def release(self, address: int) -> None:
+        """Take a buffer away again."""
+        self.gpu.unmap(address)
+        self._pages.free(address)
+
+
+class Mappings:
+    """Buffers that are mapped for one run, each once; `release` also does what was deferred, in order."""
+
+    def __init__(self, memory: DeviceMemory) -> None:
+        self.memory = memory
+        self._by_place: dict[tuple[int, int], tuple[int, bool]] = {}
+        self._addresses: list[int] = []
+        self._deferred: list[Callable[[], None]] = []
+
+    def array(self, array: np.ndarray, name: str) -> int:
+        """The address of a NumPy array, shared without a copy; `WireError` where it is not contiguous or empty."""
+        if not array.flags.c_contiguous:
+            raise WireError(f"array for {name} must be contiguous")
+        if not array.nbytes:
+            raise WireError(f"array for {name} must not be empty")
+        if array.dtype.hasobject:
+            raise WireError(f"array for {name} must hold numbers, not Python objects")
+        place = int(array.ctypes.data), array.nbytes
+        known = self._by_place.get(place)
+        if known is not None and known[1] == array.flags.writeable:
+            return known[0]
+        flat = array.reshape(-1).view(np.uint8)
+        address = self.keep(self.memory.map(flat, name, array.flags.writeable))
+        self._by_place[place] = address, array.flags.writeable
+        return address
+
+    def copy(self, data: bytes | bytearray, name: str) -> tuple[int, bytearray]:
+        """The address of a copy of `data` in pages of its own, and the copy."""
+        own = bytearray(data).ljust(_pages(len(data)), b"\0")
+        return self.keep(self.memory.map(own, name)), own
+
+    def keep(self, address: int) -> int:
+        """Release `address` at the end of the run."""
+        self._addresses.append(address)
+        return address
+
+    def defer(self, action: Callable[[], None]) -> None:
+        """Do something at the end of a run that went well."""
+        self._deferred.append(action)
+
+    def finish(self) -> None:
+        """Do what was deferred."""
+        for action in self._deferred:
+            action()
+
+    def release(self) -> None:
+        """Take all buffers away again."""
+        for address in self._addresses:
+            self.memory.release(address)
+        self._addresses.clear()
+
+
+def _pages(size: int) -> int:
+    """`size` rounded up to whole pages."""
+    return -(-size // PAGE_SIZE) * PAGE_SIZE

@@ -1,0 +1,87 @@
+"""What a caller hands to kernels besides numbers and arrays: images, samplers, LDS sizes, structures, queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.core.errors import WireError
+from understudy.image.amdcl2.formats import ChannelOrder, ChannelType, ImageFormat, ImageKind, image_format
+from understudy.image.amdcl2.objects import Addressing, Filter, SamplerObject, Texels, texels
+
+KINDS_BY_AXES: Final = {1: ImageKind.IMAGE_1D, 2: ImageKind.IMAGE_2D, 3: ImageKind.IMAGE_3D}
+
+
+class Image:
+    """An image over a NumPy array of texels.
+
+    The array has the image's axes (slices or depth, rows, columns), and behind them one for the words of a texel; the
+    latter is left out where a texel is one word (with `kind`, it may be there). `kind` follows from the number of axes
+    unless it is given: arrays of images and 1D buffers have to say so. What kernels write is in the array after the
+    run.
+    """
+
+    def __init__(
+        self, array: np.ndarray, order: ChannelOrder, type: ChannelType, kind: ImageKind | None = None
+    ) -> None:
+        self.format: ImageFormat = image_format(order, type)
+        self.array = array
+        if array.dtype != np.dtype(self.format.dtype):
+            raise WireError(f"texels of {type.name} are {self.format.dtype}, not {array.dtype}")
+        shape = array.shape
+        axes = kind.axes if kind is not None else len(shape) - (self.format.words > 1)
+        if len(shape) == axes + 1 and shape[-1] == self.format.words:
+            shape = shape[:-1]
+        elif self.format.words > 1:
+            raise WireError(f"texels of {order.name} have {self.format.words} words: the last axis must have as many")
+        if kind is None and len(shape) not in KINDS_BY_AXES:
+            raise WireError(f"an image has 1, 2 or 3 axes, not {len(shape)}")
+        self.texels: Texels = texels(kind if kind is not None else KINDS_BY_AXES[len(shape)], self.format, shape)
+
+    def rows(self, memory: Any) -> np.ndarray:
+        """The image's texels in device memory as an array: slices, rows, columns, words."""
+        t = self.texels
+        count = t.size_bytes // np.dtype(self.format.dtype).itemsize
+        flat: np.ndarray = np.frombuffer(memory, np.dtype(self.format.dtype), count)
+        return flat.reshape(t.slices, t.height, t.pitch, self.format.words)[:, :, : t.width]
+
+    def upload(self, memory: Any) -> None:
+        """Copy the array's texels into device memory."""
+        rows = self.rows(memory)
+        rows[...] = self.array.reshape(rows.shape)
+
+    def download(self, memory: Any) -> None:
+        """Copy device memory's texels into the array."""
+        self.array[...] = self.rows(memory).reshape(self.array.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """A sampler of OpenCL."""
+
+    normalised: bool = False
+    addressing: Addressing = Addressing.CLAMP_TO_EDGE
+    filter: Filter = Filter.NEAREST
+
+    def pack(self) -> bytes:
+        """The sampler object."""
+        return SamplerObject.of(self.normalised, self.addressing, self.filter).pack()
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """LDS for a local pointer: so many bytes for each work-group."""
+
+    size_bytes: int
+
+    def __post_init__(self) -> None:
+        """A `WireError` for less than a byte."""
+        if self.size_bytes < 1:
+            raise WireError(f"a local pointer needs LDS of 1 byte or more, not {self.size_bytes}")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceQueue:
+    """The device's queue, for arguments of type queue_t."""

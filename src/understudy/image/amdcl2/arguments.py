@@ -1,0 +1,213 @@
+"""Kernel arguments: what kinds there are, and where each lies in the kernarg segment.
+
+The rules of the layout ("Argument passing and kernel setup" of the document, made precise by the sizes that drivers
+wrote): a scalar takes its own size; a vector as many elements as it has, 3 counting as 4 from driver 1912.05 on, and is
+aligned like one element; whatever the runtime owns (buffers, images, samplers, queues, pipes, events, structures) is a
+pointer of 8 or 4 bytes, a local pointer an offset in LDS of that size. The segment's size is rounded up to 16 from
+driver 1912.05 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from understudy.core.errors import WireError
+from understudy.image.amdcl2.generations import Generation
+from understudy.image.amdcl2.records import ArgumentEntry
+
+
+class Element(Enum):
+    """Types of scalars and of the elements of vectors: OpenCL name and bytes."""
+
+    CHAR = ("char", 1)
+    UCHAR = ("uchar", 1)
+    SHORT = ("short", 2)
+    USHORT = ("ushort", 2)
+    INT = ("int", 4)
+    UINT = ("uint", 4)
+    LONG = ("long", 8)
+    ULONG = ("ulong", 8)
+    HALF = ("half", 2)
+    FLOAT = ("float", 4)
+    DOUBLE = ("double", 8)
+
+    @property
+    def opencl(self) -> str:
+        """Name in OpenCL C."""
+        return str(self.value[0])
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one."""
+        return int(self.value[1])
+
+
+class Kind(Enum):
+    """What an argument is."""
+
+    VALUE = "value"
+    STRUCTURE = "structure"
+    POINTER = "pointer"
+    IMAGE = "image"
+    SAMPLER = "sampler"
+    QUEUE = "queue"
+    PIPE = "pipe"
+    CLK_EVENT = "clk_event"
+
+
+class Space(Enum):
+    """Address spaces of pointers, by their number in the metadata."""
+
+    NONE = 0
+    LOCAL = 3
+    GLOBAL = 4
+    CONSTANT = 5
+
+
+TYPE_STRUCTURE: Final = 15
+TYPE_QUEUE: Final = 18
+KIND_SAMPLER, KIND_IMAGE, KIND_VALUE, KIND_POINTER, KIND_QUEUE = 1, 2, 4, 5, 7
+IMAGE_ACCESS: Final = {1: "read_only", 2: "write_only", 3: "read_write"}
+ELEMENT_TYPES: Final = {
+    2: Element.CHAR, 3: Element.SHORT, 4: Element.INT, 5: Element.LONG,
+    6: Element.UCHAR, 7: Element.USHORT, 8: Element.UINT, 9: Element.ULONG,
+    10: Element.HALF, 11: Element.FLOAT, 12: Element.DOUBLE,
+}  # fmt: skip
+"""Types of values. Up to driver 1912.05 only 6 and more are used, signed or not."""
+UNSIGNED: Final = {
+    Element.UCHAR: Element.CHAR, Element.USHORT: Element.SHORT, Element.UINT: Element.INT, Element.ULONG: Element.LONG,
+}  # fmt: skip
+UNSIGNED_NAMES: Final = ("u", "size_t", "unsigned", "bool")
+VECTOR_LENGTHS: Final = (1, 2, 3, 4, 8, 16)
+HIDDEN: Final = ("global_offset_0", "global_offset_1", "global_offset_2", "printf_buffer", "vqueue_pointer",
+                 "aqlwrap_pointer")  # fmt: skip
+"""The setup arguments, in their order; metadata names them with "_." before."""
+HIDDEN_PREFIX: Final = "_."
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a kernel. `length` are the elements of a vector, `structure_bytes` those of a structure."""
+
+    name: str
+    type_name: str
+    kind: Kind
+    element: Element | None = None
+    length: int = 1
+    structure_bytes: int = 0
+    space: Space = Space.NONE
+    access: str = ""
+    resource_id: int = 0
+    is_const: bool = False
+    is_volatile: bool = False
+    is_restrict: bool = False
+    is_used: bool = True
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it is one of the setup arguments, which the runtime fills in."""
+        return self.name.startswith(HIDDEN_PREFIX)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a pointer to LDS: the caller gives a size."""
+        return self.kind is Kind.POINTER and self.space is Space.LOCAL
+
+    def size_and_alignment(self, bits: int, generation: Generation) -> tuple[int, int]:
+        """Bytes in the kernarg segment and their alignment."""
+        if self.kind is not Kind.VALUE or self.element is None:
+            return bits // 8, bits // 8
+        length = 4 if self.length == 3 and generation.has_inner_elf else self.length
+        return length * self.element.size_bytes, self.element.size_bytes
+
+    def described(self) -> str:
+        """For people: ``global const uint* a``."""
+        words = [self.space.name.lower()] if self.space is not Space.NONE else []
+        words += [self.access] if self.access else []
+        words += [text for text in ("const", "volatile", "restrict") if getattr(self, f"is_{text}")]
+        return " ".join([*words, self.type_name or self.kind.value, self.name])
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where an argument lies: bytes from the start of the kernarg segment."""
+
+    argument: Argument
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernargLayout:
+    """All arguments of a kernel at their places, hidden ones too; `size` is that of the segment."""
+
+    slots: tuple[Slot, ...]
+    size: int
+
+    @property
+    def hidden(self) -> dict[str, Slot]:
+        """The setup arguments by the document's names."""
+        return {slot.argument.name.removeprefix(HIDDEN_PREFIX): slot for slot in self.slots if slot.argument.is_hidden}
+
+    @property
+    def user(self) -> tuple[Slot, ...]:
+        """The arguments that the caller gives, in order."""
+        return tuple(slot for slot in self.slots if not slot.argument.is_hidden)
+
+
+def lay_out(arguments: Iterable[Argument], bits: int, generation: Generation) -> KernargLayout:
+    """Places of all arguments in files of `bits` (32 or 64) and a generation."""
+    slots, at = [], 0
+    for argument in arguments:
+        size, alignment = argument.size_and_alignment(bits, generation)
+        at = -(-at // alignment) * alignment
+        slots.append(Slot(argument, at, size))
+        at += size
+    return KernargLayout(tuple(slots), -(-at // 16) * 16 if generation.has_inner_elf else at)
+
+
+def argument_of(entry: ArgumentEntry, name: str, type_name: str) -> Argument:
+    """The argument that an entry of the metadata describes; `WireError` for types and kinds that no driver writes."""
+    flags: dict[str, Any] = {
+        "is_const": bool(entry.is_const),
+        "is_volatile": bool(entry.is_volatile),
+        "is_restrict": bool(entry.is_restrict),
+        "is_used": entry.usage != 1,
+    }
+    if entry.is_pipe:
+        return Argument(name, type_name, Kind.PIPE, space=Space.GLOBAL, **flags)
+    if entry.usage or entry.kind == KIND_POINTER:
+        if entry.pointee == TYPE_QUEUE:
+            return Argument(name, type_name, Kind.CLK_EVENT, **flags)
+        try:
+            space = Space(entry.space)
+        except ValueError:
+            raise WireError(f"argument {name}: address space {entry.space}, expected 3, 4 or 5") from None
+        return Argument(name, type_name, Kind.POINTER, space=space, **flags)
+    if entry.kind == KIND_SAMPLER:
+        return Argument(name, type_name, Kind.SAMPLER, resource_id=entry.length, **flags)
+    if entry.kind == KIND_IMAGE:
+        access = IMAGE_ACCESS.get(entry.type)
+        if access is None:
+            raise WireError(f"argument {name}: image access {entry.type}, expected 1, 2 or 3")
+        return Argument(name, type_name, Kind.IMAGE, access=access, resource_id=entry.length, **flags)
+    if entry.kind == KIND_QUEUE or entry.type == TYPE_QUEUE:
+        return Argument(name, type_name, Kind.QUEUE, **flags)
+    if entry.type == TYPE_STRUCTURE:
+        return Argument(name, type_name, Kind.STRUCTURE, structure_bytes=entry.length, **flags)
+    return _value(entry, name, type_name, flags)
+
+
+def _value(entry: ArgumentEntry, name: str, type_name: str, flags: dict[str, Any]) -> Argument:
+    element = ELEMENT_TYPES.get(entry.type)
+    if element is None or entry.kind != KIND_VALUE:
+        raise WireError(f"argument {name}: type {entry.type} of kind {entry.kind} is none that drivers write")
+    if entry.length not in VECTOR_LENGTHS:
+        raise WireError(f"argument {name}: a vector of {entry.length}, expected 1, 2, 3, 4, 8 or 16")
+    if type_name and element in UNSIGNED and not type_name.startswith(UNSIGNED_NAMES):
+        element = UNSIGNED[element]
+    length = 3 if entry.length == 4 and type_name.endswith("3") else entry.length  # newer drivers write 4
+    return Argument(name, type_name, Kind.VALUE, element, length, **flags)

@@ -1,0 +1,317 @@
+"""Containers of AMD OpenCL 2.0 programs: kernels with their code objects and metadata, data, samplers, relocations.
+
+`read_container` tells generations apart as a file shows them: with symbols that end in ``_kernel_binary`` it is from
+driver 15.7; else .text holds an ELF file, whose first symbol has no name from driver 2004.06 on. The processor of a
+file with an inner ELF is that of its ISA note, never that of e_flags (the numbers there changed from driver to driver)
+nor that of the code object (where it is 0).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from understudy.core.errors import WireError
+from understudy.image.amdcl2.elf import Elf, Section, Symbol, read_elf
+from understudy.image.amdcl2.generations import (
+    DRIVERS,
+    GPU_PRO,
+    ISA_VERSIONS,
+    NAMED_ARCHITECTURE,
+    Generation,
+    device_of,
+    target_of,
+)
+from understudy.image.amdcl2.metadata import KernelMetadata, parse_metadata
+from understudy.image.amdcl2.records import SamplerInit
+from understudy.image.hsa.elf import Note, wrong
+from understudy.image.hsa.notes import NoteFacts, read_notes
+from understudy.image.hsa.records import KernelCode, complaints
+from understudy.isa.gcn.target import Target
+
+MACHINES: Final = {0xAF5A: 32, 0xAF5B: 64}
+"""e_machine of the containers, with the word size of their code."""
+MACHINE_INNER: Final = 224
+STT_HSA_KERNEL: Final = 10
+STT_HSA_SAMPLER: Final = 12
+METADATA_PREFIX, METADATA_SUFFIX = "__OpenCL_&__OpenCL_", "_kernel_metadata"
+BINARY_PREFIX, BINARY_SUFFIX = "__ISA_&__OpenCL_", "_kernel_binary"
+KERNEL_PREFIX, KERNEL_SUFFIX = "&__OpenCL_", "_kernel"
+TEXT: Final = ".hsatext"
+READ_ONLY: Final = ".hsadata_readonly_agent"
+GLOBAL: Final = ".hsadata_global_agent"
+BSS: Final = ".hsabss_global_agent"
+SAMPLERS: Final = ".hsaimage_samplerinit"
+GPU_PRO_NOTES: Final = 200
+GPU_PRO_MARK: Final = 197
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel. `header` stands at `offset` of `section`: of .hsatext, or of .text in files of driver 15.7.
+
+    `size` are the bytes of header and code; `stub` those before the header in files of driver 15.7. `place` is the
+    header's byte in the file.
+    """
+
+    name: str
+    header: KernelCode
+    code: bytes = field(repr=False)
+    offset: int
+    place: int
+    stub: bytes = field(default=b"", repr=False)
+    isa_metadata: bytes = field(default=b"", repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of header and code."""
+        return self.header.kernel_code_entry_byte_offset + len(self.code)
+
+
+@dataclass(frozen=True)
+class Container:
+    """A file that was read. `elf` is the outer ELF, `inner` the one in .text, where there is one."""
+
+    elf: Elf = field(repr=False)
+    inner: Elf | None = field(repr=False)
+    generation: Generation
+    kernels: Mapping[str, Kernel]
+    version: str
+    compile_options: str
+    notes: NoteFacts = field(repr=False)
+    warnings: tuple[str, ...]
+    _metadata: Mapping[str, tuple[bytes, int]] = field(repr=False)
+
+    @property
+    def bits(self) -> int:
+        """Size of addresses in the code: 32 or 64."""
+        return self.elf.bits
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name; a `WireError` that says what is near."""
+        found = self.kernels.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self.kernels, n=3)
+            hint = f"; close to it: {', '.join(near)}" if near else f": there are {', '.join(self.kernels) or 'none'}"
+            raise WireError(f"program has no kernel {name!r}{hint}")
+        return found
+
+    def metadata(self, name: str) -> KernelMetadata:
+        """The metadata of a kernel; `WireError` where there is none or it is malformed."""
+        self.kernel(name)
+        found = self._metadata.get(name)
+        if found is None:
+            raise WireError(f"kernel {name} has no metadata: its arguments are unknown")
+        if name not in self._parsed:
+            try:
+                self._parsed[name] = parse_metadata(found[0], self.bits, self.generation, found[1])
+            except WireError as error:
+                raise error.at("kernel", name) from None
+        return self._parsed[name]
+
+    @cached_property
+    def _parsed(self) -> dict[str, KernelMetadata]:
+        return {}
+
+    @cached_property
+    def driver(self) -> int:
+        """The oldest driver that writes what this file shows, such as 203603."""
+        if self.generation is not Generation.CRIMSON_16_4:
+            return int(self.generation.value)
+        if any(self.metadata(name).architecture for name in self._metadata if name in self.kernels):
+            return NAMED_ARCHITECTURE
+        section = self.inner.section(".note") if self.inner is not None else None
+        notes = self.inner.contents(section) if self.inner is not None else b""
+        is_pro = len(notes) == GPU_PRO_NOTES and bool(notes[GPU_PRO_MARK])
+        return GPU_PRO if is_pro else int(self.generation.value)
+
+    @cached_property
+    def device(self) -> str:
+        """The device that e_flags name: the first that fits the driver and the ISA note; "" where none does."""
+        code, version = self.elf.header.flags, self.notes.isa_version
+        if version is None:
+            return device_of(code, self.driver)
+        drivers = [self.driver, *(each for each in DRIVERS if self.generation.has_inner_elf and each > self.driver)]
+        found = [name for name in (device_of(code, driver) for driver in drivers) if name]
+        for length in (3, 1):
+            for name in found:
+                if ISA_VERSIONS[name][:length] == version[:length]:
+                    return name
+        return ""
+
+    @cached_property
+    def target(self) -> Target:
+        """The processor that the code is for; `WireError` where nothing in the file says it."""
+        if self.notes.isa_version is not None:
+            return target_of(self.notes.isa_version)
+        level = max((self.metadata(name).architecture for name in self._metadata if name in self.kernels), default=0)
+        if level:
+            return target_of((level, 0, 0))
+        if self.device:
+            return target_of(ISA_VERSIONS[self.device])
+        text = f"e_flags {self.elf.header.flags:#x} are no device of driver {self.driver}, and no note names the ISA"
+        raise wrong(text, 48 if self.bits == 64 else 36)
+
+    @cached_property
+    def samplers(self) -> tuple[SamplerInit, ...]:
+        """The program's own samplers, in the order of .hsaimage_samplerinit."""
+        data = self.inner.contents(self.inner.section(SAMPLERS)) if self.inner is not None else b""
+        count = len(data) // SamplerInit.size_bytes
+        return tuple(SamplerInit.parse(data, n * SamplerInit.size_bytes) for n in range(count))
+
+    @property
+    def brig(self) -> bytes:
+        """HSAIL in its binary form, which drivers put beside the code; not looked into."""
+        return self.elf.contents(self.elf.section(".brig"))
+
+
+def read_container(data: bytes) -> Container:
+    """Read a container held in memory; `WireError` with the byte of the first thing that cannot be."""
+    elf = read_elf(data)
+    bits = MACHINES.get(elf.header.machine)
+    if bits is None:
+        text = f"e_machine is {elf.header.machine:#x}, expected 0xaf5a or 0xaf5b (AMD OpenCL 2.0 program)"
+        raise wrong(text, 18)
+    if bits != elf.bits:
+        raise wrong(f"e_machine is that of {bits}-bit programs in an ELF file of {elf.bits} bits", 18)
+    text_section = elf.section(".text")
+    is_old = any(_between(symbol.name, BINARY_PREFIX, BINARY_SUFFIX) for symbol in elf.symbols)
+    inner: Elf | None = None
+    generation = Generation.CATALYST_15_7
+    warnings: list[str] = []
+    has_kernels = any(_between(symbol.name, METADATA_PREFIX, METADATA_SUFFIX) for symbol in elf.symbols)
+    if is_old or not (has_kernels or elf.contents(text_section)):  # a program without kernels may have no code at all
+        kernels = list(_old_kernels(elf))
+    else:
+        inner = _inner(elf, text_section)
+        has_null = not inner.symbols or not inner.symbols[0].name
+        generation = Generation.CRIMSON_16_4 if has_null else Generation.CRIMSON
+        kernels = list(_inner_kernels(inner))
+    for kernel in kernels:
+        warnings += [f"kernel {kernel.name}: {text}" for text in _complaints(kernel, generation)]
+    facts = read_notes(_repaired(inner.notes)) if inner is not None else NoteFacts()
+    return Container(
+        elf,
+        inner,
+        generation,
+        {kernel.name: kernel for kernel in kernels},
+        *_comments(elf),
+        facts,
+        (*warnings, *facts.warnings),
+        dict(_metadata_places(elf)),
+    )
+
+
+def _complaints(kernel: Kernel, generation: Generation) -> list[str]:
+    """What is odd about a header; that alignments were smaller up to driver 15.7 is not."""
+    found = complaints(kernel.header)
+    skipped: tuple[str, ...] = ("reserved_vgpr_first", "reserved_sgpr_first", "wavefront_sgpr_count")
+    if generation is Generation.CATALYST_15_7:
+        skipped += ("kernarg_segment_alignment",)
+    return [text for text in found if not text.startswith(skipped)]
+
+
+def _repaired(notes: tuple[Note, ...]) -> Iterator[Note]:
+    """Notes without those that drivers fill with what was in memory: 4 is a pointer up to driver 1912.05."""
+    for note in notes:
+        if note.type == 4 and len(note.data) < 12:
+            continue
+        yield note
+
+
+def _between(name: str, prefix: str, suffix: str) -> str:
+    """What stands between; "" where the name is not of that form."""
+    if len(name) > len(prefix) + len(suffix) and name.startswith(prefix) and name.endswith(suffix):
+        return name[len(prefix) : -len(suffix)]
+    return ""
+
+
+def _in_section(elf: Elf, symbol: Symbol, what: str, expected: str = "") -> tuple[Section, bytes]:
+    """The section and the bytes of a symbol; `WireError` where they do not lie in it, or it is not the `expected`."""
+    if not 0 < symbol.section < len(elf.sections):
+        raise elf.wrong(
+            f"{what} lies in section {symbol.section}, of which there are {len(elf.sections)}", symbol.place
+        )
+    section = elf.sections[symbol.section]
+    if expected and section.name != expected:
+        raise elf.wrong(f"{what} lies in {section.name}, expected {expected}", symbol.place)
+    data = elf.contents(section)
+    if symbol.value + symbol.size > len(data):
+        text = f"{what} at {symbol.value:#x}..{symbol.value + symbol.size:#x} runs over {section.name}"
+        raise elf.wrong(f"{text} of {len(data):#x} bytes", symbol.place)
+    return section, data[symbol.value : symbol.value + symbol.size]
+
+
+def _kernel(elf: Elf, name: str, data: bytes, offset: int, place: int, stub: bytes, isa: bytes) -> Kernel:
+    """A kernel whose header begins `data`, which ends with its code."""
+    try:
+        header = KernelCode.parse(data)
+    except WireError as error:
+        raise elf.wrong(f"kernel {name}: {error.message}", place) from None
+    entry = header.kernel_code_entry_byte_offset
+    if not KernelCode.size_bytes <= entry < len(data) or entry % 4:
+        text = f"kernel {name}: its code begins at {entry:#x} of {len(data):#x} bytes, expected 0x100 or more"
+        raise elf.wrong(text, place + KernelCode.offset_of("kernel_code_entry_byte_offset"))
+    return Kernel(name, header, data[entry:], offset, elf.base + place, stub, isa)
+
+
+def _old_kernels(elf: Elf) -> Iterator[Kernel]:
+    isa = {
+        name: symbol
+        for symbol in elf.symbols
+        if (name := _between(symbol.name, BINARY_PREFIX, METADATA_SUFFIX))
+    }  # fmt: skip
+    for symbol in elf.symbols:
+        name = _between(symbol.name, BINARY_PREFIX, BINARY_SUFFIX)
+        if not name:
+            continue
+        section, data = _in_section(elf, symbol, f"kernel {name}", ".text")
+        place = section.header.offset + symbol.value
+        if len(data) < 4 + KernelCode.size_bytes:
+            raise elf.wrong(f"kernel {name} has {len(data)} bytes: too few for a stub and a header", place)
+        start = int.from_bytes(data[:4], "little")
+        if start > len(data):
+            raise elf.wrong(f"kernel {name}: its header at {start:#x} lies outside its {len(data):#x} bytes", place)
+        extra = _in_section(elf, isa[name], f"ISA metadata of kernel {name}")[1] if name in isa else b""
+        yield _kernel(elf, name, data[start:], symbol.value + start, place + start, data[:start], extra)
+
+
+def _inner(elf: Elf, text: Section | None) -> Elf:
+    if text is None:
+        raise wrong("no section .text: expected the code of the kernels", 0)
+    inner = read_elf(elf.contents(text), text.header.offset)
+    if inner.bits != 64 or inner.header.machine != MACHINE_INNER:
+        found = f"inner ELF file of {inner.bits} bits for machine {inner.header.machine}"
+        raise inner.wrong(f"{found}, expected 64 bits and {MACHINE_INNER} (AMD GPU)", 18)
+    return inner
+
+
+def _inner_kernels(inner: Elf) -> Iterator[Kernel]:
+    for symbol in inner.symbols:
+        name = _between(symbol.name, KERNEL_PREFIX, KERNEL_SUFFIX)
+        if not name or symbol.kind != STT_HSA_KERNEL:
+            continue
+        section, data = _in_section(inner, symbol, f"kernel {name}", TEXT)
+        data = data or inner.contents(section)[symbol.value :]  # a size of 0: up to the end
+        yield _kernel(inner, name, data, symbol.value, section.header.offset + symbol.value, b"", b"")
+
+
+def _comments(elf: Elf) -> tuple[str, str]:
+    """The version of AMD's compiler library, and the options that the program was compiled with."""
+    texts = {"acl_version_string": "", "__OpenCL_compiler_options": ""}
+    for symbol in elf.symbols:
+        if symbol.name in texts:
+            data = _in_section(elf, symbol, symbol.name)[1]
+            texts[symbol.name] = data.rstrip(b"\0").decode("utf-8", "backslashreplace")
+    return texts["acl_version_string"], texts["__OpenCL_compiler_options"]
+
+
+def _metadata_places(elf: Elf) -> Iterator[tuple[str, tuple[bytes, int]]]:
+    for symbol in elf.symbols:
+        name = _between(symbol.name, METADATA_PREFIX, METADATA_SUFFIX)
+        if name:
+            section, data = _in_section(elf, symbol, f"metadata of kernel {name}")
+            yield name, (data, section.header.offset + symbol.value)

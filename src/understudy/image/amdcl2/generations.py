@@ -1,0 +1,109 @@
+"""Driver generations and devices: what the containers of each look like, and which processor a file is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from understudy.core.errors import WireError
+from understudy.isa.gcn.target import GFX7, GFX8, GFX9, TARGETS, Target
+
+
+class Generation(Enum):
+    """Generations of containers, by the driver number from which on they are written."""
+
+    CATALYST_15_7 = 180005
+    """A stub, a code object and the code of each kernel, one behind the other."""
+    CRIMSON = 191205
+    """An inner ELF file without a null symbol; the data sections come first."""
+    CRIMSON_16_4 = 200406
+    """An inner ELF file with a null symbol; metadata has the work-group size hint."""
+
+    @property
+    def has_inner_elf(self) -> bool:
+        """Whether .text holds an ELF file."""
+        return self is not Generation.CATALYST_15_7
+
+
+def generation_of(driver: int) -> Generation:
+    """The generation that a driver number, such as 200406, writes."""
+    return max((each for each in Generation if each.value <= driver), key=lambda g: g.value, default=_OLDEST)
+
+
+_OLDEST: Final = Generation.CATALYST_15_7
+GPU_PRO: Final = 203603
+"""Driver from which on the producer's note has bytes behind it (AMDGPU-PRO)."""
+NAMED_ARCHITECTURE: Final = 223600
+"""Driver from which on the second name of the metadata says GFX7, GFX8 or GFX9 instead of generic."""
+
+_ALWAYS: Final = {
+    "spectre": 1, "spooky": 2, "kalindi": 3, "mullins": 4, "bonaire": 6, "hawaii": 7, "iceland": 8, "tonga": 9,
+}  # fmt: skip
+# fmt: off
+_SINCE: Final[tuple[tuple[int, Mapping[str, int]], ...]] = (
+    (0,      {"fiji": 16, "carrizo": 15}),
+    (191205, {"fiji": 17, "carrizo": 16}),
+    (200406, {"fiji": 16, "carrizo": 15, "stoney": 17, "ellesmere": 12, "baffin": 13}),
+    (203603, {"fiji": 14, "carrizo": 13, "stoney": 15, "ellesmere": 17, "baffin": 16}),
+    (223600, {"fiji": 13, "carrizo": 12, "stoney": 14, "ellesmere": 16, "baffin": 15, "gfx804": 18, "gfx900": 17}),
+    (226400, {"fiji": 14, "carrizo": 13, "stoney": 15, "ellesmere": 17, "baffin": 16, "gfx804": 18, "gfx900": 19,
+              "gfx901": 20}),
+    (234800, {"fiji": 15, "carrizo": 14, "stoney": 16, "ellesmere": 18, "baffin": 17, "gfx804": 19, "gfx900": 20,
+              "gfx901": 21}),
+    (244200, {"fiji": 13, "carrizo": 12, "stoney": 14, "ellesmere": 16, "baffin": 15, "gfx804": 18, "gfx900": 17,
+              "gfx901": 19}),
+    (248200, {"fiji": 13, "carrizo": 12, "stoney": 14, "ellesmere": 18, "baffin": 16, "gfx804": 20, "gfx900": 19,
+              "gfx901": 21}),
+    (252700, {"fiji": 13, "carrizo": 12, "stoney": 14, "ellesmere": 18, "baffin": 16, "gfx804": 21, "gfx900": 20,
+              "gfx901": 23, "gfx902": 24, "gfx903": 25, "gfx904": 26, "gfx905": 27}),
+    (258000, {"fiji": 13, "carrizo": 12, "stoney": 14, "ellesmere": 18, "baffin": 16, "gfx804": 21, "gfx900": 20,
+              "gfx901": 23, "gfx902": 24, "gfx903": 25, "gfx904": 26, "gfx905": 27, "gfx906": 28, "gfx907": 29}),
+)
+# fmt: on
+
+DRIVERS: Final = tuple(since for since, _ in _SINCE if since)
+"""Drivers from which on codes of devices changed."""
+
+ISA_VERSIONS: Final[Mapping[str, tuple[int, int, int]]] = MappingProxyType({
+    "spectre": (7, 0, 0), "spooky": (7, 0, 0), "kalindi": (7, 0, 0), "mullins": (7, 0, 0), "bonaire": (7, 0, 0),
+    "hawaii": (7, 0, 1), "iceland": (8, 0, 0), "tonga": (8, 0, 0), "carrizo": (8, 0, 1), "fiji": (8, 0, 3),
+    "ellesmere": (8, 0, 4), "baffin": (8, 0, 4), "gfx804": (8, 0, 4), "stoney": (8, 1, 0), "gfx900": (9, 0, 0),
+    "gfx901": (9, 0, 1), "gfx902": (9, 0, 2), "gfx903": (9, 0, 3), "gfx904": (9, 0, 4), "gfx905": (9, 0, 5),
+    "gfx906": (9, 0, 6), "gfx907": (9, 0, 7),
+})  # fmt: skip
+"""Devices that such files are made for, with their ISA version."""
+
+
+def device_codes(driver: int) -> dict[str, int]:
+    """e_flags of the container by device, as a driver writes them."""
+    found: dict[str, int] = dict(_ALWAYS)
+    for since, codes in _SINCE:
+        if since <= driver:
+            found = _ALWAYS | dict(codes)
+    return found
+
+
+def device_of(code: int, driver: int) -> str:
+    """The device that e_flags name in a file of that driver; "" where none has the code."""
+    return next((name for name, each in device_codes(driver).items() if each == code), "")
+
+
+def level_of(device: str) -> int:
+    """Generation of the instruction set: 7, 8 or 9; `WireError` for an unknown device."""
+    try:
+        return ISA_VERSIONS[device][0]
+    except KeyError:
+        raise WireError(f"no device {device!r}: there are {', '.join(ISA_VERSIONS)}") from None
+
+
+def target_of(version: tuple[int, int, int]) -> Target:
+    """The processor of an ISA version; where that very one is unknown, one of its generation."""
+    major, minor, stepping = version
+    exact = TARGETS.get(f"gfx{major}{minor}{stepping:x}")
+    if exact is not None:
+        return exact
+    if major not in (GFX7, GFX8, GFX9):
+        raise WireError(f"ISA version {major}.{minor}.{stepping}: expected 7, 8 or 9 as its first number")
+    return next(target for target in TARGETS.values() if target.level == major)

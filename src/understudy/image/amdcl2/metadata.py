@@ -1,0 +1,180 @@
+"""Metadata of a kernel: what its arguments are, and what the compiler was told about it.
+
+Parsing keeps every field, so that packing gives back the very bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, TypeVar
+
+from understudy.core.errors import WireError
+from understudy.core.record import Record
+from understudy.image.amdcl2.arguments import Argument, KernargLayout, argument_of, lay_out
+from understudy.image.amdcl2.generations import Generation
+from understudy.image.amdcl2.records import (
+    ArgumentEntry,
+    ArgumentEntry32,
+    ArgumentEntry64,
+    Hint32,
+    Hint64,
+    MetadataHeader,
+    MetadataHeader32,
+    MetadataHeader64,
+    Queue32,
+    Queue64,
+)
+from understudy.image.hsa.elf import wrong
+
+MAX_ARGUMENTS: Final = 4096
+"""More than any kernel has."""
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+@dataclass(frozen=True)
+class KernelMetadata:
+    """Metadata as in the file, and what it says.
+
+    `rest` are bytes of the header behind the parts that are known; `tail` those behind the last name. `names` are the
+    two names and, from driver 2004.06 on, the vector type hint.
+    """
+
+    bits: int
+    generation: Generation
+    header: MetadataHeader
+    queue: Queue64 | Queue32
+    hint: Hint64 | Hint32 | None
+    rest: bytes
+    names: tuple[str, ...]
+    entries: tuple[tuple[ArgumentEntry, str, str], ...]
+    tail: bytes
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """All arguments in order, setup arguments first where there are any."""
+        return tuple(argument_of(*each) for each in self.entries)
+
+    @cached_property
+    def layout(self) -> KernargLayout:
+        """Where the arguments lie in the kernarg segment."""
+        return lay_out(self.arguments, self.bits, self.generation)
+
+    @property
+    def required_work_group_size(self) -> tuple[int, int, int] | None:
+        """The size that the kernel was compiled for."""
+        x, y, z = self.header.required_work_group_size
+        return (x, y, z) if x else None
+
+    @property
+    def work_group_size_hint(self) -> tuple[int, int, int] | None:
+        """The size that the kernel is likely to be called with."""
+        x, y, z = self.hint.work_group_size_hint if self.hint is not None else (0, 0, 0)
+        return (x, y, z) if x else None
+
+    @property
+    def vector_type_hint(self) -> str:
+        """The vector type that the kernel computes with; "" where nothing is said."""
+        return self.names[2] if len(self.names) > 2 else ""
+
+    @property
+    def uses_enqueue(self) -> bool:
+        """Whether the kernel enqueues others."""
+        return bool(self.queue.uses_enqueue)
+
+    @property
+    def architecture(self) -> int:
+        """7, 8 or 9 where the second name says GFX7, GFX8 or GFX9, else 0."""
+        name = self.names[1]
+        return int(name[3]) if len(name) == 4 and name[:3] == "GFX" and name[3].isdigit() else 0
+
+    def pack(self) -> bytes:
+        """The bytes."""
+        out = [self.header.pack(), self.queue.pack(), self.hint.pack() if self.hint else b"", self.rest]
+        out += [name.encode("utf-8", "surrogateescape") + b"\0" for name in self.names]
+        out += [entry.pack() for entry, _, _ in self.entries]
+        out.append(bytes(_entry(self.bits).size_bytes))
+        out += [text.encode("utf-8", "surrogateescape") + b"\0" for _, *texts in self.entries for text in texts]
+        return b"".join([*out, self.tail])
+
+
+def _entry(bits: int) -> type[ArgumentEntry64] | type[ArgumentEntry32]:
+    return ArgumentEntry64 if bits == 64 else ArgumentEntry32
+
+
+@lru_cache(4096)
+def _parsed(bits: int, data: bytes) -> ArgumentEntry | None:
+    """An argument entry, None where it is cut short. Kernels of a program have many entries in common."""
+    kind = _entry(bits)
+    return kind.parse(data) if len(data) == kind.size_bytes else None
+
+
+def parse_metadata(data: bytes, bits: int, generation: Generation, base: int = 0) -> KernelMetadata:
+    """Metadata of one kernel; `base` is where it lies in the file. `WireError` with the byte of the first mistake."""
+    return _Parser(data, bits, generation, base).parse()
+
+
+class _Parser:
+    """Goes through the bytes from front to end."""
+
+    def __init__(self, data: bytes, bits: int, generation: Generation, base: int) -> None:
+        self.data, self.bits, self.generation, self.base = data, bits, generation, base
+        self.at = 0
+
+    def parse(self) -> KernelMetadata:
+        wide = self.bits == 64
+        header_kind: type[MetadataHeader64] | type[MetadataHeader32] = MetadataHeader64 if wide else MetadataHeader32
+        queue_kind: type[Queue64] | type[Queue32] = Queue64 if wide else Queue32
+        header: MetadataHeader = self._take(header_kind)
+        queue: Queue64 | Queue32 = self._take(queue_kind)
+        if not self.at <= header.header_bytes <= len(self.data):
+            raise self._wrong(f"metadata header of {header.header_bytes} bytes, expected {self.at} or more", 0)
+        hint_kind: type[Hint64] | type[Hint32] = Hint64 if wide else Hint32
+        hint = self._take(hint_kind) if header.header_bytes >= self.at + hint_kind.size_bytes else None
+        rest = self.data[self.at : header.header_bytes]
+        self.at = header.header_bytes
+        lengths = [header.first_name_bytes, header.second_name_bytes]
+        names = tuple(self._text(length) for length in lengths)
+        entry = _entry(self.bits).size_bytes
+        if hint is not None and self.data[self.at : self.at + 1] != bytes([entry]):
+            names = (*names, self._text(hint.vector_type_hint_bytes))  # an entry that begins here says: no hint
+        return KernelMetadata(
+            self.bits, self.generation, header, queue, hint, rest, names, self._entries(header), self.data[self.at :]
+        )
+
+    def _entries(self, header: MetadataHeader) -> tuple[tuple[ArgumentEntry, str, str], ...]:
+        kind = _entry(self.bits)
+        if header.argument_count > min(MAX_ARGUMENTS, len(self.data) // kind.size_bytes):
+            text = f"{header.argument_count} arguments do not fit the metadata's {len(self.data)} bytes"
+            raise self._wrong(text, type(header).offset_of("argument_count"))
+        entries: list[ArgumentEntry] = []
+        for _ in range(header.argument_count):
+            start = self.at
+            entry = _parsed(self.bits, self.data[start : start + kind.size_bytes])
+            if entry is None:
+                raise self._wrong(f"the metadata ends within an argument entry of {kind.size_bytes} bytes", start)
+            self.at += kind.size_bytes
+            if entry.entry_bytes != kind.size_bytes:
+                raise self._wrong(f"argument entry of {entry.entry_bytes} bytes, expected {kind.size_bytes}", start)
+            entries.append(entry)
+        self._take(kind)  # all zero: the end
+        return tuple((entry, self._text(entry.name_bytes), self._text(entry.type_name_bytes)) for entry in entries)
+
+    def _take(self, record: type[AnyRecord]) -> AnyRecord:
+        try:
+            found = record.parse(self.data, self.at)
+        except WireError as error:
+            raise self._wrong(error.message, self.at) from None
+        self.at += record.size_bytes
+        return found
+
+    def _text(self, length: int) -> str:
+        end = self.at + length
+        if end >= len(self.data) or self.data[end]:
+            raise self._wrong(f"a text of {length} bytes does not end with a 0 within the metadata", self.at)
+        text = self.data[self.at : end].decode("utf-8", "surrogateescape")
+        self.at = end + 1
+        return text
+
+    def _wrong(self, message: str, byte: int) -> WireError:
+        return wrong(message, self.base + byte)

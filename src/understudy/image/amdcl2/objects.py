@@ -1,0 +1,186 @@
+"""Image and sampler objects in memory: what the pointers among a kernel's arguments point to.
+
+An image object is 12 dwords: the resource that image instructions take (a T#; a V# for 1D buffers), then channel data
+type, channel order and width. A sampler object is 8 dwords, of which the first 4 are the S#. Both are real bit
+patterns: compiled kernels load them, and compute sizes from their fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from understudy.core.errors import WireError
+from understudy.core.record import Record, reserved, u32, words
+from understudy.image.amdcl2.formats import PACKED, ChannelOrder, ChannelType, ImageFormat, ImageKind
+from understudy.image.amdcl2.records import SamplerInit
+from understudy.isa.gcn.formats_mem import SRGB
+from understudy.isa.gcn.image_resource import BORDER, CLAMP, LINEAR, LINEAR_ALIGNED, MIRROR, WRAP
+from understudy.isa.gcn.target import GFX8, GFX9
+
+OBJECT_ALIGNMENT: Final = 16
+MAX_SIZE: Final = 1 << 14
+"""Texels along an axis."""
+MAX_SLICES: Final = 1 << 13
+"""Slices or depth."""
+MASK32: Final = 0xFFFF_FFFF
+_TYPE_BIT: Final = 28
+
+
+class ImageObject(Record, size=48):
+    """12 dwords; dword 10 and 11 are not in the document."""
+
+    resource: tuple[int, ...] = words(32, 8)
+    channel_type: int = u32()
+    channel_order: int = u32()
+    width: int = u32()
+    reserved_2c: bytes = reserved(4)
+
+
+class Addressing(IntEnum):
+    """OpenCL's addressing modes, in HSA's numbers."""
+
+    NONE = 0
+    CLAMP_TO_EDGE = 1
+    CLAMP = 2
+    REPEAT = 3
+    MIRRORED_REPEAT = 4
+
+
+class Filter(IntEnum):
+    """OpenCL's filters, in HSA's numbers."""
+
+    NEAREST = 0
+    LINEAR = 1
+
+
+CLAMPS: Final = {
+    Addressing.NONE: WRAP,
+    Addressing.CLAMP_TO_EDGE: CLAMP,
+    Addressing.CLAMP: BORDER,
+    Addressing.REPEAT: WRAP,
+    Addressing.MIRRORED_REPEAT: MIRROR,
+}
+"""The S#'s clamp for an addressing mode."""
+MAX_LOD: Final = 0xFFF
+
+
+class SamplerObject(Record, size=32):
+    """8 dwords, 4 of them used."""
+
+    resource: tuple[int, ...] = words(32, 4)
+    reserved_10: bytes = reserved(16)
+
+    @classmethod
+    def of(cls, normalised: bool, addressing: Addressing, filtering: Filter) -> SamplerObject:
+        """The object for a sampler of OpenCL."""
+        clamp = CLAMPS[addressing]
+        linear = int(filtering is Filter.LINEAR)
+        word0 = clamp | clamp << 3 | clamp << 6 | (not normalised) << 15
+        return cls(resource=(word0, MAX_LOD << 12, linear << 20 | linear << 22, 0))
+
+    @classmethod
+    def of_init(cls, init: SamplerInit) -> SamplerObject:
+        """The object for one of the program's own samplers; `WireError` for numbers that mean nothing."""
+        try:
+            addressing, filtering = Addressing(init.addressing), Filter(init.filter)
+        except ValueError as error:
+            raise WireError(f"sampler of the program: {error}") from None
+        return cls.of(bool(init.coordinate), addressing, filtering)
+
+
+@dataclass(frozen=True, slots=True)
+class Texels:
+    """Where an image lies: sizes in texels, `pitch` from row to row; `slices` counts depth or array slices."""
+
+    kind: ImageKind
+    format: ImageFormat
+    width: int
+    height: int = 1
+    slices: int = 1
+    pitch: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes from row to row."""
+        return self.pitch * self.format.texel_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole image."""
+        return self.row_bytes * self.height * self.slices
+
+
+def texels(kind: ImageKind, format: ImageFormat, shape: tuple[int, ...]) -> Texels:
+    """An image of `shape` (slices or depth, rows, columns, as far as the kind has them).
+
+    The pitch is what linear images need: a multiple of 64 texels and of 256 bytes. `WireError` for sizes beyond the
+    descriptor's fields and for formats that a 1D buffer cannot have.
+    """
+    if len(shape) != kind.axes or not all(shape):
+        raise WireError(f"{kind.name} of shape {shape}: expected {kind.axes} sizes of 1 or more")
+    width = shape[-1]
+    if kind is ImageKind.BUFFER_1D:
+        if (format.type in PACKED and format.type is not ChannelType.CL_UNORM_INT_101010) or format.nfmt == SRGB:
+            raise WireError(f"a 1D buffer cannot be {format.order.name} of {format.type.name}")
+        if width * format.texel_bytes > MASK32:
+            raise WireError(f"a 1D buffer of {width} texels is too large")
+        return Texels(kind, format, width, pitch=width)
+    is_flat = kind in (ImageKind.IMAGE_1D, ImageKind.ARRAY_1D)
+    height = 1 if is_flat else shape[-2]
+    slices = shape[0] if kind.is_array or kind is ImageKind.IMAGE_3D else 1
+    if max(width, height) > MAX_SIZE or slices > MAX_SLICES:
+        text = f"{kind.name} of shape {shape}: at most {MAX_SIZE} texels along an axis and {MAX_SLICES} slices"
+        raise WireError(text)
+    unit = max(64, 256 // format.texel_bytes)
+    return Texels(kind, format, width, height, slices, -(-width // unit) * unit)
+
+
+def image_object(level: int, image: Texels, address: int) -> ImageObject:
+    """The object for texels at `address` (a multiple of 256) on GFX7, GFX8 or GFX9."""
+    if address & 0xFF and image.kind is not ImageKind.BUFFER_1D:
+        raise WireError(f"texels at {address:#x}: expected a multiple of 256")
+    resource = _buffer(level, image, address) if image.kind is ImageKind.BUFFER_1D else _image(level, image, address)
+    return ImageObject(
+        resource=resource,
+        channel_type=int(image.format.type),
+        channel_order=int(image.format.order),
+        width=image.width,
+    )
+
+
+def _select(format: ImageFormat) -> int:
+    return sum(source << 3 * k for k, source in enumerate(format.swizzle))
+
+
+def _image(level: int, image: Texels, address: int) -> tuple[int, ...]:
+    """The T#: linear, one level, one sample."""
+    layout = LINEAR if level == GFX9 else LINEAR_ALIGNED
+    last = image.slices - 1
+    word3 = _select(image.format) | layout << 20 | int(image.kind) << _TYPE_BIT
+    depth = last if level == GFX9 or image.kind is ImageKind.IMAGE_3D else 0
+    last_array = last << 13 if level != GFX9 and image.kind.is_array else 0
+    return (
+        address >> 8 & MASK32,
+        address >> 40 & 0xFF | image.format.dfmt << 20 | image.format.nfmt << 26,
+        (image.width - 1) | (image.height - 1) << 14,
+        word3,
+        depth | (image.pitch - 1) << 13,
+        last_array,
+        0,
+        0,
+    )
+
+
+def _buffer(level: int, image: Texels, address: int) -> tuple[int, ...]:
+    """The V#, whose records are texels; GFX8 counts bytes instead."""
+    size = image.format.texel_bytes
+    records = image.width * size if level == GFX8 else image.width
+    word3 = _select(image.format) | image.format.nfmt << 12 | image.format.dfmt << 15
+    return (address & MASK32, address >> 32 & 0xFFFF | size << 16, records, word3, 0, 0, 0, 0)
+
+
+def described(words_: tuple[int, ...]) -> tuple[ChannelType, ChannelOrder]:
+    """Channel data type and order of an image object's 12 dwords, masked as the document says."""
+    return ChannelType.of_dword(words_[8]), ChannelOrder.of_dword(words_[9])

@@ -1,0 +1,171 @@
+"""Layouts inside the containers: kernel metadata of both word sizes and all generations, stubs, sampler initialisers.
+
+No document describes them. They were worked out from binaries that drivers and an independent assembler wrote; fields
+whose meaning nobody knows are named after their offset, and kept.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from understudy.core.record import Record, raw, u8, u16, u32, u64, words
+
+
+class MetadataHeader64(Record, size=168):
+    """The part of a kernel's metadata that all generations of 64-bit files share."""
+
+    header_bytes: int = u64()
+    metadata_bytes: int = u64()
+    version: tuple[int, ...] = words(32, 3)  # 3, 1, 0x68
+    options: int = u32()
+    kernel_id: int = u16()
+    unknown_22: int = u16()
+    unknown_24: int = u32()
+    unknown_28: tuple[int, ...] = words(32, 4)  # 8, 1, 1, 2
+    required_work_group_size: tuple[int, ...] = words(64, 3)
+    unknown_50: tuple[int, ...] = words(64, 2)
+    first_name_bytes: int = u64()
+    second_name_bytes: int = u64()
+    unknown_70: tuple[int, ...] = words(64, 3)
+    pipes_usage: int = u64()
+    unknown_90: tuple[int, ...] = words(64, 2)
+    argument_count: int = u64()
+
+
+class MetadataHeader32(Record, size=108):
+    """Likewise of 32-bit files."""
+
+    header_bytes: int = u32()
+    metadata_bytes: int = u32()
+    version: tuple[int, ...] = words(32, 3)
+    options: int = u32()
+    kernel_id: int = u16()
+    unknown_22: int = u16()
+    unknown_24: int = u32()
+    unknown_28: tuple[int, ...] = words(32, 4)
+    required_work_group_size: tuple[int, ...] = words(32, 3)
+    unknown_50: tuple[int, ...] = words(32, 3)
+    first_name_bytes: int = u32()
+    second_name_bytes: int = u32()
+    unknown_70: tuple[int, ...] = words(32, 3)
+    pipes_usage: int = u32()
+    unknown_90: tuple[int, ...] = words(32, 2)
+    argument_count: int = u32()
+
+
+class Queue64(Record, size=48):
+    """What follows the shared part in all 64-bit files."""
+
+    unknown_a8: tuple[int, ...] = words(64, 5)
+    uses_enqueue: int = u32()
+    kernel_index: int = u32()
+
+
+class Queue32(Record, size=28):
+    """Likewise in 32-bit files."""
+
+    unknown_a8: tuple[int, ...] = words(32, 5)
+    uses_enqueue: int = u32()
+    kernel_index: int = u32()
+
+
+class Hint64(Record, size=56):
+    """The end of the header from driver 2004.06 on, 64 bits."""
+
+    unknown_d8: int = u64()  # 6
+    unknown_e0: int = u64()  # 0xffffffff; 0 with pipes or enqueue
+    work_group_size_hint: tuple[int, ...] = words(64, 3)
+    vector_type_hint_bytes: int = u64()
+    unknown_108: int = u64()
+
+
+class Hint32(Record, size=28):
+    """Likewise 32 bits."""
+
+    unknown_d8: int = u32()
+    unknown_e0: int = u32()
+    work_group_size_hint: tuple[int, ...] = words(32, 3)
+    vector_type_hint_bytes: int = u32()
+    unknown_108: int = u32()
+
+
+class ArgumentEntry64(Record, size=88):
+    """An argument in the metadata of 64-bit files.
+
+    `length` is the vector length, an image's or sampler's resource id, or the bytes of a structure. `offset` counts in
+    steps of 16 bytes an argument: it is not the place in the kernarg segment.
+    """
+
+    entry_bytes: int = u64()
+    name_bytes: int = u64()
+    type_name_bytes: int = u64()
+    unknown_18: tuple[int, ...] = words(64, 2)
+    length: int = u32()
+    unknown_2c: int = u32()
+    offset: int = u32()
+    type: int = u32()
+    alignment: int = u32()
+    pointee: int = u32()
+    space: int = u32()
+    usage: int = u32()
+    is_volatile: int = u8()
+    is_restrict: int = u8()
+    is_pipe: int = u8()
+    unknown_4b: int = u8()
+    kind: int = u32()
+    is_const: int = u32()
+    unknown_54: int = u32()
+
+
+class ArgumentEntry32(Record, size=64):
+    """Likewise in 32-bit files."""
+
+    entry_bytes: int = u32()
+    name_bytes: int = u32()
+    type_name_bytes: int = u32()
+    unknown_18: tuple[int, ...] = words(32, 2)
+    length: int = u32()
+    unknown_2c: int = u32()
+    offset: int = u32()
+    type: int = u32()
+    alignment: int = u32()
+    pointee: int = u32()
+    space: int = u32()
+    usage: int = u32()
+    is_volatile: int = u8()
+    is_restrict: int = u8()
+    is_pipe: int = u8()
+    unknown_4b: int = u8()
+    kind: int = u32()
+    is_const: int = u32()
+
+
+MetadataHeader = MetadataHeader64 | MetadataHeader32
+ArgumentEntry = ArgumentEntry64 | ArgumentEntry32
+
+
+class SamplerInit(Record, size=8):
+    """A sampler of the program, in .hsaimage_samplerinit; values in HSA's numbers."""
+
+    record_bytes: int = u16(default=8)
+    kind: int = u16(default=1)
+    coordinate: int = u8()
+    filter: int = u8()
+    addressing: int = u8()
+    reserved: int = u8(default=0)
+
+
+class IsaMetadata(Record, size=20):
+    """__ISA_&__OpenCL_..._kernel_metadata of driver 15.7; nobody knows what it says."""
+
+    words: bytes = raw(20)
+
+
+STUB_BYTES: Final = 0xA60
+"""Length of the stub that stands before the code object in files of driver 15.7."""
+DEFAULT_ISA_METADATA: Final = bytes.fromhex("0000680000000000000000084209000000000000")
+
+OPTION_REQUIRED_WORK_GROUP_SIZE: Final = 1 << 2
+OPTION_64_BIT: Final = 1 << 5
+OPTION_USES_MEMORY: Final = 1 << 8
+"""Files of driver 15.7 only: the kernel uses LDS, enqueue, pipes or scratch."""

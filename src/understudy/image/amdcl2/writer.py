@@ -1,0 +1,401 @@
+"""Writing containers of all generations, from kernels, data, samplers and relocations.
+
+The order of sections and symbols, the notes and the constants are those of the files that were studied, so that what
+was read from such a file is written as the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from understudy.core.errors import WireError
+from understudy.core.record import Record, u32
+from understudy.image.amdcl2.container import (
+    BINARY_PREFIX,
+    BINARY_SUFFIX,
+    BSS,
+    GLOBAL,
+    KERNEL_PREFIX,
+    KERNEL_SUFFIX,
+    MACHINE_INNER,
+    METADATA_PREFIX,
+    METADATA_SUFFIX,
+    READ_ONLY,
+    SAMPLERS,
+    STT_HSA_KERNEL,
+    STT_HSA_SAMPLER,
+    TEXT,
+    Container,
+)
+from understudy.image.amdcl2.elf import SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, SHT_RELA, SHT_STRTAB, SHT_SYMTAB
+from understudy.image.amdcl2.elf_writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter
+from understudy.image.amdcl2.generations import (
+    GPU_PRO,
+    ISA_VERSIONS,
+    Generation,
+    device_codes,
+    generation_of,
+    level_of,
+)
+from understudy.image.amdcl2.records import DEFAULT_ISA_METADATA, STUB_BYTES, SamplerInit
+from understudy.image.hsa.elf import RelaEntry
+from understudy.image.hsa.notes import IsaVersionNote, ProducerNote
+from understudy.image.hsa.records import KernelCode
+
+VERSION_OLD: Final = "AMD-COMP-LIB-v0.8 (0.0.326)"
+VERSION_NEW: Final = "AMD-COMP-LIB-v0.8 (0.0.SC_BUILD_NUMBER)"
+STT_OBJECT, STT_FUNC, STT_SECTION = 1, 2, 3
+STB_GLOBAL: Final = 1
+ALLOC, EXECUTE, MERGE, STRINGS = 2, 4, 0x10, 0x20
+PT_GLOBAL, PT_READ_ONLY, PT_CODE = 0x60000001, 0x60000002, 0x60000003
+FLAGS: Final = {GLOBAL: 0x900003, BSS: 0x900003, READ_ONLY: 0xA00003, TEXT: 0xC00007}
+OS_ABI_HSA: Final = 0x40
+PRODUCER: Final = b"AMD HSA Runtime Finalizer"
+GPU_PRO_DRIVERS: Final = (GPU_PRO, 207903)
+LOW, HIGH, WHOLE = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRelocation:
+    """Sets 4 bytes at `offset` of a kernel's code to a half of the address of a section + `addend`."""
+
+    offset: int
+    section: str
+    addend: int = 0
+    high: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """A kernel to be written."""
+
+    name: str
+    header: KernelCode
+    code: bytes = field(repr=False)
+    metadata: bytes = field(repr=False)
+    stub: bytes = field(default=b"", repr=False)
+    isa_metadata: bytes = field(default=DEFAULT_ISA_METADATA, repr=False)
+    relocations: tuple[CodeRelocation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSource:
+    """A program to be written, as `driver` writes it for `device`.
+
+    `sampler_offsets` are the places in `read_only` that get the addresses of `samplers`, in their order.
+    """
+
+    device: str
+    driver: int
+    bits: int
+    kernels: tuple[KernelSource, ...]
+    read_only: bytes = b""
+    global_data: bytes = b""
+    bss_bytes: int = 0
+    bss_alignment: int = 8
+    samplers: tuple[SamplerInit, ...] = ()
+    sampler_offsets: tuple[int, ...] = ()
+    compile_options: str = ""
+    version: str = ""
+    brig: bytes = b""
+    isa_version: tuple[int, int, int] | None = None
+
+    @property
+    def generation(self) -> Generation:
+        """The generation that the driver writes."""
+        return generation_of(self.driver)
+
+
+def write_container(source: ProgramSource) -> bytes:
+    """The bytes of a container; `WireError` for what the driver or the device does not have."""
+    codes = device_codes(source.driver)
+    if source.device not in codes:
+        raise WireError(f"driver {source.driver} knows no device {source.device!r}: it knows {', '.join(codes)}")
+    if source.bits not in (32, 64):
+        raise WireError(f"a program of {source.bits} bits, expected 32 or 64")
+    has_data = source.read_only or source.global_data or source.bss_bytes or source.samplers
+    if has_data and not source.generation.has_inner_elf:
+        raise WireError(f"driver {source.driver} has no global data and samplers: expected 191205 or later")
+    if len(source.sampler_offsets) != len(source.samplers):
+        raise WireError(f"{len(source.samplers)} samplers have {len(source.sampler_offsets)} places")
+    if any(offset + 8 > len(source.read_only) for offset in source.sampler_offsets):
+        raise WireError(f"a sampler's place lies outside the {len(source.read_only)} bytes of read-only data")
+    text = _inner(source) if source.generation.has_inner_elf else _old_text(source)
+    rodata = b"".join(kernel.metadata for kernel in source.kernels)
+    if not source.generation.has_inner_elf:
+        rodata += b"".join(kernel.isa_metadata for kernel in source.kernels)
+    options, version = source.compile_options.encode(), _version(source)
+    symbols = _outer_symbols(source, len(options), len(version))
+    sections = [
+        SectionPart(SHSTRTAB, SHT_STRTAB, flags=STRINGS),
+        SectionPart(".strtab", SHT_STRTAB, bytes(symbols.names), STRINGS),
+        SectionPart(".symtab", SHT_SYMTAB, bytes(symbols.table), 0, 8, _symbol_bytes(source.bits), ".strtab"),
+        SectionPart(".comment", SHT_PROGBITS, options + version),
+        SectionPart(".rodata", SHT_PROGBITS, rodata, ALLOC),
+        SectionPart(".text", SHT_PROGBITS, text, ALLOC | EXECUTE),
+    ]
+    if source.brig:
+        sections.append(SectionPart(".brig", SHT_PROGBITS, source.brig))
+    machine = 0xAF5B if source.bits == 64 else 0xAF5A
+    return ElfPlan(source.bits, machine, 2, codes[source.device], tuple(sections)).pack()
+
+
+def _version(source: ProgramSource) -> bytes:
+    default = VERSION_NEW if source.generation.has_inner_elf else VERSION_OLD
+    return (source.version or default).encode()
+
+
+def _symbol_bytes(bits: int) -> int:
+    return 24 if bits == 64 else 16
+
+
+def _outer_symbols(source: ProgramSource, options: int, version: int) -> SymbolWriter:
+    symbols = SymbolWriter(source.bits)
+    symbols.null()
+    if options:
+        symbols.add("__OpenCL_compiler_options", 4, 0, options, STT_OBJECT)
+    place = 0
+    for kernel in source.kernels:
+        size = len(kernel.metadata)
+        symbols.add(f"{METADATA_PREFIX}{kernel.name}{METADATA_SUFFIX}", 5, place, size, STT_OBJECT)
+        place += size
+    if source.brig:
+        symbols.add("__BRIG__", 7, 0, len(source.brig), STT_OBJECT)
+    at = 0
+    for kernel in () if source.generation.has_inner_elf else source.kernels:
+        size = len(_old_kernel(kernel))
+        symbols.add(f"{BINARY_PREFIX}{kernel.name}{BINARY_SUFFIX}", 6, at, size, STT_FUNC)
+        extra = len(kernel.isa_metadata)
+        symbols.add(f"{BINARY_PREFIX}{kernel.name}{METADATA_SUFFIX}", 5, place, extra, STT_OBJECT)
+        at, place = at + size, place + extra
+    symbols.add("acl_version_string", 4, options, version, STT_OBJECT)
+    return symbols
+
+
+# ---- driver 15.7 -------------------------------------------------------------------------------------------------
+
+
+def _old_kernel(kernel: KernelSource) -> bytes:
+    stub = kernel.stub or STUB_BYTES.to_bytes(4, "little").ljust(STUB_BYTES, b"\0")
+    return stub + _object(kernel)
+
+
+def _object(kernel: KernelSource) -> bytes:
+    """Code object and code."""
+    return kernel.header.pack().ljust(kernel.header.kernel_code_entry_byte_offset, b"\0") + kernel.code
+
+
+def _old_text(source: ProgramSource) -> bytes:
+    return b"".join(_old_kernel(kernel) for kernel in source.kernels)
+
+
+# ---- the inner file ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Code of all kernels, and where each begins."""
+
+    data: bytes
+    places: tuple[int, ...]
+
+
+def _code(source: ProgramSource) -> _Placed:
+    out, places = bytearray(), []
+    for kernel in source.kernels:
+        out += bytes(-len(out) % 256)
+        places.append(len(out))
+        out += _object(kernel)
+    return _Placed(bytes(out), tuple(places))
+
+
+def _data_sections(source: ProgramSource) -> Iterator[SectionPart]:
+    if source.global_data:
+        yield SectionPart(GLOBAL, SHT_PROGBITS, source.global_data, FLAGS[GLOBAL], 8)
+    if source.bss_bytes:
+        yield SectionPart(BSS, SHT_NOBITS, b"", FLAGS[BSS], max(source.bss_alignment, 1), bss_bytes=source.bss_bytes)
+    if source.read_only:
+        yield SectionPart(READ_ONLY, SHT_PROGBITS, source.read_only, FLAGS[READ_ONLY], 8)
+
+
+def _inner(source: ProgramSource) -> bytes:
+    """The inner ELF file; symbols need the numbers of sections, so the plan is made in two steps."""
+    is_late = source.generation is Generation.CRIMSON_16_4
+    code = _code(source)
+    data = [*_data_sections(source)]
+    if source.kernels:
+        data.append(SectionPart(TEXT, SHT_PROGBITS, code.data, FLAGS[TEXT], 256))
+    plan = _arranged(source, data, SymbolWriter(64), b"", b"")
+    symbols, section_symbols, first_sampler = _inner_symbols(source, plan, code, is_late)
+    samplers = b"".join(
+        RelaEntry(offset=offset, type=4, symbol=first_sampler + n, addend=0).pack()
+        for n, offset in enumerate(source.sampler_offsets)
+    )
+    return _arranged(source, data, symbols, _code_relocations(source, code, section_symbols), samplers).pack()
+
+
+def _arranged(
+    source: ProgramSource, data: list[SectionPart], symbols: SymbolWriter, code: bytes, samplers: bytes
+) -> ElfPlan:
+    is_late = source.generation is Generation.CRIMSON_16_4
+    alignment = 8 if is_late else 1
+    names = SectionPart(SHSTRTAB, SHT_STRTAB, flags=STRINGS, alignment=alignment)
+    strings = SectionPart(".strtab", SHT_STRTAB, bytes(symbols.names), STRINGS, alignment)
+    notes = SectionPart(".note", SHT_NOTE, b"".join(_notes(source)), 0, 8)
+    table = SectionPart(".symtab", SHT_SYMTAB, bytes(symbols.table), 0, 8, 24, ".strtab")
+    extras = []
+    if source.samplers:
+        init = b"".join(each.pack() for each in source.samplers)
+        extras.append(SectionPart(SAMPLERS, SHT_PROGBITS, init, MERGE, alignment, 8))
+        extras.append(SectionPart(f".rela{READ_ONLY}", SHT_RELA, samplers, 0, 8, 24, ".symtab", READ_ONLY))
+    if any(kernel.relocations for kernel in source.kernels):
+        extras.append(SectionPart(f".rela{TEXT}", SHT_RELA, code, 0, 8, 24, ".symtab", TEXT))
+    if is_late:
+        sections = [names, strings, notes, *data, table, *extras]
+    else:
+        sections = [*data, *extras, notes, strings, table, names]
+    return ElfPlan(64, MACHINE_INNER, 1, 0, tuple(sections), tuple(_segments(source, is_late)), OS_ABI_HSA)
+
+
+def _segments(source: ProgramSource, is_late: bool) -> Iterator[SegmentPart]:
+    written = tuple(name for name, has in ((GLOBAL, source.global_data), (BSS, source.bss_bytes)) if has)
+    if not source.kernels:
+        return
+    if written:
+        yield SegmentPart(PT_GLOBAL, 6, written)
+    if source.read_only:
+        yield SegmentPart(PT_READ_ONLY, 6, (READ_ONLY,))
+    yield SegmentPart(PT_CODE, 5 if is_late else 6, (TEXT,))
+
+
+def _inner_symbols(
+    source: ProgramSource, plan: ElfPlan, code: _Placed, is_late: bool
+) -> tuple[SymbolWriter, dict[str, int], int]:
+    """The table, the numbers of section symbols, and the number of the first sampler's symbol."""
+    symbols = SymbolWriter(64)
+    if is_late:
+        symbols.null()
+    for kernel, place in zip(source.kernels, code.places, strict=True):
+        name = f"{KERNEL_PREFIX}{kernel.name}{KERNEL_SUFFIX}"
+        size = len(_object(kernel))
+        symbols.add(name, plan.index(TEXT), place, size, STT_HSA_KERNEL, STB_GLOBAL)
+    for number, offset in enumerate(source.sampler_offsets):
+        symbols.add(f"&input_bc::&_.Samp{number}", plan.index(READ_ONLY), offset, 8, STT_OBJECT)
+    numbers = {}
+    for section in (GLOBAL, BSS, READ_ONLY, TEXT):
+        if plan.index(section):
+            numbers[section] = symbols.add(f"__hsa_section{section}", plan.index(section), 0, 0, STT_SECTION)
+    first = symbols.count
+    for number in range(len(source.samplers)):
+        symbols.add("", plan.index(SAMPLERS), 8 * number, 0, STT_HSA_SAMPLER)
+    return symbols, numbers, first
+
+
+def _code_relocations(source: ProgramSource, code: _Placed, numbers: dict[str, int]) -> bytes:
+    out = b""
+    for kernel, place in zip(source.kernels, code.places, strict=True):
+        start = place + kernel.header.kernel_code_entry_byte_offset
+        for each in kernel.relocations:
+            if each.section not in numbers or each.offset + 4 > len(kernel.code):
+                raise WireError(f"kernel {kernel.name}: relocation at {each.offset:#x} for {each.section} cannot be")
+            kind = HIGH if each.high else LOW
+            out += RelaEntry(
+                offset=start + each.offset, type=kind, symbol=numbers[each.section], addend=each.addend
+            ).pack()
+    return out
+
+
+class _NoteHeader(Record, size=12):
+    """Elf64_Nhdr."""
+
+    name_bytes: int = u32()
+    data_bytes: int = u32()
+    type: int = u32()
+
+
+def _note(kind: int, data: bytes) -> bytes:
+    header = _NoteHeader(name_bytes=4, data_bytes=len(data), type=kind).pack()
+    return header + b"AMD\0" + data + bytes(-len(data) % 4)
+
+
+def _notes(source: ProgramSource) -> Iterator[bytes]:
+    """The notes, which early drivers write in another order and with other padding."""
+    is_late = source.generation is Generation.CRIMSON_16_4
+    wide = source.bits == 64
+    major, minor, stepping = source.isa_version or ISA_VERSIONS[source.device]
+    isa = IsaVersionNote(vendor_name_size=4, architecture_name_size=7, major=major, minor=minor, stepping=stepping)
+    named = isa.pack() + b"AMD\0AMDGPU"
+    yield _note(1, (1).to_bytes(8, "little"))
+    yield _note(2, (1).to_bytes(8, "little") + bytes([1, wide, 1, 0]))
+    if not is_late:
+        text = b"-hsa_call_convention=\0\0" if wide else b"-hsa_call_convention=0 -use-buffer-for-hsa-globa"
+        size = b"\x16\0" if wide else b"\x31\0"
+        yield _note(5, size + text.ljust(23 if wide else 50, b"\0"))
+        yield _note(3, named + bytes(4))
+        yield _note(4, bytes(8 if wide else 4))  # drivers leave a pointer of theirs here
+        return
+    yield _note(3, named)
+    producer = ProducerNote(name_size=len(PRODUCER), padding=0, major=1, minor=0).pack() + PRODUCER + bytes(4)
+    yield _note(4, producer)
+    if source.driver in GPU_PRO_DRIVERS:
+        yield _note(5, b"\x16\0-hsa_call_convention=0\0t")
+    elif wide:
+        yield _note(5, b"\x16\0-hsa_call_convention=0\0\0")
+    else:
+        yield _note(5, b"\x32\0-hsa_call_convention=0 -use-buffer-for-hsa-global \0R")
+
+
+# ---- what was read -----------------------------------------------------------------------------------------------
+
+
+def source_of(container: Container, device: str = "", driver: int = 0) -> ProgramSource:
+    """The source from which a container that was read can be written again, for another driver or device if asked for.
+
+    Relocations come along as far as they are for code and name sections. `WireError` where the device is unknown.
+    """
+    inner = container.inner
+    device, driver = device or container.device, driver or container.driver
+    level_of(device)
+    kernels = tuple(
+        KernelSource(
+            kernel.name,
+            kernel.header,
+            kernel.code,
+            container.metadata(kernel.name).pack(),
+            kernel.stub,
+            kernel.isa_metadata or DEFAULT_ISA_METADATA,
+            tuple(_relocations_of(container, kernel.offset, len(kernel.code))),
+        )
+        for kernel in container.kernels.values()
+    )
+    bss = inner.section(BSS) if inner is not None else None
+    contents = {name: inner.contents(inner.section(name)) if inner is not None else b"" for name in (READ_ONLY, GLOBAL)}
+    places = inner.relocations(f".rela{READ_ONLY}") if inner is not None else ()
+    by_sampler = sorted((each.symbol.value, each.offset) for each in places)
+    return ProgramSource(
+        device,
+        driver,
+        container.bits,
+        kernels,
+        contents[READ_ONLY],
+        contents[GLOBAL],
+        bss.header.size if bss is not None else 0,
+        bss.header.addralign if bss is not None else 8,
+        container.samplers,
+        tuple(offset for _, offset in by_sampler),
+        container.compile_options,
+        container.version,
+        container.brig,
+        container.notes.isa_version,
+    )
+
+
+def _relocations_of(container: Container, start: int, size: int) -> Iterator[CodeRelocation]:
+    inner = container.inner
+    for each in inner.relocations(f".rela{TEXT}") if inner is not None else ():
+        at = each.offset - start - KernelCode.size_bytes
+        if inner is not None and 0 <= at < size and each.type in (LOW, HIGH):
+            section = inner.sections[each.symbol.section].name if each.symbol.section < len(inner.sections) else ""
+            yield CodeRelocation(at, section, each.symbol.value + each.addend, each.type == HIGH)

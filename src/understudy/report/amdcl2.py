@@ -1,0 +1,238 @@
+"""What stands in an AMD OpenCL 2.0 program, as data: container, kernels, arguments, samplers, data, disassembly.
+
+`describe` gives numbers, strings, lists and dicts only, so that it can become JSON; `lines` is its text. Places of data
+and code count from the first byte of the loaded program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from understudy.core.errors import WireError
+from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, Container, Kernel, read_container
+from understudy.image.amdcl2.load import RELOCATIONS, LoadedProgram, load, relocated
+from understudy.image.amdcl2.metadata import KernelMetadata
+from understudy.image.amdcl2.objects import Addressing, Filter
+from understudy.image.amdcl2.records import SamplerInit
+from understudy.isa.gcn.target import TARGETS
+from understudy.report.hsa_code import disassembly, record_fields, register_layout
+
+Document = dict[str, Any]
+
+RELOCATION_NAMES: Final = {1: "low 32 bits", 2: "high 32 bits", 3: "64 bits", 4: "sampler address"}
+ROW_BYTES: Final = 32
+SHOWN_BYTES: Final = 512
+"""Data that the text shows of a section; JSON has all of it."""
+REGISTERS: Final = ("compute_pgm_rsrc1", "compute_pgm_rsrc2", "kernel_code_properties")
+
+
+def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = "") -> Document:
+    """Everything that a program says. `kernel` restricts to one, `code` adds the disassembly.
+
+    `target` is taken for the processor instead of what the file says. `WireError` where the file is no such program.
+    """
+    found = read_container(data)
+    if target and target not in TARGETS:
+        raise WireError(f"no processor {target!r}: there are {', '.join(TARGETS)}")
+    processor = target or found.target.name
+    loaded = load(found, 0)
+    kernels = [found.kernel(kernel)] if kernel else list(found.kernels.values())
+    return {
+        "format": "AMD OpenCL 2.0 program",
+        "generation": found.generation.name,
+        "driver": found.driver,
+        "bits": found.bits,
+        "device": found.device,
+        "target": found.target.name,
+        "version": found.version,
+        "compile_options": found.compile_options,
+        "elf": _sections(found),
+        "notes": _notes(found),
+        "kernels": [_kernel(found, each, loaded) for each in kernels],
+        "samplers": [_sampler(each) for each in found.samplers],
+        "parts": [{"name": each.name, "place": each.place, "bytes": each.size} for each in loaded.parts],
+        "data": {each.name: each.data.hex() for each in loaded.parts if each.name in (READ_ONLY, GLOBAL)},
+        "relocations": list(_relocations(found)),
+        "warnings": list(found.warnings),
+        "code": [_code(processor, each, loaded) for each in kernels] if code else [],
+    }
+
+
+def _sections(found: Container) -> Document:
+    elves = {"outer": found.elf} | ({"inner": found.inner} if found.inner is not None else {})
+    shown: Document = {"machine": found.elf.header.machine, "flags": found.elf.header.flags}
+    for name, elf in elves.items():
+        shown[name] = [
+            {"name": each.name, "type": each.header.type, "offset": elf.base + each.header.offset,
+             "bytes": each.header.size}
+            for each in elf.sections
+            if each.header.type
+        ]  # fmt: skip
+    return shown
+
+
+def _notes(found: Container) -> Document:
+    notes = found.notes
+    shown: Document = {}
+    for name in ("version", "isa_version"):
+        if getattr(notes, name) is not None:
+            shown[name] = ".".join(map(str, getattr(notes, name)))
+    for name in ("producer", "producer_options"):
+        if getattr(notes, name):
+            shown[name] = getattr(notes, name)
+    return shown
+
+
+def _kernel(found: Container, kernel: Kernel, loaded: LoadedProgram) -> Document:
+    header = kernel.header
+    shown: Document = {
+        "name": kernel.name,
+        "place": loaded.kernels[kernel.name],
+        "code_bytes": len(kernel.code),
+        "stub_bytes": len(kernel.stub),
+        "group_bytes": header.workgroup_group_segment_byte_size,
+        "private_bytes": header.workitem_private_segment_byte_size,
+        "kernarg_bytes": header.kernarg_segment_byte_size,
+        "vgprs": header.compute_pgm_rsrc1.vgprs,
+        "sgprs": header.compute_pgm_rsrc1.sgprs,
+        "header": record_fields(header),
+        "registers": register_layout(header.kernel_code_properties, header.compute_pgm_rsrc2),
+    }
+    try:
+        metadata = found.metadata(kernel.name)
+        shown |= _metadata(metadata)
+    except WireError as error:
+        shown |= {"arguments": None, "metadata_error": str(error)}
+    return shown
+
+
+def _metadata(metadata: KernelMetadata) -> Document:
+    shown: Document = {
+        "arguments": [
+            {
+                "name": slot.argument.name,
+                "offset": slot.offset,
+                "bytes": slot.size,
+                "kind": slot.argument.kind.value,
+                "declared": slot.argument.described(),
+                "hidden": slot.argument.is_hidden,
+            }
+            for slot in metadata.layout.slots
+        ],
+        "uses_enqueue": metadata.uses_enqueue,
+    }
+    for name in ("required_work_group_size", "work_group_size_hint"):
+        size = getattr(metadata, name)
+        shown[name] = list(size) if size else None
+    shown["vector_type_hint"] = metadata.vector_type_hint
+    return shown
+
+
+def _sampler(init: SamplerInit) -> Document:
+    known = {each.value for each in Addressing}
+    return {
+        "normalised": bool(init.coordinate),
+        "filter": Filter(init.filter).name if init.filter in (0, 1) else init.filter,
+        "addressing": Addressing(init.addressing).name if init.addressing in known else init.addressing,
+    }
+
+
+def _relocations(found: Container) -> Iterator[Document]:
+    inner = found.inner
+    for table, section in relocated(inner) if inner is not None else ():
+        assert inner is not None
+        for each in inner.relocations(table):
+            index = each.symbol.section
+            where = inner.sections[index].name if index < len(inner.sections) else str(index)
+            yield {
+                "section": section,
+                "offset": each.offset,
+                "type": RELOCATION_NAMES.get(each.type, str(each.type)),
+                "bytes": RELOCATIONS.get(each.type, (0, 0))[0],
+                "symbol": each.symbol.name or f"{where}+{each.symbol.value:#x}",
+                "addend": each.addend,
+            }
+
+
+def _code(processor: str, kernel: Kernel, loaded: LoadedProgram) -> Document:
+    entry = loaded.kernels[kernel.name] + kernel.header.kernel_code_entry_byte_offset
+    data = bytes(loaded.data[entry : entry + len(kernel.code)])
+    return disassembly(processor, data, entry, [kernel.name])
+
+
+# ---- text ----------------------------------------------------------------------------------------------------------
+
+
+def lines(document: Document, zeros: bool = False) -> Iterator[str]:
+    """The text of what `describe` gives; `zeros`: registers' fields that are 0, too."""
+    yield f"{document['format']}, {document['generation']} (driver {document['driver']} or later)"
+    device = document["device"] or "unknown device"
+    yield f"{document['bits']}-bit code for {device}, {document['target']}"
+    yield f"compiler library: {document['version'] or 'not said'}"
+    if document["compile_options"]:
+        yield f"compile options: {document['compile_options']}"
+    for name, value in document["notes"].items():
+        yield f"note {name.replace('_', ' ')}: {value}"
+    for name in ("outer", "inner"):
+        for each in document["elf"].get(name, []):
+            yield f"{name} section {each['name'] or '(no name)':28} {each['bytes']:#8x} bytes at {each['offset']:#x}"
+    for each in document["parts"]:
+        yield f"loaded {each['name']:34} {each['bytes']:#8x} bytes at {each['place']:#x}"
+    for name, data in document["data"].items():
+        yield from _data_lines(name, bytes.fromhex(data))
+    for number, each in enumerate(document["samplers"]):
+        coordinates = "normalised" if each["normalised"] else "unnormalised"
+        yield f"sampler {number}: {coordinates}, {each['filter']}, {each['addressing']}"
+    for each in document["relocations"]:
+        place = f"{each['section']}+{each['offset']:#x}"
+        yield f"relocation {place}: {each['type']} of {each['symbol']} + {each['addend']:#x}"
+    by_name = {chunk["names"][0]: chunk for chunk in document["code"]}
+    for kernel in document["kernels"]:
+        yield ""
+        yield from _kernel_lines(kernel, zeros)
+        if kernel["name"] in by_name:
+            yield from _code_lines(by_name[kernel["name"]])
+    for warning in document["warnings"]:
+        yield f"warning: {warning}"
+
+
+def _data_lines(name: str, data: bytes) -> Iterator[str]:
+    """The first bytes of a section of data."""
+    for at in range(0, min(len(data), SHOWN_BYTES), ROW_BYTES):
+        yield f"{name}+{at:#06x}: {data[at : at + ROW_BYTES].hex(' ', 4)}"
+    if len(data) > SHOWN_BYTES:
+        yield f"{name}: and {len(data) - SHOWN_BYTES} more bytes"
+
+
+def _kernel_lines(kernel: Document, zeros: bool) -> Iterator[str]:
+    yield f"kernel {kernel['name']}: {kernel['code_bytes']} bytes of code, code object at {kernel['place']:#x}"
+    yield (
+        f"  {kernel['vgprs']} VGPRs, {kernel['sgprs']} SGPRs, LDS {kernel['group_bytes']}, "
+        f"scratch {kernel['private_bytes']}, arguments {kernel['kernarg_bytes']} bytes"
+    )
+    for name in ("required_work_group_size", "work_group_size_hint", "vector_type_hint"):
+        if kernel.get(name):
+            yield f"  {name.replace('_', ' ')}: {kernel[name]}"
+    if kernel.get("uses_enqueue"):
+        yield "  enqueues kernels"
+    for each in kernel["registers"]:
+        yield f"  {each['registers']:10} {each['holds']}"
+    for each in kernel["arguments"] or ():
+        yield f"  argument at {each['offset']:3}, {each['bytes']:3} bytes: {each['declared']}"
+    if "metadata_error" in kernel:
+        yield f"  arguments unknown: {kernel['metadata_error']}"
+    for register in REGISTERS:
+        fields = kernel["header"][register]
+        yield f"  {register} = {fields['value']:#010x}"
+        for name, value in fields.items():
+            if name != "value" and (value or zeros):
+                yield f"    {name} = {value}"
+
+
+def _code_lines(chunk: Document) -> Iterator[str]:
+    yield "  code:"
+    for each in chunk["lines"]:
+        if "label" in each:
+            yield f"{each['label']}:"
+        yield f"    {each['pc']:#06x}  {each['text']}"

@@ -1,0 +1,105 @@
+"""`understudy inspect` of AMD OpenCL 2.0 programs, and their part of the demo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.amdcl2_rig import FOLDER, kernel, vectors
+from understudy.cli import main
+from understudy.cli.demo_amdcl2 import lines, saxpy
+from understudy.image.amdcl2.build import pointer
+from understudy.image.amdcl2.container import READ_ONLY
+from understudy.image.amdcl2.records import SamplerInit
+from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
+
+Capture = pytest.CaptureFixture[str]
+
+
+def shown(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(["inspect", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize("name", vectors("argtypes") + vectors("generic"))
+def test_inspect_shows_every_vector(capsys: Capture, name: str) -> None:
+    code, out, err = shown(capsys, str(FOLDER / f"{name}.clo"))
+    assert (code, err) == (0, "")
+    assert out.startswith("AMD OpenCL 2.0 program, C")
+    assert "s_endpgm" in out
+    assert "warning" not in out
+
+
+def test_inspect_names_arguments_and_registers(capsys: Capture) -> None:
+    _, out, _ = shown(capsys, str(FOLDER / "generic-tonga-64-200406.clo"))
+    for text in (
+        "AMD OpenCL 2.0 program, CRIMSON_16_4 (driver 200406 or later)",
+        "64-bit code for tonga, gfx800",
+        "note isa version: 8.0.0",
+        "kernel gener:",
+        "  16 VGPRs, 32 SGPRs, LDS 256, scratch 64, arguments 64 bytes",
+        "  s[10:11]   flat scratch init",
+        "  s13        private segment wave byte offset",
+        "  argument at  48,   8 bytes: global uint* out",
+        "    user_sgpr_count = 12",
+        "    0x0100  s_add_u32 s16, s10, s13",
+    ):
+        assert text in out
+
+
+def test_inspect_shows_samplers_and_relocations(capsys: Capture, tmp_path: Path) -> None:
+    source = kernel(
+        "tonga", "k", "s_mov_b32 s12, 0x12345678\n s_endpgm", [pointer("p", "int*")],
+        relocations=(CodeRelocation(4, READ_ONLY, 8),),
+    )  # fmt: skip
+    init = SamplerInit(coordinate=1, filter=1, addressing=4)
+    program = ProgramSource(
+        "tonga",
+        252700,
+        64,
+        (source,),
+        bytes(range(32)) * 17,
+        samplers=(init,),
+        sampler_offsets=(16,),
+        compile_options="-O3",
+    )
+    path = tmp_path / "program.clo"
+    path.write_bytes(write_container(program))
+    _, out, _ = shown(capsys, str(path), "--no-code")
+    assert "compile options: -O3" in out
+    assert ".hsadata_readonly_agent+0x0000: 00010203 04050607" in out
+    assert ".hsadata_readonly_agent: and 32 more bytes" in out
+    assert "sampler 0: normalised, LINEAR, MIRRORED_REPEAT" in out
+    assert "relocation .hsatext+0x104: low 32 bits of __hsa_section.hsadata_readonly_agent + 0x8" in out
+    assert "relocation .hsadata_readonly_agent+0x10: sampler address of .hsaimage_samplerinit+0x0 + 0x0" in out
+    assert "code:" not in out
+
+
+def test_inspect_gives_json(capsys: Capture) -> None:
+    code, out, _ = shown(capsys, "--json", "--kernel", "vadd", str(FOLDER / "vadd-gfx900-32-252700.clo"))
+    document = json.loads(out)
+    assert code == 0
+    assert (document["generation"], document["bits"], document["device"]) == ("CRIMSON_16_4", 32, "gfx900")
+    assert document["kernels"][0]["arguments"][6] == {
+        "name": "a", "offset": 24, "bytes": 4, "kind": "pointer", "declared": "global const uint* a", "hidden": False,
+    }  # fmt: skip
+    assert document["kernels"][0]["header"]["compute_pgm_rsrc2"]["user_sgpr_count"] == 10
+    assert document["code"][0]["lines"][0]["text"].startswith("s_load_dword")
+
+
+def test_inspect_refuses(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "cut.clo"
+    path.write_bytes((FOLDER / "vadd-tonga-64-200406.clo").read_bytes()[:2000])
+    code, out, err = shown(capsys, str(path))
+    assert (code, out) == (1, "")
+    assert "section header table" in err
+
+
+def test_demo_runs_on_three_cards() -> None:
+    found, good = lines(1 << 10)
+    assert good
+    assert [line.split()[0] for line in found] == ["bonaire", "tonga", "gfx900"]
+    assert saxpy("tonga", 200406)[:4] == b"\x7fELF"

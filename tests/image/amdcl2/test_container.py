@@ -1,0 +1,297 @@
+"""Containers of all generations: what they hold, what is made of their oddities, what is refused."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.amdcl2_rig import kernel, parts, vector, vectors
+from understudy.core.errors import WireError
+from understudy.image.amdcl2.build import pointer
+from understudy.image.amdcl2.container import READ_ONLY, Container, read_container
+from understudy.image.amdcl2.elf import read_elf
+from understudy.image.amdcl2.generations import ISA_VERSIONS, Generation, device_codes, generation_of, target_of
+from understudy.image.amdcl2.load import load
+from understudy.image.amdcl2.records import SamplerInit
+from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
+from understudy.isa.gcn.listing import listing
+
+TEXT = "s_mov_b32 s12, 0x12345678\n s_mov_b32 s13, 0x12345678\n s_endpgm"
+
+
+@pytest.mark.parametrize("name", vectors())
+def test_every_vector_is_read(name: str) -> None:
+    named, device, bits, driver = parts(name)
+    found = read_container(vector(name))
+    assert (found.bits, found.generation, found.device) == (bits, generation_of(driver), device)
+    assert found.target.level == {"bonaire": 7, "tonga": 8, "gfx900": 9}[device]
+    assert found.driver <= driver
+    assert found.version.startswith("AMD-COMP-LIB-v0.8")
+    assert found.warnings == ()
+    one = found.kernel({"argtypes": "argt", "generic": "gener"}.get(named, named))
+    assert one.header.amd_kernel_code_version_minor == int(driver > 180005)
+    assert len(one.stub) == (0xA60 if driver == 180005 else 0)
+
+
+@pytest.mark.parametrize("name", vectors())
+def test_every_vector_is_code_to_its_end(name: str) -> None:
+    found = read_container(vector(name))
+    for each in found.kernels.values():
+        lines = list(listing(found.target, each.code, 0))
+        assert all(line.refusal is None for line in lines)
+        assert "s_endpgm" in lines[-1].shown
+
+
+def test_metadata_says_what_was_declared() -> None:
+    found = read_container(vector("argtypes-tonga-64-252700")).metadata("argt")
+    assert found.required_work_group_size == (4, 2, 1)
+    assert found.work_group_size_hint == (16, 1, 1)
+    assert found.vector_type_hint == "float4"
+    assert found.architecture == 8
+    assert not found.uses_enqueue
+    described = [argument.described() for argument in found.arguments]
+    assert described[:6] == [
+        "size_t _.global_offset_0", "size_t _.global_offset_1", "size_t _.global_offset_2",
+        "global size_t _.printf_buffer", "size_t _.vqueue_pointer", "size_t _.aqlwrap_pointer",
+    ]  # fmt: skip
+    assert described[16:] == [
+        "S a10", "global const float4* a11", "local int* a12", "constant int* a13", "read_only image2d_t a14",
+        "write_only image1d_buffer_t a15", "sampler_t a16", "queue_t a17", "double3 a18", "char a19",
+    ]  # fmt: skip
+
+
+def test_signedness_comes_from_the_type_where_older_drivers_do_not_say_it() -> None:
+    for driver in (180005, 200406):
+        arguments = read_container(vector(f"argtypes-bonaire-64-{driver}")).metadata("argt").arguments
+        elements = [argument.element.opencl for argument in arguments[6:16] if argument.element is not None]
+        assert elements == ["char", "short", "char", "uint", "uchar", "ulong", "char", "float", "short", "double"]
+
+
+def test_the_isa_note_counts_not_e_flags() -> None:
+    data = bytearray(vector("vadd-tonga-64-252700"))
+    data[48] = 6  # bonaire
+    found = read_container(bytes(data))
+    assert found.target.level == 8
+    assert found.device == ""
+
+
+def test_unknown_steppings_run_as_their_generation() -> None:
+    assert target_of((8, 0, 7)).level == 8
+    assert target_of((9, 0, 5)).level == 9
+    with pytest.raises(WireError, match=r"ISA version 10\.1\.0: expected 7, 8 or 9 as its first number"):
+        target_of((10, 1, 0))
+
+
+def test_device_codes_by_driver() -> None:
+    fiji = {180005: 16, 191205: 17, 200406: 16, 203603: 14, 223600: 13, 226400: 14, 234800: 15, 244200: 13, 252700: 13}
+    assert {driver: device_codes(driver)["fiji"] for driver in fiji} == fiji
+    gfx900 = {223600: 17, 226400: 19, 234800: 20, 244200: 17, 248200: 19, 252700: 20, 258000: 20}
+    assert {driver: device_codes(driver)["gfx900"] for driver in gfx900} == gfx900
+    assert "gfx900" not in device_codes(203603)
+    assert all(device in ISA_VERSIONS for device in device_codes(258000))
+
+
+@pytest.mark.parametrize("driver", [191205, 200406, 203603, 223600, 252700])
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("device", ["hawaii", "fiji"])
+def test_drivers_are_told_apart_as_far_as_files_show_it(driver: int, bits: int, device: str) -> None:
+    source = kernel(device, "k", TEXT, [pointer("p", "int*")], driver=driver, bits=bits)
+    found = read_container(write_container(ProgramSource(device, driver, bits, (source,))))
+    shown = 223600 if driver > 223600 else driver
+    # 64-bit files of driver 2036.03 have notes of 200 bytes, by which they are known; 32-bit files have them too.
+    assert found.driver == shown
+    assert found.device == device
+    assert found.generation is generation_of(driver)
+
+
+# ---- relocations, data, samplers -----------------------------------------------------------------------------------
+
+
+def with_data(driver: int = 252700, **changes: object) -> Container:
+    source = kernel(
+        "tonga", "k", TEXT, [], driver=driver,
+        relocations=(CodeRelocation(4, READ_ONLY, 8), CodeRelocation(12, READ_ONLY, 8, high=True)),
+    )  # fmt: skip
+    values: dict[str, object] = {
+        "read_only": bytes(range(32)), "global_data": b"rw", "bss_bytes": 64, "bss_alignment": 16,
+        "samplers": (SamplerInit(coordinate=1, filter=0, addressing=4),), "sampler_offsets": (16,),
+    }  # fmt: skip
+    program = ProgramSource("tonga", driver, 64, (source,), **(values | changes))  # type: ignore[arg-type]
+    return read_container(write_container(program))
+
+
+@pytest.mark.parametrize("driver", [191205, 200406, 252700])
+def test_data_is_loaded_and_relocated(driver: int) -> None:
+    base = 0x7_0000_1000
+    found = load(with_data(driver), base)
+    place = {part.name: part.place for part in found.parts}
+    target = base + place[READ_ONLY] + 8
+    code = found.kernels["k"] - base + 256
+    assert struct.unpack_from("<I", found.data, code + 4)[0] == target & 0xFFFF_FFFF
+    assert struct.unpack_from("<I", found.data, code + 12)[0] == target >> 32
+    assert found.data[place[READ_ONLY] : place[READ_ONLY] + 16] == bytes(range(16))
+    assert struct.unpack_from("<Q", found.data, place[READ_ONLY] + 16)[0] == found.samplers[0]
+    assert {name: found.symbols[f"__hsa_section{name}"] for name in place} == {n: base + p for n, p in place.items()}
+
+
+def test_a_base_must_be_a_page() -> None:
+    with pytest.raises(WireError, match="base 0x100 is not a multiple of 4 KiB"):
+        load(read_container(vector("vadd-tonga-64-252700")), 0x100)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (8, 9, "relocation type 9, expected 1, 2, 3 or 4"),
+        (0, 0x10000, "relocation at 0x10000 lies outside .hsatext"),
+        (12, 0, "relocation names 'a symbol' in no section, which is not loaded"),
+        (12, 0x999, "relocation names symbol 2457 of"),
+        (8, 4, "relocation names '__hsa_section.hsadata_readonly_agent', which is none of 1 samplers"),
+    ],
+)
+def test_relocations_that_cannot_be(at: int, value: int, message: str) -> None:
+    container = with_data()
+    inner = container.inner
+    assert inner is not None
+    table = inner.section(".rela.hsatext")
+    assert table is not None
+    data = bytearray(container.elf.data)
+    start = inner.base + table.header.offset + at
+    data[start : start + 4] = value.to_bytes(4, "little")
+    with pytest.raises(WireError) as caught:
+        load(read_container(bytes(data)), 0)
+    assert message in str(caught.value)
+
+
+# ---- refusals ------------------------------------------------------------------------------------------------------
+
+
+def changed(name: str, at: int, data: bytes) -> bytes:
+    whole = bytearray(vector(name))
+    whole[at : at + len(data)] = data
+    return bytes(whole)
+
+
+OLD, NEW = "vadd-tonga-64-180005", "vadd-tonga-64-200406"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "file starts with nothing, expected 7f 45 4c 46 (ELF), at byte 0x0"),
+        (b"MZ\0\0", "file starts with 4d 5a 00 00, expected 7f 45 4c 46 (ELF), at byte 0x0"),
+        (b"\x7fELF", "EI_CLASS must be 1 (32-bit) or 2 (64-bit), at byte 0x4"),
+        (vector(NEW)[:40], "FileHeader takes 64 bytes and the data has 40 left"),
+        (changed(NEW, 5, b"\2"), "EI_DATA is 0x2, expected 1 (little-endian), at byte 0x5"),
+        (changed(NEW, 18, b"\x3e\0"), "e_machine is 0x3e, expected 0xaf5a or 0xaf5b (AMD OpenCL 2.0 program)"),
+        (changed(NEW, 18, b"\x5a\xaf"), "e_machine is that of 32-bit programs in an ELF file of 64 bits"),
+        (changed(NEW, 40, b"\xff\xff\xff"), "section header table at 0xffffff..0x10001bf runs over the file's 0xe18"),
+        (changed(NEW, 58, b"\x10\0"), "entries of the section header table have 16 bytes, expected 64"),
+    ],
+)
+def test_files_that_are_no_container(data: bytes, message: str) -> None:
+    with pytest.raises(WireError) as caught:
+        read_container(data)
+    assert message in str(caught.value)
+
+
+def place_of(name: str, what: str, part: str = "") -> int:
+    """The byte of an inner or outer symbol's entry, or of a section's contents."""
+    found = read_container(vector(name))
+    elf = found.inner if part == "inner" and found.inner is not None else found.elf
+    symbol = next((each for each in elf.symbols if each.name == what), None)
+    if symbol is not None:
+        return elf.base + symbol.place
+    section = elf.section(what)
+    assert section is not None
+    return elf.base + section.header.offset
+
+
+KERNEL, BINARY = "&__OpenCL_vadd_kernel", "__ISA_&__OpenCL_vadd_kernel_binary"
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "data", "message"),
+    [
+        (
+            NEW,
+            place_of(NEW, KERNEL, "inner") + 16,
+            b"\xff\xff",
+            "kernel vadd at 0x0..0xffff runs over .hsatext of 0x198",
+        ),
+        (NEW, place_of(NEW, KERNEL, "inner") + 6, b"\x63\0", "kernel vadd lies in section 99, of which there are 6"),
+        (NEW, place_of(NEW, KERNEL, "inner") + 6, b"\3\0", "kernel vadd lies in .note, expected .hsatext"),
+        (NEW, place_of(NEW, KERNEL, "inner") + 16, b"\x40\0", "kernel vadd: KernelCode takes 256 bytes and the data"),
+        (
+            NEW,
+            place_of(NEW, ".hsatext", "inner") + 16,
+            b"\1\0",
+            "its code begins at 0x1 of 0x198 bytes, expected 0x100",
+        ),
+        (
+            NEW,
+            place_of(NEW, ".text") + 18,
+            b"\x3e",
+            "inner ELF file of 64 bits for machine 62, expected 64 bits and 224",
+        ),
+        (OLD, place_of(OLD, BINARY) + 6, b"\5\0", "kernel vadd lies in .rodata, expected .text"),
+        (OLD, place_of(OLD, ".text"), b"\xff\xff", "its header at 0xffff lies outside its 0xbf8 bytes"),
+        (OLD, place_of(OLD, BINARY) + 16, b"\x10\0", "kernel vadd has 16 bytes: too few for a stub and a header"),
+    ],
+)
+def test_kernels_that_cannot_be(name: str, at: int, data: bytes, message: str) -> None:
+    with pytest.raises(WireError) as caught:
+        read_container(changed(name, at, data))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "message"),
+    [
+        (0, b"\x08\0", "metadata header of 8 bytes, expected 216 or more"),
+        (0, b"\xff\xff", "metadata header of 65535 bytes"),
+        (0xA0, b"\xff\xff", "65535 arguments do not fit the metadata's 1497 bytes"),
+        (0x60, b"\x14", "a text of 20 bytes does not end with a 0 within the metadata"),
+        (0x12F + 88, b"\x57", "argument entry of 87 bytes, expected 88"),
+        (0x12F + 52, b"\x63", "argument _.global_offset_0: type 99 of kind 4 is none that drivers write"),
+        (0x12F + 40, b"\x05", "argument _.global_offset_0: a vector of 5, expected 1, 2, 3, 4, 8 or 16"),
+        (0x12F + 6 * 88 + 64, b"\x09", "argument a: address space 9, expected 3, 4 or 5"),
+    ],
+)
+def test_metadata_that_cannot_be(at: int, data: bytes, message: str) -> None:
+    found = read_container(changed(NEW, place_of(NEW, ".rodata") + at, data))
+    with pytest.raises(WireError) as caught:
+        _ = found.metadata("vadd").arguments
+    assert message in str(caught.value)
+
+
+def test_programs_without_kernels() -> None:
+    for driver in (180005, 252700):
+        found = read_container(write_container(ProgramSource("tonga", driver, 64, ())))
+        assert found.kernels == {}
+        assert len(load(found, 0).data) == 1
+
+
+def test_a_kernel_without_metadata_has_unknown_arguments() -> None:
+    data = vector(NEW).replace(b"__OpenCL_&__OpenCL_vadd", b"__OpenCL_&__OpenCL_vaxx")
+    found = read_container(data)
+    with pytest.raises(WireError, match="kernel vadd has no metadata: its arguments are unknown"):
+        found.metadata("vadd")
+
+
+def test_a_file_that_names_no_processor() -> None:
+    data = bytearray(vector(OLD))
+    data[48] = 99
+    with pytest.raises(WireError, match=r"e_flags 0x63 are no device of driver 180005, and no note names the ISA"):
+        _ = read_container(bytes(data)).target
+
+
+def test_symbols_of_both_word_sizes() -> None:
+    for bits in (32, 64):
+        elf = read_elf(vector(f"vadd-tonga-{bits}-200406"))
+        assert [symbol.name for symbol in elf.symbols][1:] == [
+            "__OpenCL_&__OpenCL_vadd_kernel_metadata", "acl_version_string",
+        ]  # fmt: skip
+        assert elf.bits == bits
+        assert Generation.CRIMSON_16_4.has_inner_elf
