@@ -16,7 +16,8 @@ QUICK: Final = 0
 OPTIMISED: Final = 2
 """Tier for hot code: a short pass list, full code generation."""
 
-_PASSES = ("sroa", "simplify_cfg", "instruction_combine", "new_gvn", "dead_store_elimination", "simplify_cfg")
+_PASSES = ("sroa", "simplify_cfg", "instruction_combine", "dead_store_elimination", "simplify_cfg")
+# Not new_gvn: one of its assertions ends the process on some large functions, and it made nothing measured faster.
 _lock = threading.Lock()
 
 

@@ -97,7 +97,7 @@ def test_both_engines_agree_on(case: str, every: list[Translated]) -> None:
         assert not differences(expected, engine(name, code, start)), engine
 
 
-@pytest.mark.parametrize("limit", (1, 2, 3, 5, 6, 7, 10, 13, 16, 18, 19, 20, 21, 22))
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 7, 10, 13, 16, 18, 19, 20, 21, 22])
 def test_step_limit_is_exact(limit: int, every: list[Translated]) -> None:
     lines = "s_mov_b32 s40, 3\ns_branch 1\ns_nop 0\nv_mov_b32 v10, s40\ns_sub_u32 s40, s40, 1\ns_cmp_gt_i32 s40, 0"
     code = assemble(

@@ -285,6 +285,18 @@ def test_better_code_is_taken_up() -> None:
     assert dwords(dispatch, 64) == [n + 77 for n in range(64)]
 
 
+def test_many_accesses_in_one_block_can_be_compiled() -> None:
+    """LLVM's newer value numbering gave up on this with an assertion, which ends the process."""
+    lines = []
+    for n in range(40):
+        lines.append(f"buffer_load_dword v{n % 20 + 1}, off, s[4:7], s8 offset:{n * 4}")
+        lines.append(f"v_add_f32_e32 v30, v30, v{n % 20 + 1}")
+        lines.append(f"buffer_store_dword v30, off, s[4:7], s8 offset:{n * 4}")
+    same("\n".join([*lines, "s_endpgm"]), step_limit=1000)
+    dispatch = program("\n".join([*lines, "s_endpgm"]))
+    assert engine(tier=llvm.OPTIMISED).run(dispatch).instructions == 121
+
+
 @pytest.mark.parametrize("words", [[0x0000_0000] * 3, [0xFFFF_FFFF], [0xBF81_0001], [0xBF82_7FFF]])
 def test_bad_code_is_a_fault_on_both(words: list[int]) -> None:
     texts = []
