@@ -10,7 +10,7 @@ import pytest
 from understudy.core.rule import Choice, Fidelity, Rule
 from understudy.report.rules import missing_tests
 
-INTERFACES = ("refsi", "acceldev", "fletcher")
+INTERFACES = ("refsi", "acceldev", "fletcher", "hsa", "amdcl2")
 """Packages of `understudy.device` whose documents are done."""
 TESTS = Path(__file__).parent
 

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from understudy import __version__
-from understudy.cli import refsi, riscv, serve
+from understudy.cli import fletcher, gcn, hsa, refsi, riscv, serve
+from understudy.cli.check import check
 from understudy.cli.demo import demo
 from understudy.cli.exits import ExitCode, exit_code, report, report_bug
+from understudy.cli.inspect import inspect
 from understudy.core.errors import UnderstudyError
 
 app = typer.Typer(
@@ -20,10 +22,15 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(fletcher.app, name="fletcher")
+app.add_typer(gcn.app, name="gcn")
+app.add_typer(hsa.app, name="hsa")
 app.add_typer(refsi.app, name="refsi")
 app.add_typer(riscv.app, name="riscv")
 app.add_typer(serve.app, name="serve")
+app.command("check")(check)
 app.command("demo")(demo)
+app.command("inspect")(inspect)
 
 
 def _show_version(wanted: bool) -> None:

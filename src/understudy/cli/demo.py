@@ -1,4 +1,4 @@
-"""`understudy demo`: real kernels on a virtual RefSi M1, checked against NumPy, and what a broken buffer looks like."""
+"""`understudy demo`: real kernels on virtual devices, checked against NumPy, and what mistakes look like."""
 
 from __future__ import annotations
 
@@ -31,12 +31,20 @@ JIT_LAUNCHES: Final = 3
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Small data, for a first look and for tests.")] = False,
 ) -> None:
-    """Run RISC-V kernels on a virtual RefSi M1 and commands on a virtual Acceldev; compare with NumPy's results."""
+    """Run kernels on a virtual RefSi M1 and gfx900, commands on an Acceldev, a column through Fletcher; check all."""
     console = Console(highlight=False)
     console.print("RefSi M1: RV64GC kernels on 4 harts, started by command buffers.\n")
     all_good = _kernels(console, quick)
     console.print("\nAcceldev: two contexts, paged buffers, user commands and fences, through its driver in Python.\n")
     all_good = _acceldev(console, quick) and all_good
+    console.print(
+        "\nFletcher: Arrow RecordBatches in, a virtual kernel, results out, through its run-time in Python.\n"
+    )
+    all_good = _fletcher(console, quick) and all_good
+    console.print("\nAMD HSA: OpenCL kernels on a virtual gfx900, through an AQL queue.\n")
+    all_good = _hsa(console, quick) and all_good
+    console.print("\nAMD OpenCL 2.0: one program for three cards, in containers of three drivers.\n")
+    all_good = _amdcl2(console, quick) and all_good
     console.print("\nWhat becomes of a mistake:\n")
     _mistakes(console)
     raise typer.Exit(ExitCode.OK if all_good else ExitCode.BUG)
@@ -120,6 +128,63 @@ def _acceldev(console: Console, quick: bool) -> bool:
     return good
 
 
+def _fletcher(console: Console, quick: bool) -> bool:
+    """Sum a column, through all of a host program's calls."""
+    from understudy.image.arrow_schema import ArrowMissing, pyarrow
+
+    try:
+        pyarrow()
+    except ArrowMissing as error:
+        console.print(f"skipped: {error}", markup=False)
+        return True
+    from understudy.cli.demo_cases import fletcher_sum
+
+    rows = 1_000_000 if quick else 20_000_000
+    seconds, good = fletcher_sum(rows)
+    console.print(f"Sum of {rows:,} rows: {rows / seconds / MEGA:,.0f} million rows/s, {'OK' if good else 'WRONG'}")
+    return good
+
+
+def _hsa(console: Console, quick: bool) -> bool:
+    """OpenCL kernels on both engines, compared with NumPy."""
+    from understudy.cli.demo_hsa import CASES, QUICK_DIVISORS, executable, measure
+    from understudy.host.hsa import Gpu
+
+    is_wide = console.width >= WIDE_COLUMNS
+    table = Table(show_edge=is_wide)
+    table.add_column("kernel", no_wrap=True)
+    if is_wide:
+        table.add_column("shows", no_wrap=True)
+    for name in ("size", "wave instructions", "JIT M/s", "ref. M/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("result")
+    all_good = True
+    for case in CASES:
+        n = case.jit_n // QUICK_DIVISORS.get(case.kernel, QUICK_DIVISOR) if quick else case.jit_n
+        size, instructions, jit, jit_good = measure(case, "jit", n, JIT_LAUNCHES)
+        _, _, reference, reference_good = measure(case, "reference", case.reference_n, 1)
+        good = jit_good and reference_good
+        all_good = all_good and good
+        shows = (case.shows,) if is_wide else ()
+        result = "[green]OK[/green]" if good else "[red]WRONG[/red]"
+        table.add_row(case.kernel, *shows, size, f"{instructions:,}", f"{jit:,.0f}", f"{reference:.2f}", result)
+    console.print(table)
+    with Gpu.open() as gpu:
+        origin = executable(gpu)[1]
+    console.print(f"Million wave instructions (64 lanes each) per second; the kernels: {origin}.")
+    return all_good
+
+
+def _amdcl2(console: Console, quick: bool) -> bool:
+    """The same kernel on GFX7, GFX8 and GFX9."""
+    from understudy.cli.demo_amdcl2 import lines
+
+    found, good = lines(1 << 17 if quick else 1 << 20)
+    for line in found:
+        console.print(line, markup=False, soft_wrap=True)
+    return good
+
+
 def _mistakes(console: Console) -> None:
     """A malformed buffer, and a kernel that stores where no memory is."""
     from understudy.host.refsi import RefSi, demo_kernels
@@ -142,3 +207,6 @@ def _mistakes(console: Console) -> None:
             console.print(f"kernel   {error}", markup=False, soft_wrap=True)
         else:
             raise ModelBug("a kernel stored where no memory is")
+    from understudy.cli.demo_hsa import mistake
+
+    console.print(f"waves    {mistake()}", markup=False, soft_wrap=True)

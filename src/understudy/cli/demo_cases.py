@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -111,3 +112,23 @@ CASES: Final = (
     Case("barrier_sum", "barrier among harts", _barrier_sum, 4_000_000, 4_000),
 )
 """In the order in which they are shown."""
+
+
+def fletcher_sum(rows: int) -> tuple[float, bool]:
+    """Fletcher's Sum example over a column: seconds from queueing to the result, and whether that is NumPy's."""
+    import pyarrow as pa
+
+    from understudy.device.fletcher.kernels import find
+    from understudy.host.fletcher import Context, Kernel, Platform
+
+    design, numbers = find("sum"), _ints(rows, -999, 999, np.int64)
+    batch = pa.record_batch([pa.array(numbers)], schema=design.schemas[0])
+    with Platform(design) as platform, Context(platform) as context:
+        start = time.perf_counter()
+        context.queue_record_batch(batch)
+        context.enable()
+        kernel = Kernel(context)
+        kernel.start()
+        kernel.wait_for_finish()
+        result = kernel.get_return(np.int64)
+        return time.perf_counter() - start, bool(result == numbers.sum())

@@ -23,7 +23,7 @@ import numpy as np
 
 from understudy.core.errors import AccessFault, BeyondModel, RuleError
 from understudy.engine.gcn.api import NOWHERE, Dispatch, Shapes, Words32
-from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.memory import LIMIT, GpuMemory
 from understudy.image.hsa.records import USER_SGPRS, CodeProperties, LaunchFacts, Rsrc1, Rsrc2
 from understudy.isa.gcn.state import LANES, Mode
 from understudy.isa.gcn.target import GFX9, Target
@@ -111,6 +111,9 @@ def launch(
     """
     facts = read_facts(around.memory, packet.kernel_object)
     _check(around, packet)
+    entry = packet.kernel_object + facts.kernel_code_entry_byte_offset
+    if not 0 <= entry < LIMIT:
+        raise DispatchRefused(f"the kernel's entry {entry:#x} lies beyond all memory", BAD_CODE)
     shapes, groups = work_groups(packet, facts.compute_pgm_rsrc2.enable_vgpr_workitem_id)
     lane_bytes = _rounded(packet.private_segment_size, WORD)
     dispatch_sgprs = _user_sgprs(around, packet, packet_address, dispatch_id, facts.properties)
@@ -120,7 +123,7 @@ def launch(
     return Dispatch(
         target=around.target,
         memory=around.memory,
-        entry=packet.kernel_object + facts.kernel_code_entry_byte_offset,
+        entry=entry,
         shapes=shapes,
         groups=groups,
         sgprs=np.array(dispatch_sgprs[: min(rsrc2.user_sgpr_count, MOST_USER_SGPRS)], np.uint32),

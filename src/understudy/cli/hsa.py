@@ -1,0 +1,103 @@
+"""`understudy hsa`: kernels of AMD code objects on a virtual agent."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy.cli.exits import UsageError
+
+SHOWN = 8
+"""Elements of an array that are printed."""
+
+app = typer.Typer(help="AMD HSA agents: run kernels of code objects.", no_args_is_help=True)
+
+
+class Engine(StrEnum):
+    """What runs the waves."""
+
+    JIT = "jit"
+    REFERENCE = "reference"
+
+
+@app.callback()
+def _hsa() -> None:
+    """AMD HSA agents: run kernels of code objects."""
+
+
+@app.command()
+def agents() -> None:
+    """List the agents that can be had."""
+    from understudy.device.hsa.agents import AGENTS
+
+    for each in AGENTS.values():
+        units = f"{each.compute_units} CUs, {each.waves_per_cu} waves each, {each.double_rate} double rate"
+        print(f"{each.name}  {units:<48}{'; '.join(part for part in (each.note, each.products) if part)}")
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(help="A code object, or an OpenCL source (.cl), which is compiled.")],
+    kernel: Annotated[str, typer.Argument(help="The kernel's name.")],
+    grid: Annotated[str, typer.Option(help="Work-items: 1024, 64x64 or 8x8x8.")],
+    group: Annotated[str, typer.Option(help="Work-items of a work-group; by default as the kernel says, or 64.")] = "",
+    arguments: Annotated[list[str] | None, typer.Option("--arg", help="See below.")] = None,
+    agent: Annotated[str, typer.Option(help="The agent; by default the one that the code object is for.")] = "",
+    engine: Annotated[Engine, typer.Option(help="What runs the waves.")] = Engine.JIT,
+    exact: Annotated[bool, typer.Option("--exact", help="The first byte behind an array is a fault.")] = False,
+) -> None:
+    """Dispatch a kernel through an AQL queue, wait for it, and print what its arrays hold then.
+
+    Arguments, one --arg for each: 7, 2.5, 0x10; i32:7 with its type; zeros:f32:1024, range:u8:64x64 or random:f64:100
+    for an array; @FILE.npy for one from a file; local:1024 for bytes of LDS; null. Behind an array, =FILE.npy says
+    where to save it afterwards. Exit status 1 where the kernel fails.
+    """
+    import numpy as np  # these take a while to load
+
+    from understudy.cli.hsa_values import parse
+    from understudy.host.hsa import Gpu
+
+    given = [parse(text) for text in arguments or ()]
+    with Gpu.open(agent or _agent_of(file), engine=engine.value, exact=exact) as gpu:
+        values = [gpu.array(each.value) if isinstance(each.value, np.ndarray) else each.value for each in given]
+        result = gpu.run(file, kernel, _sizes(grid), _sizes(group) if group else None, values)
+    print(f"{result.kernel}: {result.instructions:,} wave instructions")
+    for number, (each, value) in enumerate(zip(given, values, strict=True)):
+        if isinstance(value, np.ndarray):
+            print(f"argument {number}, {value.dtype}{list(value.shape)}: {_head(value)}")
+            if each.save is not None:
+                _save(each.save, value)
+
+
+def _head(array: Any) -> str:
+    flat = array.reshape(-1)
+    return " ".join(str(each) for each in flat[:SHOWN]) + (" ..." if flat.size > SHOWN else "")
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"\d+(x\d+){0,2}", text):
+        raise UsageError(f"{text!r} is no size, expected 1024, 64x64 or 8x8x8")
+    return tuple(map(int, text.split("x")))
+
+
+def _agent_of(file: Path) -> str:
+    """The agent that a code object is for; gfx900 for a source, and where it does not say."""
+    from understudy.device.hsa.agents import AGENTS
+    from understudy.host.hsa_executable import read
+
+    target = "" if file.suffix == ".cl" else read(file).target
+    return target if target in AGENTS else "gfx900"
+
+
+def _save(path: Path, array: Any) -> None:
+    import numpy as np
+
+    try:
+        with path.open("wb") as file:
+            np.save(file, array)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,243 @@
+"""Who processes packets, and when: the doorbell's store, whoever waits, or a thread of the device's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Final
+
+from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.order import Arbiter
+from understudy.device.hsa.events import QueueInactivated
+from understudy.device.hsa.fast_ir import Q
+from understudy.device.hsa.processor import Processor
+from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.settings import SYNCHRONOUS, Settings
+from understudy.device.hsa.signals import POLL_SECONDS
+
+ALL: Final = 1 << 62
+_ACTIVE: Final = Q["active"]
+_LIMIT: Final = Q["limit"]
+
+
+class Executor:
+    """Serves queues in turns, or as a seed says. `lock` guards what queues there are and who is
+    at work, `changed` tells of it."""
+
+    def __init__(self, processor: Processor, settings: Settings) -> None:
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.queues: list[Queue] = []
+        self.is_closed = False
+        self._processor = processor
+        self._settings = settings
+        self._arbiter = Arbiter(settings.seed)
+        self._next = 0
+        self._changes = 0
+        self._looked: dict[int, int] = {}
+        """By queue: the number of changes at which its next packet had to wait."""
+        self._busy = 0
+        """Thread that is at work."""
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    # ---- what others tell ----------------------------------------------------------------------------------------
+
+    def tell(self) -> None:
+        """Something has changed that a packet may wait for."""
+        with self.lock:
+            self._changes += 1
+            self.changed.notify_all()
+        if self._settings.threaded:
+            self._start()
+
+    def after_doorbell(self) -> None:
+        """A doorbell was rung: process, or leave it to whom it concerns."""
+        if self._failure is not None:
+            raise ModelBug("the device's thread has failed") from self._failure
+        if self._settings.threaded:
+            self.tell()
+        elif self._settings.execution == SYNCHRONOUS:
+            self.work(ALL)
+
+    # ---- work ----------------------------------------------------------------------------------------------------
+
+    def work(self, budget: int) -> int:
+        """Process up to `budget` packets on this thread; how many were. 0 where another one is at work already."""
+        done = 0
+        me = threading.get_ident()
+        with self.lock:
+            self._changes += 1  # also where another thread is at work: it may have looked just before
+            if self._busy or self.is_closed:
+                return 0
+            self._busy = me
+        try:
+            while True:
+                with self.lock:
+                    queue = self._pick() if done < budget and not self.is_closed else None
+                    if queue is None:
+                        self._busy = 0
+                        self.changed.notify_all()
+                        return done
+                done += self._turn(queue, min(self._share(), budget - done))
+        except BaseException:
+            with self.changed:
+                self._busy = 0
+                self.changed.notify_all()
+            raise
+
+    def _turn(self, queue: Queue, budget: int) -> int:
+        seen = self._changes
+        done = self._processor.turn(queue, budget)
+        if done:
+            self._changes += 1
+            self._looked.pop(queue.number, None)
+        else:
+            self._looked[queue.number] = seen
+        return done
+
+    def _share(self) -> int:
+        quantum = self._settings.quantum
+        return quantum if self._arbiter.seed is None else self._arbiter.pick(range(1, quantum + 1))
+
+    def _pick(self) -> Queue | None:
+        """The queue whose turn it is."""
+        if self._arbiter.seed is not None:
+            ready = [queue for queue in self.queues if self._ready(queue)]
+            return self._arbiter.pick(ready) if ready else None
+        count, start = len(self.queues), self._next
+        for index in chain(range(start, count), range(min(start, count))):
+            if self._ready(self.queues[index]):
+                self._next = index + 1
+                return self.queues[index]
+        return None
+
+    def _ready(self, queue: Queue) -> bool:
+        """Whether a queue's next packet is worth a look."""
+        words = queue.words
+        if not words[_ACTIVE] and not self._resumed(queue):
+            return False
+        return self._looked.get(queue.number) != self._changes and queue.load_read_index() < words[_LIMIT]
+
+    def _resumed(self, queue: Queue) -> bool:
+        """Whether an error was handled: then queue_inactive_signal is 0 again."""
+        if queue.error is None or queue.is_destroyed:
+            return False
+        inactive = queue.inactive_now()
+        if inactive is None or inactive.word.load() != 0:
+            return False
+        self.set_active(queue, True)
+        return True
+
+    def set_active(self, queue: Queue, active: bool) -> None:
+        """Stop or go on with a queue."""
+        with self.changed:
+            queue.words[Q["active"]] = int(active)
+            if active:
+                queue.progress.error, queue.progress.code = None, 0
+            self._changes += 1
+        queue.device.telemetry.emit(lambda time: QueueInactivated(time, queue.number, active))
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a packet waits for something to change."""
+        return bool(self._looked)
+
+    # ---- waiting -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread is at work: it is inside a callback."""
+        return self._busy == threading.get_ident()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is at work, and nothing could be done."""
+        with self.changed:
+            return not self._busy and not any(self._ready(queue) for queue in self.queues)
+
+    def wait_idle(self, timeout_seconds: float | None) -> bool:
+        """Wait until it is so; False if it is not in time."""
+        if not self._settings.threaded:
+            self.work(ALL)
+        with self.changed:
+            return self.changed.wait_for(lambda: self.is_idle or self._failure is not None, timeout_seconds)
+
+    def stuck(self, address: int, alone: bool) -> UnderstudyError | None:
+        """Why a signal cannot change without the host: the error of a queue; None where it may.
+
+        Unless the host has one thread only (`alone`), it counts only if a packet of that queue completes the signal, or
+        one of a queue that waits for such a packet.
+        """
+        with self.lock:
+            if not self.is_idle or self.is_mine:
+                return None
+            first = next((queue.error for queue in self.queues if queue.error is not None), None)
+            return first if first is None or alone else self._dead().get(address)
+
+    def _dead(self) -> dict[int, UnderstudyError]:
+        """Signals whose packets cannot complete, and why: those of failed queues, and of queues that wait for them."""
+        dead: dict[int, UnderstudyError] = {}
+        left, found = list(self.queues), True
+        while found:
+            found = False
+            for queue in tuple(left):
+                error = queue.error or next((dead[each] for each in queue.dependencies() if each in dead), None)
+                if error is not None:
+                    dead.update(dict.fromkeys(queue.completions(), error))
+                    left.remove(queue)
+                    found = True
+        return dead
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody is at work in here."""
+        me = threading.get_ident()
+        with self.changed:
+            nested = self._busy == me
+            if not nested:
+                self.changed.wait_for(lambda: not self._busy)
+                self._busy = me
+        try:
+            yield
+        finally:
+            if not nested:
+                with self.changed:
+                    self._busy = 0
+                    self.changed.notify_all()
+
+    # ---- the thread ----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self.changed:
+            if self._thread is None and not self.is_closed:
+                self._thread = threading.Thread(target=self._serve, name="understudy-hsa", daemon=True)
+                self._thread.start()
+
+    def _serve(self) -> None:
+        """The device's own thread: packets that wait are looked at again now and then, as memory may change untold."""
+        try:
+            while not self.is_closed:
+                self.work(ALL)
+                with self.changed:
+                    waiting = any(queue.is_active and queue.load_read_index() < queue.limit for queue in self.queues)
+                    errors = any(queue.error is not None for queue in self.queues)
+                    self.changed.wait_for(
+                        lambda: self.is_closed or any(self._ready(queue) for queue in self.queues),
+                        POLL_SECONDS if waiting or errors else None,
+                    )
+        except BaseException as failure:
+            with self.changed:
+                self._failure = failure
+                self.changed.notify_all()
+            raise
+
+    def close(self) -> None:
+        """Process nothing any more, and end the thread."""
+        with self.changed:
+            self.is_closed = True
+            self.changed.notify_all()
+        if self._thread is not None and not self.is_mine:
+            self._thread.join()

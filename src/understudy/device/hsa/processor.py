@@ -1,0 +1,341 @@
+"""The packet processor: takes packets from rings, runs what they ask for, signals completion.
+
+Packets of one queue are processed in order, one after the other, which every header allows. A queue whose packet has to
+wait is looked at again when something has changed. Who executes, and when, is `executor`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from understudy.core.errors import GuestFault, ModelBug, UnderstudyError
+from understudy.core.words import U64, signed
+from understudy.device.hsa import rules
+from understudy.device.hsa.events import (
+    Lint,
+    PacketBlocked,
+    PacketCompleted,
+    PacketStarted,
+    QueueErrored,
+    SignalChanged,
+    Trapped,
+)
+from understudy.device.hsa.exceptions import PacketRefused, QueueError, code_of
+from understudy.device.hsa.fast_ir import BUDGET, COMPLETE, IDLE, SERVE, Q
+from understudy.device.hsa.objects import AmdSignal, QueueFeature, QueueProperties, SignalKind
+from understudy.device.hsa.packets import (
+    ACQUIRE_SHIFT,
+    PACKET_BYTES,
+    RELEASE_SHIFT,
+    SIGNAL_AT,
+    AgentDispatchPacket,
+    AmdFormat,
+    BarrierPacket,
+    BarrierValuePacket,
+    PacketType,
+    packet_record,
+)
+from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.signals import Condition, Signal, notify
+from understudy.engine.gcn.exceptions import ExceptionEngine, Exceptions
+from understudy.image.hsa.records import LaunchFacts, Rsrc2
+from understudy.isa.gcn.state import EXEC, M0, Wave
+from understudy.launch.hsa import Surroundings, launch, read_facts
+from understudy.launch.hsa_packet import KernelDispatchPacket
+
+if TYPE_CHECKING:
+    from understudy.device.hsa.device import HsaDevice
+
+MSG_INTERRUPT: Final = 1
+"""Message id of s_sendmsg."""
+TRAP_DEBUGGER: Final = 3
+"""Later compilers' debugtrap, which goes on where no debugger listens; 1 is the document's, 2 their abort."""
+_RSRC2_AT: Final = LaunchFacts.offset_of("compute_pgm_rsrc2")
+_EXCEPTIONS_AT: Final = Rsrc2.slot("enable_exception_ieee_754_fp_invalid_operation").spec.low
+_EXCEPTIONS_MASK: Final = 0x7F
+_ADDRESS_WATCH_AT: Final = Rsrc2.slot("enable_exception_address_watch").spec.low
+_ORDERED_CONDITIONS: Final = (Condition.EQ, Condition.NE, Condition.LT, Condition.GTE)
+
+
+class Processor:
+    """Processes packets of the queues of one device. Not for two threads at once."""
+
+    def __init__(self, device: HsaDevice) -> None:
+        self.device = device
+        self._handlers: dict[int, Callable[[Queue, int, bytes], int | None]] = {
+            PacketType.KERNEL_DISPATCH: self._kernel,
+            PacketType.BARRIER_AND: self._barrier_and,
+            PacketType.BARRIER_OR: self._barrier_or,
+            PacketType.AGENT_DISPATCH: self._agent_dispatch,
+            PacketType.VENDOR_SPECIFIC: self._vendor,
+        }
+
+    def turn(self, queue: Queue, budget: int) -> int:
+        """Process up to `budget` packets of a queue; how many were. 0: it has to wait, or is inactive now."""
+        done = 0
+        if queue.templates is not None and not self.device.probes.active:
+            done, goes_on = self._in_bulk(queue, budget)
+            if not goes_on:
+                return done
+        return done + self.step(queue)
+
+    def _in_bulk(self, queue: Queue, budget: int) -> tuple[int, bool]:
+        """What machine code can do; how many packets, and whether the next one is for `step`."""
+        templates = queue.templates
+        assert templates is not None
+        before = queue.words[Q["instructions"]]
+        why = templates.consume(budget)
+        done = int(queue.words[Q["done"]])
+        queue.progress.packets += done
+        queue.progress.instructions += int(queue.words[Q["instructions"]] - before)
+        if why in (IDLE, BUDGET):
+            return done, False
+        if why not in (SERVE, COMPLETE):
+            return done, done < budget
+        words = queue.words
+        index, handle, start = int(words[Q["id"]]), int(words[Q["signal"]]), int(words[Q["start"]])
+        try:
+            if why == SERVE:
+                templates.serve()
+            self._complete(queue, index, handle, start, templates.ran())
+        except UnderstudyError as error:
+            templates.drop_current()
+            self._fail(queue, index, error)
+            return done, False
+        return done + 1, False
+
+    def step(self, queue: Queue) -> int:
+        """Process the next packet; 1 if it is done, 0 if it has to wait or failed."""
+        index = queue.load_read_index()
+        if index >= queue.limit or not queue.is_active:
+            return 0
+        data = self._data(queue, index)
+        kind = data[0]
+        if kind == PacketType.INVALID:
+            return self._block(queue, index, "its header is INVALID")
+        progress = queue.progress
+        if progress.started != index:
+            progress.started = index
+            if self.device.probes.active:
+                self._told(queue, index, data)
+        start = self.device.time
+        try:
+            handler = self._handlers.get(kind)
+            if handler is None:
+                raise PacketRefused(f"packet type {kind}", QueueError.INVALID_PACKET, rules.PACKET_TYPES)
+            instructions = handler(queue, index, data)
+            if instructions is None:
+                return 0
+            handle = int.from_bytes(data[SIGNAL_AT:PACKET_BYTES], "little")
+            self._complete(queue, index, handle, start, instructions)
+        except ModelBug:
+            raise
+        except UnderstudyError as error:
+            self._fail(queue, index, error)
+            return 0
+        return 1
+
+    # ---- the packets ---------------------------------------------------------------------------------------------
+
+    def _kernel(self, queue: Queue, index: int, data: bytes) -> int:
+        templates = queue.templates
+        if templates is not None:
+            again = templates.again(data, index)
+            if again is not None:
+                return again.instructions
+        packet = KernelDispatchPacket.parse(data)
+        device, settings = self.device, self.device.settings
+        scratch, descriptor = queue.scratch()
+        around = Surroundings(
+            target=device.agent.target,
+            memory=device.memory,
+            queue=queue.address,
+            scratch=scratch,
+            descriptor=descriptor,
+            shared_base=device.apertures.shared_base,
+            private_base=device.apertures.private_base,
+            lds_limit_bytes=device.agent.lds_bytes,
+            workgroup_limit=device.agent.workgroup_limit,
+        )
+        dispatch = launch(
+            around,
+            packet,
+            queue.packet_address(index),
+            index,
+            step_limit=settings.step_limit,
+            seed=settings.seed,
+            poison=settings.poison,
+            on_hint=self._hint,
+            on_trap=self._trap_of(queue, packet.kernel_object),
+        )
+        enabled = self._exceptions(packet.kernel_object)
+        if enabled:
+            return ExceptionEngine(enabled, device.watched).run(dispatch).instructions
+        statistics = device.engine.run(dispatch) if templates is None else templates.first(data, dispatch)
+        return statistics.instructions
+
+    def _exceptions(self, kernel_object: int) -> Exceptions:
+        """Exceptions that waves of a kernel start with and that need an engine which looks for them.
+
+        Memory violations are reported by every engine, and always.
+        """
+        rsrc2 = int.from_bytes(self.device.memory.read(kernel_object + _RSRC2_AT, 4), "little")
+        enabled = Exceptions(rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
+        if self.device.watched and rsrc2 >> _ADDRESS_WATCH_AT & 1:
+            enabled |= Exceptions.ADDRESS_WATCH
+        return enabled
+
+    def _barrier_and(self, queue: Queue, index: int, data: bytes) -> int | None:
+        for number, handle in enumerate(BarrierPacket.parse(data).dep_signal):
+            value = self._dependency(handle) if handle else 0
+            if value:
+                self._block(queue, index, f"signal {number} at {handle:#x} is {value}, not 0")
+                return None
+        return 0
+
+    def _barrier_or(self, queue: Queue, index: int, data: bytes) -> int | None:
+        handles = [handle for handle in BarrierPacket.parse(data).dep_signal if handle]
+        if handles and all(self._dependency(handle) for handle in handles):
+            self._block(queue, index, "no signal is 0")
+            return None
+        return 0
+
+    def _agent_dispatch(self, queue: Queue, index: int, data: bytes) -> int:
+        if not queue.takes(QueueFeature.AGENT_DISPATCH) or queue.agent_dispatch is None:
+            text = "an agent dispatch packet, but the queue takes kernel dispatches only"
+            raise PacketRefused(text, QueueError.INVALID_PACKET, rules.AGENT_DISPATCH)
+        packet = AgentDispatchPacket.parse(data)
+        result = queue.agent_dispatch(packet)
+        if packet.return_address:
+            self.device.memory.write(packet.return_address, (result & U64).to_bytes(8, "little"))
+        return 0
+
+    def _vendor(self, queue: Queue, index: int, data: bytes) -> int | None:
+        if data[2] != AmdFormat.BARRIER_VALUE:
+            text = f"vendor packet of format {data[2]}, expected {AmdFormat.BARRIER_VALUE:d} (barrier value)"
+            raise PacketRefused(text, QueueError.INVALID_VENDOR_PACKET, rules.VENDOR_PACKET)
+        packet = BarrierValuePacket.parse(data)
+        if packet.condition not in _ORDERED_CONDITIONS:
+            text = f"condition {packet.condition} of a barrier value packet, expected 0 to 3"
+            raise PacketRefused(text, QueueError.INVALID_VENDOR_PACKET, rules.BARRIER_VALUE)
+        value = signed(self._dependency(packet.signal) & packet.mask, 64)
+        if not Condition(packet.condition).holds(value, packet.value):
+            self._block(queue, index, f"signal {packet.signal:#x} has {value}, not what the packet waits for")
+            return None
+        return 0
+
+    def _dependency(self, handle: int) -> int:
+        """The value of a signal that a packet waits for."""
+        try:
+            return Signal(self.device, handle).load()
+        except UnderstudyError as error:
+            raise PacketRefused(error.message, QueueError.INVALID_PACKET, error.rule) from error
+
+    # ---- what waves do -------------------------------------------------------------------------------------------
+
+    def _hint(self, wave: Wave, what: str, number: int) -> None:
+        """A wave's hint; of interest is s_sendmsg of an interrupt, which sends the low bits of M0."""
+        if what == "sendmsg" and number & 0xF == MSG_INTERRUPT:
+            self.device.interrupt(int(wave.sgpr[M0]) & 0xFF)
+
+    def _trap_of(self, queue: Queue, kernel_object: int) -> Callable[[Wave, int], bool]:
+        device = self.device
+
+        def trap(wave: Wave, number: int) -> bool:
+            index = queue.load_read_index()  # of the packet that runs: launches are used again for later ones
+            facts = read_facts(device.memory, kernel_object)
+            by_queue = queue.properties & QueueProperties.ENABLE_TRAP_HANDLER
+            lanes = wave.s64(EXEC)
+            lane = (lanes & -lanes).bit_length() - 1 if lanes else 0
+            argument = int(wave.vgpr[0, lane])
+            if not facts.compute_pgm_rsrc2.enable_trap_handler and not by_queue:
+                resumed = True  # without TRAP_PRESENT the instruction does nothing
+            elif device.trap_handler is not None:
+                resumed = bool(device.trap_handler(Trapped(device.time, queue.number, index, number, argument, False)))
+            else:
+                resumed = number == TRAP_DEBUGGER
+            device.telemetry.emit(lambda time: Trapped(time, queue.number, index, number, argument, resumed))
+            if not resumed:
+                text = f"s_trap {number}: debug exception, argument {argument:#x}"
+                raise GuestFault(text, rule=rules.DEBUGTRAP)
+            return True
+
+        return trap
+
+    # ---- the end of a packet -------------------------------------------------------------------------------------
+
+    def _complete(self, queue: Queue, index: int, handle: int, start: int, instructions: int) -> None:
+        """Free the slot, then decrement the completion signal."""
+        device = self.device
+        signal = Signal(device, handle) if handle else None
+        if signal is not None and signal.kind != SignalKind.USER:
+            text = f"completion signal {handle:#x} has kind {signal.kind}, expected 1 (user)"
+            raise PacketRefused(text, QueueError.INVALID_PACKET, rules.SIGNAL_KINDS)
+        end = device.advance(start + instructions + 1)
+        queue.progress.packets += 1
+        queue.progress.instructions += instructions
+        queue.release(index)
+        device.telemetry.emit(lambda time: PacketCompleted(time, queue.number, index, instructions))
+        if signal is not None:
+            self._signal(queue, signal, start, end)
+
+    def _signal(self, queue: Queue, signal: Signal, start: int, end: int) -> None:
+        device = self.device
+        if queue.properties & QueueProperties.ENABLE_PROFILING:
+            times = np.array([start, end], "<u8").tobytes()
+            device.memory.write(signal.address + AmdSignal.offset_of("start_ts"), times)
+        value = signal.word.rmw("sub", 1) - 1
+        device.telemetry.emit(lambda time: SignalChanged(time, signal.address, value))
+        notify(device, signal.view())
+
+    def _block(self, queue: Queue, index: int, why: str) -> int:
+        if queue.progress.blocked != index:
+            queue.progress.blocked = index
+            self.device.telemetry.emit(lambda time: PacketBlocked(time, queue.number, index, why))
+        return 0
+
+    def _fail(self, queue: Queue, index: int, error: UnderstudyError) -> None:
+        """A packet failed: the queue becomes inactive, or its private memory grows and the packet starts again."""
+        if isinstance(error, ModelBug):
+            raise error
+        code = code_of(error)
+        error.at("AQL packet", index).at("queue", queue.number)
+        device = self.device
+        if code & QueueError.INSUFFICIENT_SCRATCH and device.grow_scratch(queue, self._data(queue, index)):
+            return
+        queue.progress.error, queue.progress.code = error, int(code)
+        queue.words[Q["active"]] = 0
+        inactive = queue.inactive_now()
+        if inactive is not None:
+            inactive.rmw("or", int(code))
+        device.telemetry.emit(lambda time: QueueErrored(time, queue.number, index, int(code), error))
+        if queue.on_error is not None:
+            queue.on_error(queue, int(code), error)
+
+    # ---- parts ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _data(queue: Queue, index: int) -> bytes:
+        slot = (index & queue.size - 1) * PACKET_BYTES
+        view: Any = queue.ring.data
+        return bytes(view[slot : slot + PACKET_BYTES])
+
+    def _told(self, queue: Queue, index: int, data: bytes) -> None:
+        """Tell who listens of a packet and of what is odd about it."""
+        emit = self.device.telemetry.emit
+        kind = data[0]
+        record = packet_record(data)
+        if kind in self._handlers:
+            emit(lambda time: PacketStarted(time, queue.number, index, PacketType(kind), record))
+        header = int.from_bytes(data[:2], "little")
+        scopes = header >> ACQUIRE_SHIFT & 3, header >> RELEASE_SHIFT & 3
+        if 3 in scopes:
+            text = f"packet {index}: fence scope 3, expected none, agent or system"
+            emit(lambda time: Lint(time, "fence-scope", text, rules.FENCE_SCOPES))
+        if record is not None and record.reserved_set():
+            names = ", ".join(slot.name for slot in record.reserved_set())
+            text = f"packet {index}: {names} must be 0"
+            emit(lambda time: Lint(time, "reserved", text, rules.PACKET_TYPES))

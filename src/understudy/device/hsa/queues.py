@@ -1,0 +1,263 @@
+"""AQL queues: amd_queue_t and the ring in guest memory, index operations, and what the packet processor knows of one.
+
+"AMD Queue" of the document. Erratum 1 applies: the write index is write_dispatch_id and the read index
+read_dispatch_id, in all operations.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from understudy.core.errors import RuleError, UnderstudyError
+from understudy.core.words import U64
+from understudy.device.hsa import rules
+from understudy.device.hsa.atomics import Word
+from understudy.device.hsa.exceptions import PacketRefused, QueueError
+from understudy.device.hsa.fast_ir import QUEUE_WORDS, Q
+from understudy.device.hsa.objects import AmdQueue, QueueFeature, QueueProperties, SignalKind
+from understudy.device.hsa.packets import DEPENDENCIES, PACKET_BYTES, SIGNAL_AT, AgentDispatchPacket, PacketType
+from understudy.device.hsa.signals import Signal
+from understudy.engine.gcn.memory import LIMIT
+from understudy.launch.hsa import Scratch
+
+if TYPE_CHECKING:
+    from understudy.device.hsa.device import HsaDevice
+    from understudy.device.hsa.templates import Templates
+
+MIN_SIZE: Final = 2
+MAX_SIZE: Final = 1 << 17
+_DESCRIPTOR_AT: Final = AmdQueue.offset_of("scratch_resource_descriptor")
+_SCRATCH_FIELDS: Final = struct.Struct("<4IQQ")
+"""The descriptor, location and size of private memory, which follow each other."""
+_PROPERTIES_AT: Final = AmdQueue.offset_of("queue_properties")
+_INACTIVE_AT: Final = AmdQueue.offset_of("queue_inactive_signal")
+_INVALID: Final = PacketType.INVALID.to_bytes(2, "little")
+
+OnError = Callable[["Queue", int, UnderstudyError], None]
+"""The queue, the error code (bits of queue_inactive_signal), and what happened."""
+AgentDispatchHandler = Callable[[AgentDispatchPacket], int]
+"""Does what an agent dispatch packet asks for; the result is stored to its return_address."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the processor is with a queue."""
+
+    started: int = -1
+    """The packet that has been told of as started."""
+    blocked: int = -1
+    """The packet that has been told of as blocked."""
+    error: UnderstudyError | None = None
+    code: int = 0
+    packets: int = 0
+    instructions: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """One AQL queue of a device: made by `HsaDevice.create_queue`. `address` is that of amd_queue_t, its handle."""
+
+    device: HsaDevice
+    number: int
+    slot: int
+    """Number of its hardware doorbell."""
+    address: int
+    ring_address: int
+    size: int
+    ring: Any = field(repr=False)
+    doorbell: Signal = field(repr=False)
+    inactive_signal: Signal = field(repr=False)
+    on_error: OnError | None = field(default=None, repr=False)
+    agent_dispatch: AgentDispatchHandler | None = field(default=None, repr=False)
+    progress: Progress = field(default_factory=Progress, repr=False)
+    block: Any = field(default=None, repr=False)
+    words: Any = field(default=None, repr=False)
+    templates: Templates | None = field(default=None, repr=False)
+    scratch_block: int = 0
+    """Private memory that the device allocated for it."""
+    is_destroyed: bool = False
+    _write: Word = field(init=False, repr=False)
+    _read: Word = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        memory = self.device.memory
+        self._write = Word(memory, self.address + AmdQueue.offset_of("write_dispatch_id"))
+        self._read = Word(memory, self.address + AmdQueue.offset_of("read_dispatch_id"))
+        self.block = np.zeros(len(QUEUE_WORDS), np.uint64)
+        self.words = self.block.data
+        plain = memory.plain(self.address, AmdQueue.size_bytes, store=True)
+        assert plain is not None
+        self.words[Q["ring"]] = self.ring.ctypes.data
+        self.words[Q["ring_address"]] = self.ring_address
+        self.words[Q["mask"]] = self.size - 1
+        self.words[Q["queue"]] = int(plain.bytes.ctypes.data) + self.address - plain.base
+        self.words[Q["active"]] = 1
+        self.words[Q["tables"]] = memory.tables_address
+
+    def __repr__(self) -> str:
+        return f"<queue {self.number} at {self.address:#x}, {self.size} packets>"
+
+    # ---- what memory says ----------------------------------------------------------------------------------------
+
+    def record(self) -> AmdQueue:
+        """amd_queue_t as it is now."""
+        return AmdQueue.parse(self.device.memory.read(self.address, AmdQueue.size_bytes))
+
+    def packet_address(self, index: int) -> int:
+        """Where packet `index` lies in the ring."""
+        return self.ring_address + (index & self.size - 1) * PACKET_BYTES
+
+    def inactive_now(self) -> Signal | None:
+        """The signal that queue_inactive_signal names now; None where it names none."""
+        handle = int.from_bytes(self.device.memory.read(self.address + _INACTIVE_AT, 8), "little")
+        if handle == self.inactive_signal.address:
+            found = self.inactive_signal
+        else:
+            try:
+                found = Signal(self.device, handle)
+            except UnderstudyError:
+                return None
+        return found if found.kind == SignalKind.USER else None
+
+    def scratch(self) -> tuple[Scratch | None, tuple[int, int, int, int]]:
+        """Private memory as amd_queue_t says: where it is, and the V# that kernels get."""
+        data = self.device.memory.read(self.address + _DESCRIPTOR_AT, _SCRATCH_FIELDS.size)
+        *words, location, size = _SCRATCH_FIELDS.unpack(data)
+        hidden = self.device.hidden_private_base
+        scratch = None
+        if size:
+            place = hidden + location
+            if place + size > LIMIT:
+                text = f"private memory at {place:#x} lies beyond {LIMIT:#x}"
+                raise PacketRefused(text, QueueError.INSUFFICIENT_SCRATCH)
+            scratch = Scratch(place, size, hidden)
+        return scratch, (words[0], words[1], words[2], words[3])
+
+    @property
+    def properties(self) -> QueueProperties:
+        """queue_properties as they are now."""
+        data = self.device.memory.read(self.address + _PROPERTIES_AT, 4)
+        return QueueProperties(int.from_bytes(data, "little"))
+
+    # ---- index operations ----------------------------------------------------------------------------------------
+
+    def load_write_index(self) -> int:
+        """Load Queue Write Index."""
+        return self._write.load_unsigned()
+
+    def store_write_index(self, value: int) -> None:
+        """Store Queue Write Index: for the one producer of a SINGLE queue."""
+        self._write.store(value)
+
+    def add_write_index(self, value: int) -> int:
+        """Add Queue Write Index: reserve `value` packets; the index of the first."""
+        return self._write.rmw("add", value) & U64
+
+    def cas_write_index(self, expected: int, value: int) -> int:
+        """Compare-And-Swap Queue Write Index; the index before."""
+        return self._write.cas(expected, value) & U64
+
+    def load_read_index(self) -> int:
+        """Load Queue Read Index."""
+        return self._read.load_unsigned()
+
+    def store_read_index(self, value: int) -> None:
+        """Store Queue Read Index: what the packet processor does, and the consumer of a queue of one's own."""
+        self._read.store(value)
+
+    # ---- producing -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_active(self) -> bool:
+        """Whether packets are processed."""
+        return bool(self.words[Q["active"]])
+
+    @property
+    def error(self) -> UnderstudyError | None:
+        """What made it inactive."""
+        return self.progress.error
+
+    @property
+    def limit(self) -> int:
+        """The first packet that no doorbell has made known yet."""
+        return int(self.words[Q["limit"]])
+
+    def write_packet(self, index: int, data: bytes) -> None:
+        """Put a packet into its slot and hand it over: the body first, then the header with release."""
+        if len(data) != PACKET_BYTES:
+            raise RuleError(f"a packet of {len(data)} bytes, expected {PACKET_BYTES}", rule=rules.PACKET_SIZE)
+        if index - self.size >= self.load_read_index():
+            raise RuleError(f"packet {index} overwrites one that has not been read", rule=rules.QUEUE_FULL)
+        self._put(index, data)
+
+    def _put(self, index: int, data: bytes) -> None:
+        slot = (index & self.size - 1) * PACKET_BYTES
+        view = self.ring.data
+        view[slot + 2 : slot + PACKET_BYTES] = data[2:]
+        view[slot : slot + 2] = data[:2]
+
+    def submit(self, *packets: bytes) -> int:
+        """Reserve slots, write packets, ring the doorbell; the index of the last one.
+
+        While the ring is full a device without a thread of its own works; `RuleError` where that cannot help.
+        """
+        first = self.add_write_index(len(packets))
+        for index, data in enumerate(packets, first):
+            while index - self.load_read_index() >= self.size:
+                if index > first:
+                    self.doorbell.store(index - 1)
+                self.device.make_room(self, index)
+            if len(data) != PACKET_BYTES:
+                raise RuleError(f"a packet of {len(data)} bytes, expected {PACKET_BYTES}", rule=rules.PACKET_SIZE)
+            self._put(index, data)
+        last = first + len(packets) - 1
+        self.doorbell.store(last)
+        return last
+
+    # ---- what is pending ----
+
+    def completions(self) -> list[int]:
+        """Completion signals of the packets that are known and not done, without zeros."""
+        read = self.load_read_index()
+        count = min(max(self.limit - read, 0), self.size)
+        slots = (read + np.arange(count, dtype=np.uint64)) & np.uint64(self.size - 1)
+        handles = self.ring.view(np.uint64).reshape(-1, PACKET_BYTES // 8)[slots, SIGNAL_AT // 8]
+        return [handle for handle in handles.tolist() if handle]
+
+    def dependencies(self) -> list[int]:
+        """Signals that the next packet waits for, all of them, if it is a BARRIER_AND."""
+        read = self.load_read_index()
+        slot = (read & self.size - 1) * PACKET_BYTES
+        if read >= self.limit or self.ring[slot] != PacketType.BARRIER_AND:
+            return []
+        found = self.ring[slot + 8 : slot + 8 + 8 * DEPENDENCIES].view(np.uint64).tolist()
+        return [handle for handle in found if handle]
+
+    # ---- life ----------------------------------------------------------------------------------------------------
+
+    def inactivate(self) -> None:
+        """hsa_queue_inactivate: no further packet is processed. One that runs ends first."""
+        self.device.set_active(self, False)
+
+    def destroy(self) -> None:
+        """Give everything back. A packet that runs ends first."""
+        self.device.destroy_queue(self)
+
+    # ---- for those who wait ----------------------------------------------------------------------------------------
+
+    # ---- for the processor ---------------------------------------------------------------------------------------
+
+    def release(self, index: int) -> None:
+        """The packet's slot may be used again."""
+        slot = (index & self.size - 1) * PACKET_BYTES
+        self.ring.data[slot : slot + 2] = _INVALID
+        self._read.store(index + 1)
+
+    def takes(self, feature: QueueFeature) -> bool:
+        """Whether hsa_queue_t.features names it."""
+        return bool(self.record().hsa_queue.features & feature)

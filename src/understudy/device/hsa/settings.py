@@ -1,0 +1,62 @@
+"""What a user of the device can choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.core.errors import WireError
+from understudy.engine.gcn.api import STEP_LIMIT
+
+SYNCHRONOUS: Final = "synchronous"
+MANUAL: Final = "manual"
+THREADED: Final = "threaded"
+JIT: Final = "jit"
+REFERENCE: Final = "reference"
+
+_OPTIONS: Final = {"execution": (SYNCHRONOUS, MANUAL, THREADED), "engine": (JIT, REFERENCE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Choices of one device; a value that is none of the possible ones is a `WireError`.
+
+    `execution`: "synchronous" (packets are processed inside the doorbell's store), "manual" (when `process` is called
+    or somebody waits) or "threaded" (by a thread of the device's own).
+    `engine`: "jit" or "reference", which decides how waves run; `threads` of the former.
+    `seed`: decides which queue is next, for how many packets, and the order of waves; None: queues take turns.
+    `quantum`: packets of one queue before it is another's turn.
+    `step_limit`: instructions of one wave; `poison`: what undefined registers and LDS hold.
+    `dynamic_scratch`: private memory is allocated when a packet needs it, as the runtime's error handler does.
+    `profiling`: queues write timestamps into completion signals.
+    `pcie_atomics`: whether the platform has them; None: as the agent's table says.
+    `machine_code`: whether repeated launches are processed by machine code while nobody listens.
+    """
+
+    execution: str = SYNCHRONOUS
+    engine: str = JIT
+    threads: int | None = None
+    seed: int | None = None
+    quantum: int = 1024
+    step_limit: int = STEP_LIMIT
+    poison: int | None = None
+    dynamic_scratch: bool = True
+    profiling: bool = False
+    pcie_atomics: bool | None = None
+    machine_code: bool = True
+
+    def __post_init__(self) -> None:
+        for name, known in _OPTIONS.items():
+            if getattr(self, name) not in known:
+                raise WireError(f"{name} {getattr(self, name)!r}, expected one of {', '.join(known)}")
+        if self.quantum < 1:
+            raise WireError(f"quantum {self.quantum}, expected 1 or more")
+        if self.threads is not None and self.threads < 1:
+            raise WireError(f"threads {self.threads}, expected 1 or more")
+        if self.step_limit < 1:
+            raise WireError(f"step_limit {self.step_limit}, expected 1 or more")
+
+    @property
+    def threaded(self) -> bool:
+        """Whether the device has a thread of its own."""
+        return self.execution == THREADED

@@ -1,0 +1,171 @@
+"""One launch of a kernel: its packet, what it needs while it runs, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
+from understudy.device.hsa.packets import FenceScope
+from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.signals import Condition, Signal
+from understudy.host.hsa_executable import Kernel
+from understudy.launch.hsa_packet import KernelDispatchPacket
+
+DYNAMIC_STACK_BYTES: Final = 1024
+"""Private memory that a kernel with a dynamic call stack gets beyond what is known statically."""
+DEFAULT_GROUP: Final = 64
+"""Work-items of a work-group where nobody says: one wave."""
+KERNARG_ALIGNMENT: Final = 64
+
+Size = int | Sequence[int]
+"""Work-items in x, or in x, y and z."""
+Three = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a launch took: `start` and `end` on the device's clock, wave instructions retired in between."""
+
+    kernel: str
+    start: int
+    end: int
+
+    @property
+    def instructions(self) -> int:
+        """Wave instructions retired, which the clock counts besides packets; 0 on a queue without profiling."""
+        return max(self.end - self.start - 1, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """A dispatch packet on its way. `wait` for it before looking at what it writes."""
+
+    kernel: Kernel
+    queue: Queue
+    index: int
+    signal: Signal
+    packet: KernelDispatchPacket
+    _release: Callable[[bool], None] = field(repr=False)
+    """Gives back what the launch needed; called with whether it completed."""
+    _result: Result | None = field(default=None, init=False, repr=False)
+    _failure: UnderstudyError | None = field(default=None, init=False, repr=False)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the completion signal has been decremented."""
+        return self._result is not None or self.signal.load() <= 0
+
+    def wait(self, timeout_seconds: float | None = None) -> Result:
+        """Wait until it has completed; what it took.
+
+        The queue's error, with the kernel's name, where it failed; `TimeoutError` where the time is over first.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._result is None:
+            try:
+                value = self.signal.wait(Condition.LT, 1, timeout_seconds)
+            except RuleError as stuck:
+                self._fail(self.queue.error or stuck)
+            if value >= 1:
+                if self.queue.error is not None:
+                    self._fail(self.queue.error)
+                raise TimeoutError(f"kernel {self.kernel.name} has not completed in {timeout_seconds} seconds")
+            record = self.signal.record()
+            self._result = Result(self.kernel.name, record.start_ts, record.end_ts)
+            self._release(True)
+        return self._result
+
+    def _fail(self, error: UnderstudyError) -> None:
+        is_mine = any(place.kind == "AQL packet" and place.where == str(self.index) for place in error.path)
+        if is_mine or error is not self.queue.error:
+            self._failure = named(error, self.kernel)
+        else:
+            text = f"kernel {self.kernel.name} does not run, an earlier packet of its queue failed: {error}"
+            self._failure = RuleError(text)
+        self._release(False)
+        raise self._failure from (None if is_mine else error)
+
+
+def named(error: UnderstudyError, kernel: Kernel) -> UnderstudyError:
+    """The error with the kernel's name, and each pc with its place in the code."""
+    if any(place.kind == "kernel" for place in error.path):
+        return error
+    error.path = tuple(_placed(place, kernel) for place in error.path)
+    return error.at("kernel", kernel.name)
+
+
+def _placed(place: Place, kernel: Kernel) -> Place:
+    if place.kind != "pc":
+        return place
+    where = kernel.executable.name_at(int(place.where, 16))
+    what = ", ".join(part for part in (where, place.what) if part)
+    return Place(place.kind, place.where, what)
+
+
+# ---- sizes ---------------------------------------------------------------------------------------------------------
+
+
+def three(size: Size, what: str) -> tuple[Three, int]:
+    """Sizes in x, y and z, and how many of them were given; `WireError` for what is no size."""
+    given = (size,) if isinstance(size, int) else tuple(int(each) for each in size)
+    if not 1 <= len(given) <= 3:
+        raise WireError(f"{what} {given} has {len(given)} dimensions, expected 1 to 3")
+    if any(each < 1 for each in given):
+        raise WireError(f"{what} {given}, expected sizes of 1 or more")
+    x, y, z = (*given, 1, 1)[:3]
+    return (x, y, z), len(given)
+
+
+def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
+    """The work-group size: as given, as the kernel requires, or one wave along x.
+
+    `RuleError` where the kernel was compiled for another one, or for smaller ones.
+    """
+    metadata = kernel.image.metadata
+    required = metadata.required_workgroup_size if metadata else ()
+    if group is None:
+        if len(required) == 3:
+            return required[0], required[1], required[2]
+        return min(DEFAULT_GROUP, grid[0]), 1, 1
+    sizes, _ = three(group, "group")
+    if len(required) == 3 and sizes != required:
+        raise RuleError(f"work-groups of {sizes}, but kernel {kernel.name} requires {tuple(required)}")
+    items = sizes[0] * sizes[1] * sizes[2]
+    if metadata and metadata.max_workgroup_size and items > metadata.max_workgroup_size:
+        most = metadata.max_workgroup_size
+        raise RuleError(f"work-groups of {items} work-items, but kernel {kernel.name} was compiled for {most} at most")
+    return sizes
+
+
+def packet_of(
+    grid: Three,
+    group: Three,
+    dimensions: int,
+    *,
+    barrier: bool = False,
+    acquire: FenceScope = FenceScope.SYSTEM,
+    release: FenceScope = FenceScope.SYSTEM,
+) -> KernelDispatchPacket:
+    """A dispatch packet that names no kernel yet."""
+    return KernelDispatchPacket(
+        barrier=int(barrier),
+        acquire_scope=acquire,
+        release_scope=release,
+        dimensions=dimensions,
+        workgroup_size_x=group[0],
+        workgroup_size_y=group[1],
+        workgroup_size_z=group[2],
+        grid_size_x=grid[0],
+        grid_size_y=grid[1],
+        grid_size_z=grid[2],
+    )
+
+
+def private_bytes(kernel: Kernel, stack_bytes: int | None) -> int:
+    """Private memory of a work-item: the static part, and a call stack where the kernel has a dynamic one."""
+    if stack_bytes is None:
+        stack_bytes = DYNAMIC_STACK_BYTES if kernel.image.uses_dynamic_stack else 0
+    return kernel.image.private_bytes + stack_bytes

@@ -1,0 +1,160 @@
+"""NumPy arrays as device memory: which array lies at which device address."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from understudy.core.errors import BeyondModel, RuleError, WireError
+from understudy.core.space import PAGE_SIZE, Ram
+from understudy.core.words import align_up
+from understudy.device.hsa.device import HsaDevice
+
+
+class Arrays:
+    """The arrays of one device.
+
+    Those that `empty` makes are whole pages of device memory, so that every access of a wave goes straight to them. An
+    array that was made elsewhere is mapped as it is, without a copy; what lies in a page that it does not fill is
+    reached too, but more slowly. With `exact` that holds for all, and the first byte behind an array is a fault.
+    """
+
+    def __init__(self, device: HsaDevice, exact: bool = False) -> None:
+        self._device = device
+        self._exact = exact
+        self._lock = threading.RLock()
+        self._starts: list[int] = []
+        """Host addresses of all blocks, ascending."""
+        self._blocks: dict[int, tuple[int, int, NDArray[np.uint8]]] = {}
+        """By host address: bytes, device address, and what keeps the memory."""
+
+    # ---- making and sharing --------------------------------------------------------------------------------------
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """A new array in device memory, zero at first."""
+        kind = checked_dtype(np.dtype(dtype))
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(size < 0 for size in sizes):
+            raise WireError(f"an array of shape {sizes}, expected sizes of 0 or more")
+        count = int(np.prod(sizes, dtype=object))
+        size = max(count * kind.itemsize, 1)
+        try:
+            ram = Ram(size if self._exact else align_up(size, PAGE_SIZE))
+        except (MemoryError, OverflowError, OSError, ValueError) as error:
+            raise BeyondModel(f"an array of {size} bytes: {error}") from None
+        data = np.frombuffer(ram.view, np.uint8)
+        address = self._device.map(ram, name=f"array {kind}{list(sizes)}")
+        self._enter(data, ram.size, address)
+        return data[: count * kind.itemsize].view(kind).reshape(sizes)
+
+    def copy(self, values: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
+        """A copy of values in device memory."""
+        source = np.asarray(values, dtype)
+        made = self.empty(source.shape, source.dtype)
+        made[...] = source
+        return made
+
+    def share(self, array: NDArray[Any]) -> int:
+        """Make an array that was made elsewhere device memory until `free`; its address."""
+        known = self.find(array)
+        if known is not None:
+            return known
+        flat = _flat(array)
+        address = self._device.map(flat, flat.flags.writeable, f"array {array.dtype}{list(array.shape)}")
+        self._enter(flat, flat.nbytes, address)
+        return address
+
+    def free(self, array: NDArray[Any]) -> None:
+        """Give an array's device memory back, or no longer share it; `RuleError` for one that has none.
+
+        The array itself stays what it is for those who hold it, but kernels must not be given it any more.
+        """
+        with self._lock:
+            start = _host(array)
+            block = self._blocks.pop(start, None)
+            if block is None:
+                raise RuleError("the array does not begin an array of the device, expected one that gpu.array() made")
+            self._starts.remove(start)
+        self._device.unmap(block[1])
+
+    # ---- finding -------------------------------------------------------------------------------------------------
+
+    def address(self, array: NDArray[Any]) -> int:
+        """Device address of an array, or of a part of one, that is device memory; `RuleError` where it is none."""
+        found = self.find(array)
+        if found is None:
+            raise RuleError("the array is not device memory, expected one of gpu.array() or after gpu.share()")
+        return found
+
+    def lend(self) -> Borrowed:
+        """For the time of a launch: addresses of arrays, those that nobody shared mapped until `release`."""
+        return Borrowed(self)
+
+    def find(self, array: NDArray[Any]) -> int | None:
+        """Device address of an array; None where it is not device memory."""
+        _check(array)
+        if not array.nbytes:
+            return 0  # the null pointer: there is nothing to point to
+        start = _host(array)
+        with self._lock:
+            index = bisect_right(self._starts, start) - 1
+            if index < 0:
+                return None
+            base = self._starts[index]
+            size, address, _ = self._blocks[base]
+        return address + start - base if start + array.nbytes <= base + size else None
+
+    def _enter(self, data: NDArray[np.uint8], size: int, address: int) -> None:
+        with self._lock:
+            start = int(data.ctypes.data)
+            insort(self._starts, start)
+            self._blocks[start] = size, address, data
+
+
+class Borrowed:
+    """Arrays that are mapped for one launch. `release` takes them out again."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+        self._mapped: list[NDArray[Any]] = []
+
+    def address(self, array: NDArray[Any]) -> int:
+        """Device address of an array; it is mapped where it is not device memory yet."""
+        found = self._arrays.find(array)
+        if found is None:
+            found = self._arrays.share(array)
+            self._mapped.append(array)
+        return found
+
+    def release(self) -> None:
+        """Map them no longer."""
+        for array in self._mapped:
+            self._arrays.free(array)
+        self._mapped = []
+
+
+def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """`dtype` if a device can share it: little-endian, of fixed size, without Python objects."""
+    if dtype.hasobject or dtype.itemsize == 0 or dtype != dtype.newbyteorder("<"):
+        raise WireError(f"an array of {dtype} cannot be device memory, expected little-endian elements of fixed size")
+    return dtype
+
+
+def _check(array: NDArray[Any]) -> None:
+    checked_dtype(array.dtype)
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        raise WireError("the array has gaps between its elements, expected a contiguous one")
+
+
+def _host(array: NDArray[Any]) -> int:
+    return int(array.ctypes.data)
+
+
+def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes of a contiguous array in the order of memory, shared."""
+    ordered = array if array.flags.c_contiguous else array.T
+    return ordered.reshape(-1).view(np.uint8)

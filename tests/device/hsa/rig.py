@@ -1,0 +1,112 @@
+"""A device with one queue, kernels from assembly text, and packets."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from understudy.core.event import Event
+from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.packets import BarrierPacket, PacketType
+from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.signals import Signal
+from understudy.image.hsa.records import USER_SGPRS
+from understudy.isa.gcn.assembler import assemble
+from understudy.launch.hsa_packet import KernelDispatchPacket
+
+ENTRY = 256
+RSRC1 = 0x00AC_0000
+"""Denormals kept, DX10_CLAMP and IEEE, as compilers have it."""
+KERNARG = "enable_sgpr_kernarg_segment_ptr"
+
+STORE = {
+    7: "s_waitcnt vmcnt(0) lgkmcnt(0)\nflat_store_dword v[0:1], v2",
+    8: "s_waitcnt vmcnt(0) lgkmcnt(0)\nflat_store_dword v[0:1], v2",
+    9: "s_waitcnt vmcnt(0) lgkmcnt(0)\nflat_store_dword v[0:1], v2",
+}
+
+COUNT = """
+    v_mov_b32 v0, s0
+    v_mov_b32 v1, s1
+    v_mov_b32 v2, 1
+    flat_atomic_add v[0:1], v2
+    s_endpgm
+"""
+"""Adds 1 to the dword at the kernarg address, for every work-item."""
+
+
+class Bench:
+    """A device and its queue; `events` holds all that it told, if it was asked to listen."""
+
+    def __init__(self, agent: str = "gfx900", size: int = 64, listen: bool = False, **options: Any) -> None:
+        self.device = HsaDevice(agent, threads=1, **options)
+        self.events: list[Event] = []
+        if listen:
+            self.device.probes.subscribe(self.events.append)
+        self.errors: list[tuple[int, Exception]] = []
+        self.queue = self.new_queue(size)
+
+    def new_queue(self, size: int = 64, **options: Any) -> Queue:
+        return self.device.create_queue(
+            size, on_error=lambda queue, code, error: self.errors.append((code, error)), **options
+        )
+
+    def code(self, text: str) -> bytes:
+        return assemble(self.device.agent.target, text)
+
+    def kernel(
+        self,
+        text: str | bytes = "s_endpgm",
+        enable: Sequence[str] = (KERNARG,),
+        vgprs: int = 8,
+        rsrc2: int = 0,
+        count: int | None = None,
+    ) -> int:
+        """Address of a kernel's header. `enable`: user SGPRs, from s0 on in the document's order."""
+        code = self.code(text) if isinstance(text, str) else text
+        places = {name: number for number, (name, _) in enumerate(USER_SGPRS)}
+        properties = sum(1 << places[name] for name in enable)
+        if count is None:
+            count = sum(size for name, size in USER_SGPRS if name in enable)
+        header = bytearray(ENTRY)
+        struct.pack_into("<q", header, 16, ENTRY)
+        struct.pack_into("<III", header, 48, RSRC1 | vgprs // 4 - 1, rsrc2 | count << 1, properties)
+        address = self.device.allocate(ENTRY + len(code) + 64)
+        self.device.memory.write(address, bytes(header) + code)
+        return address
+
+    def words(self, count: int = 64) -> tuple[int, np.ndarray[Any, Any]]:
+        """Address of zeroed dwords, and a view of them."""
+        address = self.device.allocate(4 * count)
+        return address, self.device.array(address, count, np.uint32)
+
+    def value(self, signal: Signal) -> int:
+        return signal.load()
+
+    def told(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def dispatch(kernel: int, kernarg: int = 0, signal: Signal | int | None = None, **fields: Any) -> bytes:
+    """A kernel dispatch packet, one work-group of one work-item unless said otherwise."""
+    handle = signal.address if isinstance(signal, Signal) else signal or 0
+    values = {"dimensions": 1, "acquire_scope": 2, "release_scope": 2, **fields}
+    return KernelDispatchPacket(
+        kernel_object=kernel, kernarg_address=kernarg, completion_signal=handle, **values
+    ).pack()
+
+
+def barrier(
+    *signals: Signal | int, signal: Signal | None = None, kind: PacketType = PacketType.BARRIER_AND, bit: int = 0
+) -> bytes:
+    """A barrier packet."""
+    handles = [each.address if isinstance(each, Signal) else each for each in signals]
+    return BarrierPacket(
+        packet_type=kind,
+        barrier=bit,
+        dep_signal=tuple(handles + [0] * (5 - len(handles))),
+        completion_signal=signal.address if signal else 0,
+    ).pack()

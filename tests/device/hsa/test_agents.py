@@ -1,0 +1,91 @@
+"""The table of agents, SH_MEM_CONFIG, PCIe atomics."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.core.errors import BeyondModel, WireError
+from understudy.device.hsa.agents import AGENTS, SH_MEM_CONFIG, DoorbellType, agent, pcie_atomic, sh_mem_config
+from understudy.device.hsa.device import HsaDevice
+
+every_agent = pytest.mark.parametrize("name", AGENTS)
+
+
+def test_isa_table() -> None:
+    assert list(AGENTS) == [
+        "gfx700", "gfx701", "gfx800", "gfx801", "gfx802", "gfx803", "gfx804", "gfx900", "gfx901", "gfx906",
+    ]  # fmt: skip
+    assert AGENTS["gfx701"].double_rate == "1/2"
+    assert {name for name, each in AGENTS.items() if each.xnack} == {"gfx801", "gfx901"}
+    with pytest.raises(WireError, match="no agent 'gfx1010': there are gfx700"):
+        agent("gfx1010")
+
+
+@every_agent
+def test_isa_name(name: str) -> None:
+    major, minor, stepping = name.removeprefix("gfx")
+    assert agent(name).isa == f"AMD:AMDGPU:{major}:{minor}:{stepping}"
+
+
+@every_agent
+def test_limits(name: str) -> None:
+    found = agent(name)
+    assert found.waves_per_cu == 40
+    assert found.max_waves == found.compute_units * 40
+    assert found.lds_bytes == 65536
+    level = {"7": DoorbellType.DWORDS_32, "8": DoorbellType.PACKETS_32, "9": DoorbellType.PACKETS_64}[name[3]]
+    assert found.doorbell_type is level
+
+
+@every_agent
+def test_default_mtype(name: str) -> None:
+    register = SH_MEM_CONFIG[agent(name).target.level]
+    if name < "gfx900":
+        assert register.get(sh_mem_config(agent(name)), "DEFAULT_MTYPE") == 1
+        assert "DEFAULT_MTYPE=1 (NC)" in register.explain(sh_mem_config(agent(name)))
+
+
+@every_agent
+def test_alignment_mode(name: str) -> None:
+    register = SH_MEM_CONFIG[agent(name).target.level]
+    assert register.get(sh_mem_config(agent(name)), "ALIGNMENT_MODE") == 3
+
+
+@every_agent
+def test_ptr32(name: str) -> None:
+    register = SH_MEM_CONFIG[agent(name).target.level]
+    field = "PTR32" if name < "gfx800" else "ADDRESS_MODE"
+    assert register.get(sh_mem_config(agent(name)), field) == 0
+    assert register.get(sh_mem_config(agent(name), small=True), field) == 1
+
+
+def test_pcie_three() -> None:
+    found = agent("gfx803")
+    tlps = {pcie_atomic(found, name).tlp for name in ("add", "sub", "swap", "cas")}
+    assert tlps == {"FetchAdd", "Swap", "CAS"}
+
+
+def test_pcie_sequences() -> None:
+    found = agent("gfx803")
+    assert pcie_atomic(found, "load").tlp == "MRd"
+    assert pcie_atomic(found, "store").tlp == "MWr"
+    sub = pcie_atomic(found, "sub")
+    assert (sub.instruction, sub.negated) == ("flat_atomic_add", True)
+
+
+@pytest.mark.parametrize("operation", ["max", "min", "and", "or", "xor", "wrapinc", "wrapdec"])
+def test_pcie_loops(operation: str) -> None:
+    assert pcie_atomic(agent("gfx802"), operation).instruction == "flat_atomic_cmpswap"
+
+
+def test_pcie_option() -> None:
+    with pytest.raises(BeyondModel, match="gfx701 has no PCIe atomics: add on host memory is not atomic there"):
+        pcie_atomic(agent("gfx701"), "add")
+    assert pcie_atomic(agent("gfx701"), "add", enabled=True).tlp == "FetchAdd"
+    assert pcie_atomic(agent("gfx701"), "load").tlp == "MRd"
+    with pytest.raises(BeyondModel):
+        pcie_atomic(agent("gfx803"), "cas", enabled=False)
+    with HsaDevice("gfx701", pcie_atomics=True) as device:
+        assert device.pcie_atomic("swap").tlp == "Swap"
+    with pytest.raises(WireError, match="no atomic operation 'nand'"):
+        pcie_atomic(agent("gfx803"), "nand")

@@ -1,0 +1,177 @@
+"""Doorbells of all three kinds, stored through memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from understudy.core.errors import AccessFault, RuleError
+from understudy.device.hsa import signals
+from understudy.device.hsa.doorbells import DoorbellPage
+from understudy.device.hsa.events import DoorbellRung, Lint
+from understudy.device.hsa.objects import AmdQueue
+from understudy.device.hsa.signals import Signal
+from understudy.device.hsa.wrapping import legacy_value, limit_of
+
+from .rig import Bench, barrier, dispatch
+
+Make = Callable[..., Bench]
+every_kind = pytest.mark.parametrize("agent", ["gfx701", "gfx803", "gfx900"])
+
+
+def hardware(rig: Bench) -> int:
+    """Address of the queue's hardware doorbell."""
+    return rig.queue.doorbell.record().value
+
+
+@every_kind
+def test_doorbell_notifies(bench: Make, agent: str) -> None:
+    """Nothing is processed before the doorbell is rung for it, everything up to it afterwards."""
+    rig = bench(agent)
+    kernel, done = rig.kernel(), rig.device.create_signal(3)
+    first = rig.queue.add_write_index(3)
+    for index in range(first, first + 3):
+        rig.queue.write_packet(index, dispatch(kernel, signal=done))
+    assert done.load() == 3
+    rig.queue.doorbell.store(1)
+    assert done.load() == 1
+    rig.queue.doorbell.store(2)
+    assert done.load() == 0
+
+
+def test_doorbell_store(bench: Make) -> None:
+    """GFX9: the value itself, 64 bits, at the address that the signal names."""
+    rig = bench(listen=True)
+    rig.queue.doorbell.store(0x1_0000_0000)
+    assert [(event.value, event.limit) for event in rig.told(DoorbellRung)] == [(0x1_0000_0000, 0x1_0000_0001)]
+    rig.device.memory.write(hardware(rig), (1 << 33).to_bytes(8, "little"))
+    assert rig.queue.limit == (1 << 33) + 1
+
+
+@every_kind
+def test_doorbell_write_only(bench: Make, agent: str) -> None:
+    rig = bench(agent)
+    with pytest.raises(AccessFault, match="read of 4 bytes from doorbell 0, which can only be stored to"):
+        rig.device.memory.read(hardware(rig), 4)
+
+
+@every_kind
+def test_doorbell_width(bench: Make, agent: str) -> None:
+    rig = bench(agent)
+    right = 8 if agent == "gfx900" else 4
+    for size in (1, 2, 12 - right, 16):
+        with pytest.raises(AccessFault, match=f"store of {size} bytes at byte 0 of doorbell 0, expected {right}"):
+            rig.device.memory.write(hardware(rig), bytes(size))
+    with pytest.raises(AccessFault, match=f"store of {right} bytes at byte 4 of doorbell 0"):
+        rig.device.memory.write(hardware(rig) + 4, bytes(right))
+
+
+def test_doorbell_of_nobody(bench: Make) -> None:
+    rig = bench(listen=True)
+    rig.device.memory.write(hardware(rig) + 8, bytes(8))
+    assert [event.check for event in rig.told(Lint)] == ["doorbell-nobody"]
+
+
+@every_kind
+def test_signal_queue_ptr(bench: Make, agent: str) -> None:
+    rig = bench(agent)
+    assert rig.queue.doorbell.record().queue_ptr == rig.queue.address
+
+
+def test_legacy_plus_one(bench: Make) -> None:
+    """GFX8: the index beyond the last packet, 32 bits."""
+    rig = bench("gfx803", listen=True)
+    rig.queue.doorbell.store(4)
+    assert [event.value for event in rig.told(DoorbellRung)] == [5]
+    assert rig.queue.record().max_legacy_doorbell_dispatch_id_plus_1 == 5
+    assert limit_of(3, 8, 0xFFFF_FFFE, 64) == 0x1_0000_0003
+
+
+def test_legacy_gfx7(bench: Make) -> None:
+    """Dwords, modulo twice the size."""
+    rig = bench("gfx701", 16, listen=True)
+    for index in (0, 14, 15, 30, 31):
+        rig.queue.doorbell.store(index)
+    values = [event.value for event in rig.told(DoorbellRung)]
+    assert values == [16, 15 * 16, 16 * 16, 31 * 16, 0]
+    assert limit_of(2 * 16, 7, 30, 16) == 34
+
+
+@every_kind
+def test_packets_are_found_again(agent: str) -> None:
+    """What the processor makes of a doorbell's value, wherever the queue stands."""
+    level, size = int(agent[3]), 16
+    for read in (0, 15, 16, 31, 32, (1 << 32) - 3, (1 << 40) + 5):
+        for ahead in range(1, size + 1):
+            last = read + ahead - 1
+            value = last if level == 9 else legacy_value(last + 1, size, level)
+            assert limit_of(value, level, read, size) == last + 1
+
+
+@pytest.mark.parametrize("agent", ["gfx701", "gfx803"])
+def test_legacy_stale(bench: Make, agent: str) -> None:
+    """A store of an earlier packet's id is dropped, and the hardware never hears of it."""
+    rig = bench(agent, listen=True)
+    rig.queue.doorbell.store(7)
+    rig.queue.doorbell.store(3)
+    rig.queue.doorbell.store(7)
+    assert len(rig.told(DoorbellRung)) == 1
+    size = 16 if agent == "gfx701" else 1
+    rig.device.memory.write(hardware(rig), (4 * size).to_bytes(4, "little"))  # past the signal: hardware ignores it
+    assert rig.queue.limit == 8
+    assert [event.check for event in rig.told(Lint)] == ["doorbell-stale"]
+
+
+@pytest.mark.parametrize("agent", ["gfx701", "gfx803"])
+def test_legacy_never_decreases(bench: Make, agent: str) -> None:
+    rig = bench(agent)
+    seen = []
+    for index in (0, 5, 2, 9, 8):
+        rig.queue.doorbell.store(index)
+        seen.append(rig.queue.record().max_legacy_doorbell_dispatch_id_plus_1)
+    assert seen == [1, 6, 6, 10, 10]
+
+
+def test_legacy_lock(bench: Make) -> None:
+    """0 before and after, 1 while the hardware is told."""
+    rig = bench("gfx803", listen=True)
+    seen: list[int] = []
+    rig.device.probes.subscribe(lambda event: seen.append(rig.queue.record().legacy_doorbell_lock))
+    assert rig.queue.record().legacy_doorbell_lock == 0
+    rig.queue.doorbell.store(0)
+    assert seen[:1] == [1]
+    assert rig.queue.record().legacy_doorbell_lock == 0
+
+
+def test_legacy_spinlock(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = bench("gfx803")
+    monkeypatch.setattr(signals, "LOCK_SECONDS", 0.001)
+    lock = rig.queue.address + AmdQueue.offset_of("legacy_doorbell_lock")
+    rig.device.memory.write(lock, (1).to_bytes(4, "little"))
+    with pytest.raises(RuleError, match=r"legacy_doorbell_lock at 0x.* is never released"):
+        rig.queue.doorbell.store(0)
+
+
+@pytest.mark.parametrize("agent", ["gfx701", "gfx803"])
+def test_legacy_small(bench: Make, agent: str) -> None:
+    """Small model: what the queue says, not what was signalled."""
+    rig = bench(agent, 16, listen=True)
+    small = Signal(rig.device, rig.queue.doorbell.address, bits=32)
+    rig.queue.store_write_index(9)
+    small.store(4)
+    rig.queue.store_write_index(100)
+    small.store(5)
+    factor = 16 if agent == "gfx701" else 1
+    assert [event.value for event in rig.told(DoorbellRung)] == [9 * factor, 16 * factor]
+
+
+@pytest.mark.parametrize("agent", ["gfx701", "gfx803"])
+def test_double_ring(bench: Make, agent: str) -> None:
+    """The second half shows the same packets (erratum 10: also on GFX8)."""
+    rig = bench(agent)
+    rig.queue.write_packet(3, barrier())
+    half = rig.queue.size * 64
+    read = rig.device.memory.read
+    assert read(rig.queue.ring_address + half + 3 * 64, 64) == read(rig.queue.ring_address + 3 * 64, 64) == barrier()
+    assert DoorbellPage(9, lambda number, value: None).host_address(0, None) is None  # type: ignore[arg-type]

@@ -1,0 +1,117 @@
+"""Repeated launches by machine code do what the readable path does, and notice whatever has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from .rig import COUNT, Bench, dispatch
+
+Make = Callable[..., Bench]
+BY_GROUP = """
+    v_lshlrev_b32 v0, 2, v0
+    s_lshl_b32 s2, s2, 6
+    v_add_co_u32 v0, vcc, s2, v0
+    v_mov_b32 v1, s1
+    v_add_co_u32 v0, vcc, s0, v0
+    v_addc_co_u32 v1, vcc, v1, 0, vcc
+    v_mov_b32 v2, 1
+    flat_atomic_add v[0:1], v2
+    s_endpgm
+"""
+"""Adds 1 to dword 16 * group + lane; the group's id is in s2."""
+
+
+@pytest.mark.parametrize("machine_code", [True, False])
+def test_what_is_left_behind(bench: Make, machine_code: bool) -> None:
+    """Memory, indices, signals and clock after a mix of launches are the same with and without it."""
+    rig = bench(machine_code=machine_code, size=16, profiling=True)
+    first, second = rig.kernel(COUNT), rig.kernel(BY_GROUP, rsrc2=1 << 7)
+    areas = [rig.words(1024) for _ in range(3)]
+    signals = [rig.device.create_signal(1) for _ in range(60)]
+    for number, signal in enumerate(signals):
+        address, _ = areas[number % 3]
+        if number % 4:
+            packet = dispatch(first, address + 4 * number, signal)
+        else:
+            packet = dispatch(second, address, signal, workgroup_size_x=16, grid_size_x=16 * (1 + number % 5))
+        rig.queue.submit(packet)
+    assert rig.errors == []
+    sums = [int(words.sum(dtype=np.uint64)) for _, words in areas]
+    assert sums == [15 + 16 * 15, 15 + 16 * 15, 15 + 16 * 15]
+    assert {signal.load() for signal in signals} == {0}
+    assert rig.device.time == signals[-1].record().end_ts == 690
+    assert rig.queue.progress.packets == 60
+    assert rig.queue.load_read_index() == 60
+
+
+def test_changed_code_is_seen(bench: Make) -> None:
+    """Code that the host writes over between two packets of the same kernel."""
+    rig = bench()
+    kernel = rig.kernel(COUNT)
+    address, words = rig.words()
+    for _ in range(5):
+        rig.queue.submit(dispatch(kernel, address))
+    rig.device.memory.write(kernel + 256, rig.code(COUNT.replace("v2, 1", "v2, 7")))
+    for _ in range(5):
+        rig.queue.submit(dispatch(kernel, address))
+    assert words[0] == 5 + 35
+
+
+def test_changed_headers_are_seen(bench: Make) -> None:
+    rig = bench()
+    kernel, other = rig.kernel(COUNT), rig.kernel(COUNT.replace("v2, 1", "v2, 7"))
+    address, words = rig.words()
+    for _ in range(4):
+        rig.queue.submit(dispatch(kernel, address))
+    rig.device.memory.write(kernel + 16, (other + 256 - kernel).to_bytes(8, "little", signed=True))
+    for _ in range(4):
+        rig.queue.submit(dispatch(kernel, address))
+    assert words[0] == 4 + 28
+
+
+def test_mappings_may_change(bench: Make) -> None:
+    rig = bench()
+    kernel = rig.kernel(COUNT)
+    for _ in range(6):
+        array = np.zeros(4, np.uint32)
+        address = rig.device.map(array)
+        for _ in range(3):
+            rig.queue.submit(dispatch(kernel, address))
+        rig.device.unmap(address)
+        assert array[0] == 3
+
+
+def test_more_kernels_than_templates(bench: Make) -> None:
+    rig = bench()
+    kernels = [rig.kernel(COUNT.replace("v2, 1", f"v2, {n}")) for n in range(24)]
+    address, words = rig.words()
+    for _ in range(4):
+        for kernel in kernels:
+            rig.queue.submit(dispatch(kernel, address), dispatch(kernel, address))
+    assert words[0] == 8 * sum(range(24))
+
+
+def test_scratch_may_move(bench: Make) -> None:
+    rig = bench()
+    text = "v_mov_b32 v0, s4\nv_mov_b32 v1, s5\nv_mov_b32 v2, s0\nflat_store_dword v[0:1], v2\ns_endpgm"
+    kernel = rig.kernel(text, ["enable_sgpr_private_segment_buffer", "enable_sgpr_kernarg_segment_ptr"])
+    address, words = rig.words()
+    for size in (16, 64, 256):
+        rig.device.set_scratch(rig.queue, size)
+        for _ in range(3):
+            words[0] = 0
+            rig.queue.submit(dispatch(kernel, address))
+            assert words[0] == rig.queue.record().scratch_backing_memory_location & 0xFFFF_FFFF
+
+
+def test_cut_off_registers(bench: Make) -> None:
+    """A register that user_sgpr_count cuts in half is no template's business."""
+    rig = bench()
+    kernel = rig.kernel("s_endpgm", count=1)
+    done = rig.device.create_signal(5)
+    for _ in range(5):
+        rig.queue.submit(dispatch(kernel, signal=done))
+    assert done.load() == 0

@@ -1,0 +1,225 @@
+"""Hostile HSA hosts: packets, queues, signals and doorbells that hold anything.
+
+What must hold: errors are of ours, reported at the queue with a code; nothing hangs; what machine code does to repeated
+packets is what the readable path does; and another queue of the device works as ever afterwards.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from understudy.core.errors import UnderstudyError
+from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.exceptions import QueueError, Status, status_of
+from understudy.device.hsa.objects import QueueFeature
+from understudy.device.hsa.queues import Queue
+from understudy.engine.blocks import ObjectCache
+from understudy.isa.gcn.assembler import assemble
+from understudy.launch.hsa_packet import KernelDispatchPacket
+
+from .checks import check_error, in_time
+
+AGENTS: Final = ("gfx701", "gfx803", "gfx900")
+STEP_LIMIT: Final = 500
+EDGES: Final = (0, 1, 2, 3, 4, 7, 8, 63, 64, 65, 255, 256, 1023, 1024, 1025, 4096, 65535)
+WIDE: Final = (0, 1, 63, 64, 1 << 12, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1)
+KERNELS: Final = (
+    "s_endpgm",
+    "v_mov_b32 v0, s0\nv_mov_b32 v1, s1\nv_mov_b32 v2, 1\nflat_atomic_add v[0:1], v2\ns_endpgm",
+    "s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v0, s4\nv_mov_b32 v1, s5\n"
+    "flat_store_dword v[0:1], v1\ns_endpgm",
+    "s_trap 1\ns_endpgm",
+    "s_sendmsg 1\ns_endpgm",
+    "s_barrier\ns_endpgm",
+)
+"""Among them some that believe what they find behind the kernarg address."""
+
+
+@dataclass
+class World:
+    """A device, a queue that is maltreated, kernels, and memory that may be named."""
+
+    device: HsaDevice
+    queue: Queue
+    kernels: list[int]
+    data: int
+    addresses: list[int]
+    errors: list[tuple[int, UnderstudyError]] = field(default_factory=list)
+
+
+def world(agent: str, **options: object) -> World:
+    """The same at every call."""
+    device = HsaDevice(agent, threads=1, step_limit=STEP_LIMIT, **options)
+    if hasattr(device.engine, "cache"):
+        device.engine.cache = ObjectCache()
+    both = QueueFeature.KERNEL_DISPATCH | QueueFeature.AGENT_DISPATCH
+    queue = device.create_queue(16, features=both, agent_dispatch=lambda packet: packet.type)
+    kernels = [_kernel(device, text) for text in KERNELS]
+    data = device.allocate(4096)
+    signals = [device.create_signal(value).address for value in (0, 1, 5)]
+    addresses = [
+        *kernels, data, data + 8, data + 4092, queue.address, queue.ring_address, queue.doorbell.address,
+        queue.inactive_signal.address, *signals, device.apertures.shared_base, device.apertures.private_base + 4,
+    ]  # fmt: skip
+    found = World(device, queue, kernels, data, addresses)
+    queue.on_error = lambda _, code, error: found.errors.append((code, error))
+    return found
+
+
+def _kernel(device: HsaDevice, text: str) -> int:
+    code = assemble(device.agent.target, text)
+    header = bytearray(256)
+    struct.pack_into("<q", header, 16, 256)
+    struct.pack_into("<III", header, 48, 0x00AC0001, 2 << 1 | 1 << 7, 1 << 3)
+    address = device.allocate(256 + len(code) + 64)
+    device.memory.write(address, bytes(header) + code)
+    return address
+
+
+def anywhere(world: World, random: Random) -> int:
+    """An address that is good for something else, or for nothing."""
+    at = random.choice([*world.addresses, *world.addresses, *WIDE, random.getrandbits(64)])
+    return at + random.choice([0, 0, 0, 0, 1, 4, 8, 64]) & (1 << 64) - 1
+
+
+def packet(world: World, random: Random) -> bytes:
+    """A packet: good, wrong in places, or noise."""
+    if random.random() < 0.1:
+        return bytes([random.choice([0, 1, 2, 2, 3, 4, 5, 6, 255])]) + random.randbytes(63)
+    good = KernelDispatchPacket(
+        dimensions=1,
+        workgroup_size_x=random.choice([1, 64, 100]),
+        grid_size_x=random.choice([1, 64, 130]),
+        kernel_object=random.choice(world.kernels),
+        kernarg_address=world.data,
+        completion_signal=random.choice([0, *world.addresses[-5:-2]]),
+        private_segment_size=random.choice([0, 0, 0, 4, 100]),
+    )
+    data = bytearray(good.pack())
+    data[0] = random.choice([2, 2, 2, 2, 2, 0, 1, 3, 4, 5, 7])
+    for _ in range(random.choice([0, 0, 1, 1, 2, 4])):
+        match random.randrange(4):
+            case 0:
+                struct.pack_into("<H", data, random.choice([2, 4, 6, 8]), random.choice(EDGES))
+            case 1:
+                struct.pack_into("<I", data, random.choice([12, 16, 20, 24, 28]), random.choice(EDGES))
+            case 2:
+                struct.pack_into("<Q", data, random.choice([8, 16, 24, 32, 40, 48, 56]), anywhere(world, random))
+            case 3:
+                data[random.randrange(1, 64)] ^= 1 << random.randrange(8)
+    if data[0] != 2:
+        data[2] = random.choice([0, 1, 2, 2, 2, 3])
+        for at in (8, 16, 24, 32, 40, 56):
+            if random.random() < 0.6:
+                struct.pack_into("<Q", data, at, random.choice([0, *world.addresses[-5:-2], anywhere(world, random)]))
+    big = [struct.unpack_from("<I", data, at)[0] for at in (12, 16, 20)]
+    if big[0] * big[1] * big[2] > 1 << 16:  # nothing against large grids, but they take their time
+        data[12:24] = struct.pack("<III", big[0] % 300, 1, 1)
+    return bytes(data)
+
+
+def mistreat(world: World, random: Random) -> Callable[[], object]:
+    """One thing that a host may do."""
+    device, queue = world.device, world.queue
+    match random.randrange(12):
+        case 0 | 1 | 2 | 3 | 4:
+            data = packet(world, random)
+            return lambda: queue.submit(*[data] * random.choice([1, 1, 3, 6]))
+        case 5:
+            data, index = packet(world, random), queue.load_read_index() + random.randrange(16)
+            return lambda: queue.write_packet(index, data)
+        case 6:
+            value = random.choice([*WIDE, queue.load_read_index() + random.randrange(40)])
+            return lambda: queue.doorbell.store(value)
+        case 7:
+            word = struct.pack("<Q", random.choice(WIDE))[: 4 if device.agent.is_legacy else 8]
+            return lambda: device.memory.write(queue.doorbell.record().value, word)
+        case 8:  # amd_queue_t behind the runtime's back
+            at = random.randrange(0, 256, 4)
+            word = struct.pack("<I", random.choice([*EDGES, random.getrandbits(32)]))
+            return lambda: device.memory.write(queue.address + at, word)
+        case 9:
+            at = random.choice([0x38, 0x80])
+            word = struct.pack("<Q", random.choice([*WIDE, queue.load_read_index() ^ 1]))
+            return lambda: device.memory.write(queue.address + at, word)
+        case 10:  # a signal
+            address = random.choice(world.addresses[-5:-2])
+            word = struct.pack("<q", random.choice([0, 1, -1, -2, 3, random.getrandbits(62)]))
+            return lambda: device.memory.write(address + random.choice([0, 8, 16, 24]), word)
+        case _:
+            value = random.choice([0, 0, 0, -1, 1])
+            return lambda: queue.inactive_signal.store(value)
+
+
+def check_device(seed: str) -> Counter[str]:
+    """A device, maltreated for a while; what it said."""
+    random = Random(seed)
+    agent = random.choice(AGENTS)
+    found = world(agent, machine_code=random.random() < 0.8, dynamic_scratch=random.random() < 0.8)
+    told: Counter[str] = Counter()
+    with found.device, in_time():
+        for _ in range(30):
+            try:
+                mistreat(found, random)()
+            except UnderstudyError as error:
+                check_error(error)
+                told[type(error).__name__] += 1
+        for code, error in found.errors:
+            check_error(error)
+            assert status_of(code) is not Status.SUCCESS
+            assert "at AQL packet" in str(error)
+            told[str(QueueError(code).name)] += 1
+        check_usable(found)
+    return told
+
+
+def check_usable(found: World) -> None:
+    """A new queue processes a good packet."""
+    device = found.device
+    queue = device.create_queue(16)
+    done, cell = device.create_signal(3), device.allocate(64)
+    kernel = _kernel(device, KERNELS[1])
+    good = KernelDispatchPacket(
+        dimensions=1, kernel_object=kernel, kernarg_address=cell, completion_signal=done.address
+    ).pack()
+    queue.submit(good, good, good)
+    assert queue.error is None, queue.error
+    assert done.load() == 0
+    assert device.memory.read(cell, 4) == b"\3\0\0\0"
+
+
+def check_agreement(seed: str) -> int:
+    """The same packets with and without machine code: the same errors, memory, signals, indices, clock."""
+    outcomes = []
+    for machine_code in (True, False):
+        random = Random(seed)
+        found = world(random.choice(AGENTS), machine_code=machine_code)
+        with found.device, in_time():
+            kinds = [packet(found, random) for _ in range(4)]
+            for _ in range(40):
+                data = random.choice(kinds)
+                try:
+                    found.queue.submit(data)
+                    if not found.queue.is_active:
+                        found.queue.store_read_index(found.queue.load_write_index())
+                        found.queue.inactive_signal.store(0)
+                except UnderstudyError as error:
+                    check_error(error)
+            outcomes.append(_seen(found))
+    assert outcomes[0] == outcomes[1]
+    return len(outcomes[0][0])
+
+
+def _seen(found: World) -> tuple[list[str], bytes, list[bytes], int, int]:
+    device = found.device
+    signals = [device.memory.read(address, 64) for address in found.addresses[-5:-2]]
+    words = np.frombuffer(device.memory.read(found.data, 4096), np.uint8).tobytes()
+    errors = [f"{code:#x} {error}" for code, error in found.errors]
+    return errors, words, signals, device.time, found.queue.load_read_index()

@@ -1,0 +1,35 @@
+"""HSA hosts of any kind: errors with codes, no hang, machine code as the readable path, a device that goes on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from understudy.device.hsa import signals
+
+from . import hsa
+
+
+@pytest.fixture(autouse=True)
+def _short_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks that a hostile host leaves taken are not waited for."""
+    monkeypatch.setattr(signals, "LOCK_SECONDS", 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_packets_and_queues_of_any_kind(part: int) -> None:
+    told: Counter[str] = Counter()
+    for number in range(part, 240, 4):
+        told.update(hsa.check_device(f"queues/{number}"))
+    for name in ("INVALID_CODE", "INVALID_PACKET", "INVALID_DIMENSION", "MEMORY_APERTURE_VIOLATION", "RuleError"):
+        assert told[name], told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_machine_code_agrees(part: int) -> None:
+    errors = [hsa.check_agreement(f"agreement/{number}") for number in range(part, 120, 4)]
+    assert sum(errors)
+    assert not all(errors)
