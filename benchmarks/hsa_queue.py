@@ -22,7 +22,7 @@ from understudy.device.hsa.signals import Condition
 from understudy.isa.gcn.assembler import assemble
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
-QUESTION: Final = "AQL queues"
+QUESTION: Final = "hsa_queue"
 AGENTS: Final = ("gfx701", "gfx803", "gfx900")
 EMPTY: Final = "s_endpgm"
 COUNT: Final = "v_mov_b32 v0, s0\nv_mov_b32 v1, s1\nv_mov_b32 v2, 1\nflat_atomic_add v[0:1], v2\ns_endpgm"
