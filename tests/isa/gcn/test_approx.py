@@ -110,7 +110,7 @@ SPECIAL = {
 }  # fmt: skip
 SPECIAL["log_legacy"], SPECIAL["exp_legacy"] = SPECIAL["log"], SPECIAL["exp"]
 SPECIAL7 = {
-    "log_clamp": {0: 0xFF7FFFFF, INF: 0x7F7FFFFF, ONE: 0},
+    "log_clamp": {0: 0xFF7FFFFF, INF: INF, ONE: 0},
     "rcp_clamp": {0: 0x7F7FFFFF, MINUS: 0xFF7FFFFF, 0x40000000: 0x3F000000},
     "rcp_legacy": {0: 0, MINUS: MINUS, INF: 0, 0x40000000: 0x3F000000},
     "rsq_clamp": {0: 0x7F7FFFFF, MINUS: 0xFF7FFFFF, MINUS | ONE: NAN},

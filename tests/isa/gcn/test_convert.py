@@ -28,8 +28,8 @@ def from_int(form: Format, w: int, is_signed: bool) -> Callable[..., int]:
 
 def between(to: Format, form: Format) -> Callable[..., int]:
     def oracle(mode: int, a: int) -> int:
-        env = env_of(mode, to)
-        return fl.convert(to, form, a, Env(env.rounding, env_of(mode, form).inputs, env.results))
+        rounding = env_of(mode, form if form is D else to).rounding
+        return fl.convert(to, form, a, Env(rounding, env_of(mode, form).inputs, env_of(mode, to).results))
 
     return oracle
 
@@ -51,7 +51,7 @@ def ubyte(k: int) -> Callable[..., int]:
 
 
 def norm(form: Format, is_signed: bool) -> Callable[[int, int], int]:
-    """A number of -1 to 1 (0 to 1) in steps of 1/32767 (1/65535), the product rounded to binary32 first."""
+    """A number of -1 to 1 (0 to 1) in steps of 1/32767 (1/65535)."""
 
     def one(mode: int, a: int) -> int:
         scale = 32767 if is_signed else 65535
@@ -60,8 +60,7 @@ def norm(form: Format, is_signed: bool) -> Callable[[int, int], int]:
             return 0
         if fl.is_inf(form, a):
             return (-scale if is_signed else 0) if fl.negative(form, a) else scale
-        exact = fl.encode(S, fl.value(form, a) * scale, Env())
-        whole = fl.to_int(S, exact, 32, True, fl.NEAREST)
+        whole = round(fl.value(form, a) * scale)
         return min(max(whole, -scale if is_signed else 0), scale) & 0xFFFF
 
     return one

@@ -201,6 +201,17 @@ def clamped(t: str, meaning: Meaning) -> Meaning:
     return limited
 
 
+def above_minus_infinity(t: str, meaning: Meaning) -> Meaning:
+    """A result of -infinity becomes the lowest finite number."""
+
+    def limited(o: Any, a: Value) -> Value:
+        result = meaning(o, a)
+        w, lowest = fp.WIDTH[t], fp.const(o, t, fp.sign_bit(t) | fp.largest(t))
+        return o.select(w, o.eq(w, result, fp.const(o, t, fp.sign_bit(t) | fp.infinity(t))), lowest, result)
+
+    return limited
+
+
 def legacy(meaning: Meaning) -> Meaning:
     """Infinite results become 0 of their sign."""
 

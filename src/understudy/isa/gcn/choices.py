@@ -33,7 +33,8 @@ CHOICES: Final = (
         "What a 16-bit result does to the other half of its register differs by generation and operation.",
         "GFX8 clears it. GFX9 clears it too, but for operations new in GFX9's long encoding and v_mac_f16, v_madmk_f16 "
         "and v_madak_f16, which keep it.",
-        "LLVM's list of operations that clear it, which says it was found by experiment.",
+        "LLVM's list of operations that clear it, which says it was found by experiment. AMD's pseudo-code of a later "
+        "chip clears it for the three multiply-adds too; compilers do not rely on either.",
     ),
     Choice(
         "gcn/omod",
@@ -68,15 +69,15 @@ CHOICES: Final = (
     ),
     Choice(
         "gcn/minmax-zeros",
-        "The manuals order -0 and +0 for two operands only.",
+        "The manuals order -0 and +0 for two operands only; AMD's pseudo-code of v_med3 takes them for equal.",
         "-0 is below +0 everywhere, also in v_min3, v_max3 and v_med3.",
-        "They are defined by the operations on two operands.",
+        "They are defined by the operations on two operands; v_med3 of -0, -0, +0 was seen to be -0 on a later chip.",
     ),
     Choice(
         "gcn/mad-f16-denormals",
         "Whether v_mad_f16, v_mac_f16 and v_mad_mix flush denormals.",
-        "Like v_mad_f32: always, with a rounded product.",
-        "LLVM forms them only where denormals are flushed.",
+        "Like v_mad_f32: always, with a rounded product; v_mad_mix those of binary16 too, sources and results.",
+        "LLVM and Mesa form them only where denormals are flushed. v_fma_mix follows MODE.",
     ),
     Choice(
         "gcn/fract-below-one",
@@ -100,7 +101,7 @@ CHOICES: Final = (
         "gcn/pk-u8-rounding",
         "How v_cvt_pk_u8_f32 and v_cvt_pkaccum_u8_f32 round.",
         "As MODE says for binary32.",
-        "The one public description that says anything.",
+        "The one public description that says anything; a GFX9 chip was seen to round to nearest where MODE says so.",
     ),
     Choice(
         "gcn/norm-rounding",
@@ -119,6 +120,49 @@ CHOICES: Final = (
         "Sources give [-1, 1] or [-256, 256] revolutions as the domain of v_sin and v_cos.",
         "[-256, 256]; beyond it 0 and 1, NaN of infinities.",
         "AMD's manual.",
+    ),
+    Choice(
+        "gcn/cvt-f32-f64-rounding",
+        "Which rounding of MODE v_cvt_f32_f64 takes; one description says that of binary32.",
+        "That of binary64 and binary16. Denormal results are flushed as MODE says for binary32.",
+        "LLVM sets it for conversions that ask for a rounding.",
+    ),
+    Choice(
+        "gcn/flush-tininess",
+        "Whether a result that rounding makes the least normal number is flushed as a denormal.",
+        "A result is flushed where it is below the normal numbers after rounding as if exponents had no end.",
+        "IEEE 754 allows it, and the hosts of the model do it.",
+    ),
+    Choice(
+        "gcn/max-scc",
+        "Manuals disagree on SCC of s_max where the sources are equal.",
+        "1: the first source was taken.",
+        "AMD's newer pseudo-code; compilers do not use this SCC.",
+    ),
+    Choice(
+        "gcn/mad-legacy-zero",
+        "Whether v_mad_legacy and v_mac_legacy give the addend as it is, or +0 plus it, where a factor is a zero.",
+        "+0 plus the addend: a -0 becomes +0.",
+        "LLVM's folding of the same rule says that returning the addend would be wrong.",
+    ),
+    Choice(
+        "gcn/div-fixup",
+        "AMD's pseudo-code of v_div_fixup_f32 and v_div_fixup_f64 passes on a quotient that is a NaN.",
+        "It becomes an infinity where neither source is a NaN.",
+        "Another description says so, and quotients that overflow have become NaNs in the compilers' sequence.",
+    ),
+    Choice(
+        "gcn/trig-preop",
+        "AMD's pseudo-code of v_trig_preop_f64 keeps the lowest bits of the shifted digits; LLVM's folding gives 0 "
+        "beyond digit 1120 and passes NaNs on.",
+        "The highest 53 bits, of 1201 digits in all; NaNs count as exponents of 2047.",
+        "Argument reductions need the highest bits and stay below digit 1120.",
+    ),
+    Choice(
+        "gcn/mqsad-wrap",
+        "One description lets v_mqsad_u32_u8 saturate, AMD's pseudo-code has no bound.",
+        "It wraps; with the clamp bit it saturates.",
+        "As all sums of differences.",
     ),
     Choice(
         "gcn/div-scale",

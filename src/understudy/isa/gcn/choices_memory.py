@@ -39,6 +39,13 @@ MEMORY_CHOICES: Final = (
         "Any order is allowed: two lanes that write one place in one instruction race.",
     ),
     Choice(
+        "gcn/lds-float-add",
+        "Whether ds_add_f32 flushes denormals, and how it rounds.",
+        "It keeps denormals whatever MODE says and rounds to nearest even, as all float atomics do.",
+        "LLVM's authors say that LDS follows MODE's denormals but not its rounding; a program that lets denormals be "
+        "flushed may keep them.",
+    ),
+    Choice(
         "gcn/append-base",
         "AMD's manual gives ds_append and ds_consume an address M0.base, which is M0[31:16] for GDS.",
         "M0[31:16] + offset for GDS, M0[15:0] + offset for LDS.",

@@ -10,6 +10,8 @@ from understudy.isa.gcn.insn import Meaning
 
 TOWARDS_ZERO = 3
 """MODE's number of that rounding."""
+SCALES = {32767: 0x40DFFFC000000000, 65535: 0x40EFFFE000000000}
+"""Limits of normalised integers in binary64."""
 
 
 def to_int(t: str, w: int, *, signed: bool) -> Meaning:
@@ -23,7 +25,9 @@ def from_int(t: str, w: int, *, signed: bool) -> Meaning:
 
 
 def to_float(to: str, t: str) -> Meaning:
-    """Another format."""
+    """Another format; from binary64 with the rounding of binary64 (Choice ``gcn/cvt-f32-f64-rounding``)."""
+    if t == "d":
+        return lambda o, a: o.fconvert(to, t, a, None, o.mode.round64)
     return lambda o, a: o.fconvert(to, t, a)
 
 
@@ -60,14 +64,14 @@ def packed(one: Meaning) -> Meaning:
 
 def to_norm(t: str, *, signed: bool) -> Meaning:
     """-1 to 1 (0 to 1) as -32767 to 32767 (0 to 65535), clamped, rounded to nearest even; NaN gives 0."""
+    limit = 32767 if signed else 65535
 
     def meaning(o: Any, a: Value) -> Value:
-        wide = o.fconvert("s", t, a) if t != "s" else a
-        scale = o.const(32, 0x46FFFE00 if signed else 0x477FFF00)
-        whole = o.fto_int("s", 32, True, o.fround("s", o.fmul("s", wide, scale), "even"))
-        limit = o.const(32, 32767 if signed else 65535)
-        least = o.const(32, -32767 if signed else 0)
-        return o.trunc(16, 32, o.smax(32, least, o.smin(32, limit, whole)))
+        # In binary64 the product is exact.
+        scaled = o.fmul("d", o.fconvert("d", t, a), o.const(64, SCALES[limit]), "raw")
+        whole = o.fto_int("d", 32, True, o.fround("d", scaled, "even"))
+        least = o.const(32, -limit if signed else 0)
+        return o.trunc(16, 32, o.smax(32, least, o.smin(32, o.const(32, limit), whole)))
 
     return meaning
 

@@ -14,6 +14,7 @@ Row = tuple[Any, ...]
 
 ORDERED: Final = {"operands": "vdst addr", "accuracy": Accuracy("chosen", "", "gcn/ordered-count")}
 COUNTED: Final = {"operands": "vdst", "accuracy": Accuracy("chosen", "", "gcn/append-base")}
+SUMS: Final = {"accuracy": Accuracy("chosen", "", "gcn/lds-float-add")}
 ABSENT: Final = {"accuracy": Accuracy("absent", "", "global wave sync belongs to the driver")}
 
 # Atomics by the opcode of their 32-bit form without return: +0x20 returns, +0x40 is 64 bits wide, +0x80 takes its
@@ -117,9 +118,9 @@ NARROW: Final = (
 )
 
 FLOAT_ADD: Final = (
-    ("ds_add_f32",      None, 0x15, 0x15, None, data.atomic("fadd", 32, back=False), operands("addr data0")),
-    ("ds_add_rtn_f32",  None, 0x35, 0x35, None, data.atomic("fadd", 32, back=True),  operands("vdst addr data0")),
-    ("ds_add_src2_f32", None, 0x95, 0x95, None, data.atomic_source2("fadd", 32),     parts("addr")),
+    ("ds_add_f32",      None, 0x15, 0x15, None, data.atomic("fadd", 32, back=False), operands("addr data0") | SUMS),
+    ("ds_add_rtn_f32",  None, 0x35, 0x35, None, data.atomic("fadd", 32, back=True), operands("vdst addr data0") | SUMS),
+    ("ds_add_src2_f32", None, 0x95, 0x95, None, data.atomic_source2("fadd", 32),     parts("addr") | SUMS),
 )
 
 SPECIAL: Final = (

@@ -175,7 +175,9 @@ def mixed(o: Any, i: Insn, number: int, name: str) -> Value:
     value = source.vector(o, i, i[name], "f16" if is_half else "f32", name)
     if is_half:
         value = o.lshr(32, value, o.const(32, 16)) if i["op_sel"] >> number & 1 else value
-        value = o.fconvert("s", "h", o.trunc(16, 32, value))
+        # The multiply-adds with two roundings never keep denormals (Choice ``gcn/mad-f16-denormals``).
+        env = "flush" if i.op.name.startswith("v_mad_mix") else None
+        value = o.fconvert("s", "h", o.trunc(16, 32, value), env)
     if i["neg_hi"] >> number & 1:
         value = fp.magnitude(o, "s", value)
     return fp.neg(o, "s", value) if i["neg"] >> number & 1 else value

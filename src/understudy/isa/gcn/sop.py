@@ -10,6 +10,7 @@ from typing import Any, Final
 from understudy.isa.gcn import integer as n
 from understudy.isa.gcn import scalarflow as flow
 from understudy.isa.gcn.algebra import Scalar
+from understudy.isa.gcn.choices import chosen
 from understudy.isa.gcn.insn import Meaning, ops
 
 Pair = tuple[Scalar, Scalar]
@@ -193,6 +194,7 @@ NAND, NAND64 = both(lambda o, w, a, b: o.not_(w, o.and_(w, a, b)))
 NOR, NOR64 = both(lambda o, w, a, b: o.not_(w, o.or_(w, a, b)))
 XNOR, XNOR64 = both(lambda o, w, a, b: o.not_(w, o.xor(w, a, b)))
 
+MAX_SCC = chosen("max-scc")
 INVERTED: Final[Any] = lambda o, w, a: o.not_(w, a)  # noqa: E731
 # Results of a source and EXEC.
 AND_EXEC, OR_EXEC, XOR_EXEC = n.op("and_", 64), n.op("or_", 64), n.op("xor", 64)
@@ -224,8 +226,8 @@ SOP2: Final = ops("sop2", (
     ("s_subb_u32",        0x05, 0x05, 0x05, "u32 scc = u32 u32 scc", n.subb),
     ("s_min_i32",         0x06, 0x06, 0x06, "i32 scc = i32 i32",     picked(n.op("slt", 32))),
     ("s_min_u32",         0x07, 0x07, 0x07, "u32 scc = u32 u32",     picked(n.op("ult", 32))),
-    ("s_max_i32",         0x08, 0x08, 0x08, "i32 scc = i32 i32",     picked(n.reverse(n.op("sle", 32)))),
-    ("s_max_u32",         0x09, 0x09, 0x09, "u32 scc = u32 u32",     picked(n.reverse(n.op("ule", 32)))),
+    ("s_max_i32",         0x08, 0x08, 0x08, "i32 scc = i32 i32",     picked(n.reverse(n.op("sle", 32))), MAX_SCC),
+    ("s_max_u32",         0x09, 0x09, 0x09, "u32 scc = u32 u32",     picked(n.reverse(n.op("ule", 32))), MAX_SCC),
     ("s_cselect_b32",     0x0A, 0x0A, 0x0A, "b32 = b32 b32 scc",     lambda o, a, b, c: o.select(32, c, a, b)),
     ("s_cselect_b64",     0x0B, 0x0B, 0x0B, "b64 = b64 b64 scc",     lambda o, a, b, c: o.select(64, c, a, b)),
     ("s_and_b32",         0x0E, 0x0C, 0x0C, "b32 scc = b32 b32",     AND),

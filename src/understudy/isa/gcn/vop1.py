@@ -44,6 +44,7 @@ SIN, COS = ap.turns(cosine=False), ap.turns(cosine=True)
 FFBH, FFBL, FFBH_I32 = n.first_bit(32, False), n.first_bit(32, True), n.first_bit(32, False, n.sign_changes)
 
 FRACT, NORM = chosen("fract-below-one"), chosen("norm-rounding")
+NARROWS = chosen("cvt-f32-f64-rounding")
 
 # fmt: off
 OPS: Final = ops("vop1", (
@@ -63,7 +64,7 @@ OPS: Final = ops("vop1", (
     ("v_cvt_rpi_i32_f32",   0x0C, 0x0C, 0x0C, "i32 = f32", cvt.nearest_to_int),
     ("v_cvt_flr_i32_f32",   0x0D, 0x0D, 0x0D, "i32 = f32", cvt.floor_to_int),
     ("v_cvt_off_f32_i4",    0x0E, 0x0E, 0x0E, "f32 = i32", cvt.offset_i4),
-    ("v_cvt_f32_f64",       0x0F, 0x0F, 0x0F, "f32 = f64", cvt.to_float("s", "d")),
+    ("v_cvt_f32_f64",       0x0F, 0x0F, 0x0F, "f32 = f64", cvt.to_float("s", "d"), NARROWS),
     ("v_cvt_f64_f32",       0x10, 0x10, 0x10, "f64 = f32", cvt.to_float("d", "s")),
     ("v_cvt_f32_ubyte0",    0x11, 0x11, 0x11, "f32 = u32", cvt.ubyte(0)),
     ("v_cvt_f32_ubyte1",    0x12, 0x12, 0x12, "f32 = u32", cvt.ubyte(1)),
@@ -81,7 +82,7 @@ OPS: Final = ops("vop1", (
     ("v_rndne_f32",         0x23, 0x1E, 0x1E, "f32 = f32", f.rounded("s", "even")),
     ("v_floor_f32",         0x24, 0x1F, 0x1F, "f32 = f32", f.rounded("s", "floor")),
     ("v_exp_f32",           0x25, 0x20, 0x20, "f32 = f32", EXP, ap.ONE_ULP),
-    ("v_log_clamp_f32",     0x26, None, None, "f32 = f32", ap.clamped("s", LOG), ap.ONE_ULP),
+    ("v_log_clamp_f32",     0x26, None, None, "f32 = f32", ap.above_minus_infinity("s", LOG), ap.ONE_ULP),
     ("v_log_f32",           0x27, 0x21, 0x21, "f32 = f32", LOG, ap.ONE_ULP),
     ("v_rcp_clamp_f32",     0x28, None, None, "f32 = f32", ap.clamped("s", ap.rcp_f32), ap.ONE_ULP),
     ("v_rcp_legacy_f32",    0x29, None, None, "f32 = f32", ap.legacy(ap.rcp_f32), ap.ONE_ULP),

@@ -55,6 +55,7 @@ TAKEN, TAKEN16 = saturated(32, WIDE_SUB), saturated(16, WIDE_SUB)
 TAKEN_REV, TAKEN_REV16 = saturated(32, WIDE_SUBREV), saturated(16, WIDE_SUBREV)
 
 PK_U8, NORM, MAD_F16 = chosen("pk-u8-rounding"), chosen("norm-rounding"), chosen("mad-f16-denormals")
+MAD_LEGACY = chosen("mad-legacy-zero")
 
 # fmt: off
 OPS: Final = ops("vop2", (
@@ -65,7 +66,7 @@ OPS: Final = ops("vop2", (
     ("v_add_f32",            0x03, 0x01, 0x01, "f32 = f32 f32",         f.add("s")),
     ("v_sub_f32",            0x04, 0x02, 0x02, "f32 = f32 f32",         f.sub("s")),
     ("v_subrev_f32",         0x05, 0x03, 0x03, "f32 = f32 f32",         n.reverse(f.sub("s"))),
-    ("v_mac_legacy_f32",     0x06, None, None, "f32 = f32 f32 old",     f.mad_legacy),
+    ("v_mac_legacy_f32",     0x06, None, None, "f32 = f32 f32 old",     f.mad_legacy, MAD_LEGACY),
     ("v_mul_legacy_f32",     0x07, 0x04, 0x04, "f32 = f32 f32",         f.mul_legacy),
     ("v_mul_f32",            0x08, 0x05, 0x05, "f32 = f32 f32",         f.mul("s")),
     ("v_mul_i32_i24",        0x09, 0x06, 0x06, "i32 = i32 i32",         n.mul24(signed=True), I24),

@@ -141,12 +141,14 @@ SNORM, UNORM = cvt.packed(cvt.to_norm("s", signed=True)), cvt.packed(cvt.to_norm
 SNORM16, UNORM16 = cvt.packed(cvt.to_norm("h", signed=True)), cvt.packed(cvt.to_norm("h", signed=False))
 
 PK_U8, NORM, MAD_F16 = chosen("pk-u8-rounding"), chosen("norm-rounding"), chosen("mad-f16-denormals")
-DIV_SCALE, DIV_FMAS = chosen("div-scale"), chosen("div-fmas")
+MQSAD32 = {"clamped": by.quad32(MSAD8, clamped=True), **chosen("mqsad-wrap")}
+DIV_SCALE, DIV_FMAS, DIV_FIXUP = chosen("div-scale"), chosen("div-fmas"), chosen("div-fixup")
+MAD_LEGACY, TRIG, MEDIAN = chosen("mad-legacy-zero"), chosen("trig-preop"), chosen("minmax-zeros")
 
 # fmt: off
 OPS: Final = ops("vop3", (
     # name                   GFX7   GFX8   GFX9   signature                  meaning
-    ("v_mad_legacy_f32",     0x140, 0x1C0, 0x1C0, "f32 = f32 f32 f32",       f.mad_legacy),
+    ("v_mad_legacy_f32",     0x140, 0x1C0, 0x1C0, "f32 = f32 f32 f32",       f.mad_legacy, MAD_LEGACY),
     ("v_mad_f32",            0x141, 0x1C1, 0x1C1, "f32 = f32 f32 f32",       f.mad("s")),
     ("v_mad_i32_i24",        0x142, 0x1C2, 0x1C2, "i32 = i32 i32 i32",       mad24(signed=True), MAD_I24),
     ("v_mad_u32_u24",        0x143, 0x1C3, 0x1C3, "u32 = u32 u32 u32",       mad24(signed=False), MAD_U24),
@@ -169,7 +171,7 @@ OPS: Final = ops("vop3", (
     ("v_max3_f32",           0x154, 0x1D3, 0x1D3, "f32 = f32 f32 f32 level", f.extreme3("s", largest=True)),
     ("v_max3_i32",           0x155, 0x1D4, 0x1D4, "i32 = i32 i32 i32",       of_three("smax", 32)),
     ("v_max3_u32",           0x156, 0x1D5, 0x1D5, "u32 = u32 u32 u32",       of_three("umax", 32)),
-    ("v_med3_f32",           0x157, 0x1D6, 0x1D6, "f32 = f32 f32 f32 level", f.median3("s")),
+    ("v_med3_f32",           0x157, 0x1D6, 0x1D6, "f32 = f32 f32 f32 level", f.median3("s"), MEDIAN),
     ("v_med3_i32",           0x158, 0x1D7, 0x1D7, "i32 = i32 i32 i32",       middle("smin", "smax", 32)),
     ("v_med3_u32",           0x159, 0x1D8, 0x1D8, "u32 = u32 u32 u32",       middle("umin", "umax", 32)),
     ("v_sad_u8",             0x15A, 0x1D9, 0x1D9, "u32 = b32 b32 u32",       *sums(SAD8)),
@@ -177,8 +179,8 @@ OPS: Final = ops("vop3", (
     ("v_sad_u16",            0x15C, 0x1DB, 0x1DB, "u32 = b32 b32 u32",       *sums(SAD16)),
     ("v_sad_u32",            0x15D, 0x1DC, 0x1DC, "u32 = u32 u32 u32",       *sums(SAD32)),
     ("v_cvt_pk_u8_f32",      0x15E, 0x1DD, 0x1DD, "b32 = f32 u32 b32",       cvt.put_byte, PK_U8),
-    ("v_div_fixup_f32",      0x15F, 0x1DE, 0x1DE, "f32 = f32 f32 f32",       division.div_fixup("s")),
-    ("v_div_fixup_f64",      0x160, 0x1DF, 0x1DF, "f64 = f64 f64 f64",       division.div_fixup("d")),
+    ("v_div_fixup_f32",      0x15F, 0x1DE, 0x1DE, "f32 = f32 f32 f32",       division.div_fixup("s"), DIV_FIXUP),
+    ("v_div_fixup_f64",      0x160, 0x1DF, 0x1DF, "f64 = f64 f64 f64",       division.div_fixup("d"), DIV_FIXUP),
     ("v_lshl_b64",           0x161, None,  None,  "b64 = b64 u32",           SHL64),
     ("v_lshr_b64",           0x162, None,  None,  "b64 = b64 u32",           LSHR64),
     ("v_ashr_i64",           0x163, None,  None,  "i64 = i64 u32",           ASHR64),
@@ -198,8 +200,8 @@ OPS: Final = ops("vop3", (
     ("v_msad_u8",            0x171, 0x1E4, 0x1E4, "u32 = b32 b32 u32",       *sums(MSAD8)),
     ("v_qsad_pk_u16_u8",     0x172, 0x1E5, 0x1E5, "b64 = b64 b32 b64",       *quads(by.quad16, SAD8)),
     ("v_mqsad_pk_u16_u8",    0x173, 0x1E6, 0x1E6, "b64 = b64 b32 b64",       *quads(by.quad16, MSAD8)),
-    ("v_trig_preop_f64",     0x174, 0x292, 0x292, "f64 = f64 u32",           trig.preop),
-    ("v_mqsad_u32_u8",       0x175, 0x1E7, 0x1E7, "b128 = b64 b32 b128",     *quads(by.quad32, MSAD8)),
+    ("v_trig_preop_f64",     0x174, 0x292, 0x292, "f64 = f64 u32",           trig.preop, TRIG),
+    ("v_mqsad_u32_u8",       0x175, 0x1E7, 0x1E7, "b128 = b64 b32 b128",     by.quad32(MSAD8), MQSAD32),
     ("v_mad_u64_u32",        0x176, 0x1E8, 0x1E8, "u64 m64 = u32 u32 u64",   mad_wide(signed=False), MAD_U64),
     ("v_mad_i64_i32",        0x177, 0x1E9, 0x1E9, "i64 m64 = i32 i32 i64",   mad_wide(signed=True), MAD_I64),
     # GFX9 kept the opcodes of GFX8 for "legacy" forms, which clear the other half of the destination.
@@ -219,7 +221,7 @@ OPS: Final = ops("vop3", (
     ("v_max3_f16",           None,  None,  0x1F7, "f16 = f16 f16 f16 level", f.extreme3("h", largest=True)),
     ("v_max3_i16",           None,  None,  0x1F8, "i16 = i16 i16 i16",       of_three("smax", 16)),
     ("v_max3_u16",           None,  None,  0x1F9, "u16 = u16 u16 u16",       of_three("umax", 16)),
-    ("v_med3_f16",           None,  None,  0x1FA, "f16 = f16 f16 f16 level", f.median3("h")),
+    ("v_med3_f16",           None,  None,  0x1FA, "f16 = f16 f16 f16 level", f.median3("h"), MEDIAN),
     ("v_med3_i16",           None,  None,  0x1FB, "i16 = i16 i16 i16",       middle("smin", "smax", 16)),
     ("v_med3_u16",           None,  None,  0x1FC, "u16 = u16 u16 u16",       middle("umin", "umax", 16)),
     ("v_lshl_add_u32",       None,  None,  0x1FD, "u32 = u32 u32 u32",       lshl_add),

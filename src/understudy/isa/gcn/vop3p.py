@@ -54,9 +54,9 @@ def mad(o: Any, a: Value, b: Value, c: Value) -> Value:
     return o.add(16, o.mul(16, a, b), c)
 
 
-def to_half(of: Meaning) -> Meaning:
+def to_half(of: Meaning, env: str | None = None) -> Meaning:
     """The binary32 result of `of` as a half."""
-    return lambda o, *sources: o.fconvert("h", "s", of(o, *sources))
+    return lambda o, *sources: o.fconvert("h", "s", of(o, *sources), env)
 
 
 def items(o: Any, bits: int, signed: bool, a: Value) -> list[Value]:
@@ -131,8 +131,8 @@ OPS: Final = ops("vop3p", (
     ("v_pk_min_f16",     None, None, 0x11, "h16 = h16 h16",     both(with_level(f.extreme("h", largest=False)))),
     ("v_pk_max_f16",     None, None, 0x12, "h16 = h16 h16",     both(with_level(f.extreme("h", largest=True)))),
     ("v_mad_mix_f32",    None, None, 0x20, "f32 = x32 x32 x32", f.mad("s"), MIX),
-    ("v_mad_mixlo_f16",  None, None, 0x21, "f16 = x32 x32 x32", to_half(f.mad("s")), MIX),
-    ("v_mad_mixhi_f16",  None, None, 0x22, "f16 = x32 x32 x32", to_half(f.mad("s")), MIX),
+    ("v_mad_mixlo_f16",  None, None, 0x21, "f16 = x32 x32 x32", to_half(f.mad("s"), "flush"), MIX),
+    ("v_mad_mixhi_f16",  None, None, 0x22, "f16 = x32 x32 x32", to_half(f.mad("s"), "flush"), MIX),
     ("v_fma_mix_f32",    None, None, 0x20, "f32 = x32 x32 x32", f.fma("s"), FMA_MIX),
     ("v_fma_mixlo_f16",  None, None, 0x21, "f16 = x32 x32 x32", to_half(f.fma("s")), FMA_MIX),
     ("v_fma_mixhi_f16",  None, None, 0x22, "f16 = x32 x32 x32", to_half(f.fma("s")), FMA_MIX),
