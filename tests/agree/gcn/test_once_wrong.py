@@ -53,6 +53,9 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
     "half_that_overflows_with_fp16_ovfl": (
         "gfx900", "v_mad_f16 v10, v11, v11, v11\nv_madak_f16 v12, v11, v11, 0x7bff", state(0x80_03F0, v11=0x7BFF),
     ),
+    "huge_intermediate_with_fp16_ovfl": (
+        "gfx900", "v_exp_f16_e64 v10, v11 mul:2\nv_exp_f16_e32 v12, v11", state(0x80_01D3, v11=0x5800 + (LANES << 3)),
+    ),
     "setreg_that_changes_nothing": ("gfx900", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 15", state()),
     "scc_read_before_it_is_written": (
         "gfx900", "s_cmp_eq_u32 s40, s40\nv_lshl_or_b32 v10, v11, src_scc, s41\ns_not_b32 s40, -1", state(v11=3),

@@ -129,7 +129,7 @@ class FloatEmitter(IntegerEmitter):
         return self._zero_if_tiny("h", self.select(16, self.and_(1, edge, below), sign, half))
 
     def _odd_single(self, a: Value, env: str | None) -> Value:
-        """binary64 to binary32 rounded to odd, no smaller than 2**-100: rounding that to binary16 rounds once."""
+        """binary64 to binary32 rounded to odd, finite from 2**-100 to 2**100: rounding that to binary16 rounds once."""
         text, c = self.text, self.const
         kept = self._zero_if_tiny("d", a) if env == "flush" or (env is None and not self.mode.keeps("d")[0]) else a
         lost = self.ne(64, self.and_(64, kept, c(64, (1 << 29) - 1)), c(64, 0))
@@ -138,6 +138,8 @@ class FloatEmitter(IntegerEmitter):
         )
         magnitude, least = self.and_(64, odd, c(64, (1 << 63) - 1)), c(64, 1023 - 100 << 52)
         held = self.select(64, self.eq(64, magnitude, c(64, 0)), magnitude, self.umax(64, magnitude, least))
+        finite = self.ult(64, magnitude, c(64, INFINITY["d"]))
+        held = self.select(64, finite, self.umin(64, held, c(64, 1023 + 100 << 52)), held)
         signed = self.or_(64, held, self.and_(64, odd, c(64, 1 << 63)))
         return self._real(
             "s", self._compute("fptrunc", "s", False, text.floating(signed, "d", True), of=text.ftype("d", True))
