@@ -25,7 +25,7 @@ from understudy.device.hsa import rules
 from understudy.device.hsa.agents import Agent, PcieAtomic, agent, pcie_atomic
 from understudy.device.hsa.creation import new_queue, scratch_bytes, scratch_fields
 from understudy.device.hsa.doorbells import DOORBELLS, DoorbellPage
-from understudy.device.hsa.events import DoorbellRung, InterruptSent, Lint, Trapped
+from understudy.device.hsa.events import DoorbellRung, Incoherent, InterruptSent, Lint, Trapped
 from understudy.device.hsa.executor import ALL, Executor
 from understudy.device.hsa.fast_ir import Q
 from understudy.device.hsa.heap import ARENA_BASE, Heap
@@ -40,11 +40,12 @@ from understudy.device.hsa.objects import (
 from understudy.device.hsa.processor import Processor
 from understudy.device.hsa.queues import MAX_SIZE, MIN_SIZE, AgentDispatchHandler, OnError, Queue
 from understudy.device.hsa.segments import apertures
-from understudy.device.hsa.settings import JIT, SYNCHRONOUS, Settings
+from understudy.device.hsa.settings import JIT, STRICT, SYNCHRONOUS, Settings
 from understudy.device.hsa.signals import POLL_SECONDS, Signal
 from understudy.device.hsa.templates import Templates
 from understudy.device.hsa.wrapping import limit_of
-from understudy.engine.gcn.api import Engine
+from understudy.engine.gcn.api import Dispatch, Engine, Statistics
+from understudy.engine.gcn.coherence import Finding, StrictEngine
 from understudy.engine.gcn.jit import JitEngine
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference import ReferenceEngine
@@ -80,6 +81,7 @@ class HsaDevice:
         self.telemetry = Telemetry(Probes(), lambda: int(self._ticks[0]))
         self.trap_handler: Callable[[Trapped], bool] | None = None
         self.watched: list[range] = []
+        self.findings: list[Finding] = []
         self._engine: Engine | None = None
         self._executor = Executor(Processor(self), self.settings)
         self._is_synchronous = self.settings.execution == SYNCHRONOUS
@@ -119,8 +121,24 @@ class HsaDevice:
         """What runs waves; made when it is first needed."""
         with self._lock:
             if self._engine is None:
-                self._engine = JitEngine(self.settings.threads) if self.settings.engine == JIT else ReferenceEngine()
+                self._engine = self._make_engine()
             return self._engine
+
+    def _make_engine(self) -> Engine:
+        if self.settings.coherence == STRICT:
+            return StrictEngine(seed=self.settings.seed or 0)
+        return JitEngine(self.settings.threads) if self.settings.engine == JIT else ReferenceEngine()
+
+    def run(self, dispatch: Dispatch) -> Statistics:
+        """Run the waves of a dispatch; what a strict memory finds is kept, and told."""
+        engine = self.engine
+        try:
+            return engine.run(dispatch)
+        finally:
+            if isinstance(engine, StrictEngine):
+                for finding in engine.findings:
+                    self.findings.append(finding)
+                    self.telemetry.emit(lambda time, f=finding: Incoherent(time, f))  # type: ignore[misc]
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
@@ -211,7 +229,7 @@ class HsaDevice:
             timed = bool(self.settings.profiling if profiling is None else profiling)
             queue = new_queue(self, number, slot, size, type, features, timed)
             queue.on_error, queue.agent_dispatch = on_error, agent_dispatch
-            if self.settings.machine_code and self.settings.engine == JIT:
+            if self.settings.machine_code and self.settings.translates:
                 engine = self.engine
                 assert isinstance(engine, JitEngine)
                 queue.templates = Templates(queue, engine, self.clock)

@@ -8,6 +8,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
 from understudy.core.rule import Rule
 from understudy.device.hsa.packets import Packet, PacketType
+from understudy.engine.gcn.coherence import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,16 @@ class QueueInactivated(Event):
 
     queue: int
     active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Incoherent(Event):
+    """A strict memory gave a value that a correct program may not depend on."""
+
+    finding: Finding
+
+    def __str__(self) -> str:
+        return str(self.finding)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,7 +174,7 @@ class Processor:
         enabled = self._exceptions(packet.kernel_object)
         if enabled:
             return ExceptionEngine(enabled, device.watched).run(dispatch).instructions
-        statistics = device.engine.run(dispatch) if templates is None else templates.first(data, dispatch)
+        statistics = device.run(dispatch) if templates is None else templates.first(data, dispatch)
         return statistics.instructions
 
     def _exceptions(self, kernel_object: int) -> Exceptions:

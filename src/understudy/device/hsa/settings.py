@@ -13,8 +13,14 @@ MANUAL: Final = "manual"
 THREADED: Final = "threaded"
 JIT: Final = "jit"
 REFERENCE: Final = "reference"
+COHERENT: Final = "coherent"
+STRICT: Final = "strict"
 
-_OPTIONS: Final = {"execution": (SYNCHRONOUS, MANUAL, THREADED), "engine": (JIT, REFERENCE)}
+_OPTIONS: Final = {
+    "execution": (SYNCHRONOUS, MANUAL, THREADED),
+    "engine": (JIT, REFERENCE),
+    "coherence": (COHERENT, STRICT),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,8 @@ class Settings:
     `execution`: "synchronous" (packets are processed inside the doorbell's store), "manual" (when `process` is called
     or somebody waits) or "threaded" (by a thread of the device's own).
     `engine`: "jit" or "reference", which decides how waves run; `threads` of the former.
+    `coherence`: "coherent", or "strict" for compute units with caches of their own and stores that take their time,
+    on an engine as slow as the reference: what may come out stale does, and `HsaDevice.findings` tells where.
     `seed`: decides which queue is next, for how many packets, and the order of waves; None: queues take turns.
     `quantum`: packets of one queue before it is another's turn.
     `step_limit`: instructions of one wave; `poison`: what undefined registers and LDS hold.
@@ -35,6 +43,7 @@ class Settings:
 
     execution: str = SYNCHRONOUS
     engine: str = JIT
+    coherence: str = COHERENT
     threads: int | None = None
     seed: int | None = None
     quantum: int = 1024
@@ -55,6 +64,11 @@ class Settings:
             raise WireError(f"threads {self.threads}, expected 1 or more")
         if self.step_limit < 1:
             raise WireError(f"step_limit {self.step_limit}, expected 1 or more")
+
+    @property
+    def translates(self) -> bool:
+        """Whether waves run as machine code."""
+        return self.engine == JIT and self.coherence == COHERENT
 
     @property
     def threaded(self) -> bool:
