@@ -122,6 +122,36 @@ def test_a_load_that_was_not_waited_for_is_told() -> None:
     assert "is read before s_waitcnt: work-group 0 wave 0 pc" in str(finding)
 
 
+# ---- work-group scope: waves of one compute unit share its cache, plain loads and stores are enough
+
+IN_GROUP = """
+v_mov_b32_e32 v26, v0
+{head}
+v_readfirstlane_b32 s9, v26
+s_cmp_eq_u32 s9, 0
+s_cbranch_scc1 first
+{second}
+s_endpgm
+first:
+{sender}
+s_endpgm
+"""
+
+
+def test_message_passing_within_a_work_group_needs_neither_waits_nor_invalidations() -> None:
+    sender = [line for line in SENDER if not line.startswith("s_waitcnt")]
+    receiver = [line.replace(" glc", "") for line in RECEIVER if not line.startswith("buffer_wbinvl1")]
+    text = IN_GROUP.format(
+        head=HEAD.replace("s_mov_b64 exec, 1", "s_mov_b64 exec, -1"),
+        sender="\n".join(["s_mov_b64 exec, 1", *sender]),
+        second="\n".join(["s_mov_b64 exec, 1", *receiver]),
+    )
+    for seed in SEEDS:
+        dispatch = program(text, "gfx803", size=(128, 1, 1), step_limit=4000)
+        StrictEngine(seed=seed).run(dispatch)
+        assert dwords(dispatch, 1, OUT - DATA) == [1]
+
+
 # ---- store buffering: sequential consistency of release stores and acquire loads
 
 STORE_X = ["flat_store_dword v[20:21], v1", "s_waitcnt vmcnt(0)", "flat_load_dword v10, v[22:23] glc"]

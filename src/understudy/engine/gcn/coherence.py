@@ -72,20 +72,21 @@ class Finding:
         return f"{self.load} {said}{where}, at address {self.address:#x}" if self.store else f"{self.load} {said}"
 
 
-@dataclass(slots=True)
-class Waiting:
-    """A store on its way to memory."""
-
-    owner: int
-    address: int
-    data: bytes
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Unit:
     """A compute unit: lines by number."""
 
     lines: dict[int, bytearray] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A store on its way to memory: of a wave, from a compute unit."""
+
+    owner: int
+    unit: Unit
+    address: int
+    data: bytes
 
 
 class Caches:
@@ -100,7 +101,7 @@ class Caches:
 
     def issue(self, unit: Unit, owner: int, address: int, data: bytes, place: Place) -> None:
         """A store leaves its wave: its own cache sees it at once, memory when it arrives."""
-        self.waiting.append(Waiting(owner, address, data))
+        self.waiting.append(Waiting(owner, unit, address, data))
         for at in range(address & ~3, address + len(data), 4):
             self.last[at] = place
         for offset, byte in enumerate(data):
@@ -132,15 +133,15 @@ class Caches:
             self.arrive(lambda store: store.owner == owner and _meet(store, lucky.address, len(lucky.data)))
         return any(store.owner == owner for store in self.waiting)
 
-    def read(self, unit: Unit, owner: int, address: int, size: int, bypass: bool) -> tuple[bytes, bytes]:
+    def read(self, unit: Unit, address: int, size: int, bypass: bool) -> tuple[bytes, bytes]:
         """What a load gets, and what it would get if every store had arrived everywhere."""
         now = self._newest(address, size)
         if bypass:
-            self.arrive(lambda store: store.owner == owner and _meet(store, address, size))
+            self.arrive(lambda store: store.unit is unit and _meet(store, address, size))
             for number in range(address // LINE, (address + size - 1) // LINE + 1):
                 unit.lines.pop(number, None)
             return self.memory.read(address, size), now
-        return b"".join(bytes([self._line(unit, owner, at)[at % LINE]]) for at in range(address, address + size)), now
+        return b"".join(bytes([self._line(unit, at)[at % LINE]]) for at in range(address, address + size)), now
 
     def _newest(self, address: int, size: int) -> bytes:
         data = bytearray(self.memory.read(address, size))
@@ -150,7 +151,7 @@ class Caches:
                     data[store.address + offset - address] = byte
         return bytes(data)
 
-    def _line(self, unit: Unit, owner: int, address: int) -> bytearray:
+    def _line(self, unit: Unit, address: int) -> bytearray:
         number = address // LINE
         if number not in unit.lines:
             line = bytearray(LINE)
@@ -159,8 +160,8 @@ class Caches:
                     line[at] = self.memory.read(number * LINE + at, 1)[0]
                 except UnderstudyError:
                     continue
-            for store in self.waiting:  # a wave's own stores go ahead of its loads
-                if store.owner == owner:
+            for store in self.waiting:  # stores of a compute unit go ahead of its later loads
+                if store.unit is unit:
                     for offset, byte in enumerate(store.data):
                         if (store.address + offset) // LINE == number:
                             line[(store.address + offset) % LINE] = byte
@@ -257,7 +258,7 @@ class StrictLanes(Lanes):
         bypass = bool(self.insn.get("glc"))
         parts = []
         for lane, address in zip(lanes.tolist(), addresses.tolist(), strict=True):
-            got, newest = self._lane(lane, self.caches.read, self._unit, self._owner, address, size, bypass)
+            got, newest = self._lane(lane, self.caches.read, self._unit, address, size, bypass)
             if got != newest:
                 self._find("late store" if bypass else "stale line", self.caches.last.get(address & ~3), address)
             parts.append(got)
@@ -284,8 +285,8 @@ class StrictLanes(Lanes):
             lanes = self.lanes_where(where)
             place, size = self._here, bits // 8
             for at in self._addresses(space, address, lanes).tolist():
-                owner = self._owner
-                self.caches.arrive(lambda store, a=at, o=owner: store.owner == o and _meet(store, a, size))
+                unit = self._unit
+                self.caches.arrive(lambda store, a=at, u=unit: store.unit is u and _meet(store, a, size))
                 self._unit.lines.pop(at // LINE, None)
                 for dword in range(at & ~3, at + size, 4):
                     self.caches.last[dword] = place
