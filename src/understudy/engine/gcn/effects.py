@@ -325,6 +325,9 @@ class _Notes:
         return self.feq(fmt, a, a)
 
     def fconvert(self, to: str, fmt: str, a: Any, env: str | None = None, rounding: int | None = None) -> Any:
+        if (to, fmt) == ("s", "h"):  # exact, and no result is a denormal
+            self.found.lanes = True
+            return ANY
         return self._float(fmt, env, to)
 
     def ffrom_int(self, fmt: str, w: int, signed: bool, a: Any, env: str | None = None) -> Any:
