@@ -29,8 +29,10 @@ from understudy.isa.gcn.target import Target
 
 BATCH_SECONDS: Final = 0.002
 """What a batch of groups should take: long against the hand-over of the interpreter lock."""
-SHARED_SECONDS: Final = 0.001
+SHARED_SECONDS: Final = 0.0006
 """Work that is worth waking other threads for."""
+SHARES: Final = 6
+"""Parts of what is left that a batch is one of, at most."""
 MOST: Final = 1 << 16
 """Groups of a batch."""
 
@@ -183,13 +185,19 @@ class Launch:
             return min(self.engine.threads, dispatch.scratch_slots // max(dispatch.most_waves, 1))
         return self.engine.threads
 
+    def _size(self, count: int) -> int:
+        """Groups of the next batch: enough for a while, but towards the end a share that others can keep up with."""
+        share = (count - self._next) // SHARES if self._left > SHARED_SECONDS / 4 else count
+        return max(1, min(int(BATCH_SECONDS / self._pace), share, MOST))
+
     def _work(self, crew: Crew, batches: int | None = None) -> None:
         """Take batches of groups until there are none, or `batches` of them."""
+        count = len(self.dispatch.groups)
         while batches is None or batches > 0:
             with self._lock:
                 start = self._next
-                size = 1 if not self._pace else max(1, min(int(BATCH_SECONDS / self._pace), MOST))
-                stop = min(start + size, len(self.dispatch.groups), min(self._failed, default=1 << 62))
+                size = self._size(count) if self._pace else 1
+                stop = min(start + size, count, min(self._failed, default=1 << 62))
                 if start >= stop:
                     return
                 self._next = stop
