@@ -79,9 +79,6 @@ class MemoryEmitter(WaveEmitter):
     def _masked(self, where: Value | None) -> Value:
         return self.active() if where is None else self.and_(1, self.active(), where)
 
-    def _address(self, space: str, address: Value) -> str:
-        return self.text.bits(address, True)
-
     def _near(self, space: str, address: Value, mask: Value, stored: Value | None) -> Value:
         """One dword per lane, in line where the lanes' dwords lie side by side."""
         text, lanes = self.text, self.text.lanes

@@ -55,14 +55,6 @@ ATOMICS: Final = (
 )  # fmt: skip
 """Atomic operations that translated code does itself; the others are the reference engine's."""
 
-MODE_BITS: Final = 0x3FF | 1 << 23
-"""Bits of MODE that decide what an instruction means."""
-
-
-def key(pc: int, mode: int) -> int:
-    """What regions are looked up by: an address and the part of MODE that translation depends on."""
-    return pc ^ (mode & 0x3FF | mode >> 13 & 0x400) << 53
-
 
 def chunk_lanes(features: frozenset[str]) -> int:
     """Lanes of a chunk on a host with these features."""
