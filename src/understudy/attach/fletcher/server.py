@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import socket
-from contextlib import suppress
 from pathlib import Path
 
 from understudy.attach.fletcher import events
 from understudy.attach.fletcher.platform import DevicePlatform
 from understudy.attach.fletcher.session import Session
-from understudy.attach.sockets import SocketError, listen_at
+from understudy.attach.sockets import Listener, SocketError
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event, Probes
 
@@ -27,15 +26,12 @@ class Server:
         """Host programs that came so far."""
         self._platform = platform
         self._session: Session | None = None
-        self._listener: socket.socket | None = None
-        self._path: Path | None = None
+        self._listener: Listener | None = None
         self._closed = False
 
     def listen(self, path: str | Path) -> None:
         """Make the socket; host programs can connect from now on."""
-        path = Path(path)
-        self._listener = listen_at(path)
-        self._path = path
+        self._listener = Listener(Path(path))
 
     def serve(self, sessions: int | None = None) -> None:
         """Serve host programs, one after the other, until `close`, or until that many have come and gone."""
@@ -70,12 +66,7 @@ class Server:
         if session is not None:
             session.shutdown()
         if self._listener is not None:
-            with suppress(OSError):
-                self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-            self._path = None
 
     def __enter__(self) -> Server:
         return self
@@ -87,13 +78,7 @@ class Server:
         """The next host program; None once the server is closed."""
         if self._listener is None:
             raise SocketError("there is no socket to serve: call listen first")
-        try:
-            sock, _ = self._listener.accept()
-        except OSError as error:
-            if self._closed:
-                return None
-            raise SocketError(f"no host program can be accepted: {error.strerror}") from None
-        return sock
+        return self._listener.accept("host program")
 
     def _emit(self, event: Event) -> None:
         if self.probes.active:

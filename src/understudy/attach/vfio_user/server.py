@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import socket
-from contextlib import suppress
 from pathlib import Path
 
-from understudy.attach.sockets import SocketError, listen_at
+from understudy.attach.sockets import Listener, SocketError
 from understudy.attach.vfio_user import events
 from understudy.attach.vfio_user.access import Regions
 from understudy.attach.vfio_user.dma import DmaMemory
@@ -32,8 +31,7 @@ class Server:
         self._settings = settings or Settings()
         self._device = device
         self._session: Session | None = None
-        self._listener: socket.socket | None = None
-        self._path: Path | None = None
+        self._listener: Listener | None = None
         self._closed = False
         self._dma = DmaMemory(self._settings, self._dma_failed)
         self._intx = Intx(self._signalled)
@@ -44,9 +42,7 @@ class Server:
 
     def listen(self, path: str | Path) -> None:
         """Make the socket; clients can connect from now on. A socket that a dead server left behind is replaced."""
-        path = Path(path)
-        self._listener = listen_at(path)
-        self._path = path
+        self._listener = Listener(Path(path))
 
     def serve(self, sessions: int | None = None) -> None:
         """Serve clients, one after the other, until `close`, or until that many have come and gone."""
@@ -85,12 +81,7 @@ class Server:
         self._cancel()
         self.disconnect()
         if self._listener is not None:
-            with suppress(OSError):
-                self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-            self._path = None
 
     def __enter__(self) -> Server:
         return self
@@ -102,13 +93,7 @@ class Server:
         """The next client; None once the server is closed."""
         if self._listener is None:
             raise SocketError("there is no socket to serve: call listen first")
-        try:
-            sock, _ = self._listener.accept()
-        except OSError as error:
-            if self._closed:
-                return None
-            raise SocketError(f"no client can be accepted: {error.strerror}") from None
-        return sock
+        return self._listener.accept("client")
 
     def _signalled(self) -> None:
         self._emit(events.InterruptSignalled(self._time()))
