@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from understudy.engine import llvm
+from understudy.engine.gcn.liveness import Observed
 from understudy.isa.gcn.target import target
 
 from . import hostile
@@ -21,7 +22,7 @@ TYPED = ("AccessFault", "BeyondModel", "GuestFault", "IllegalInstruction", "Step
 @pytest.mark.parametrize("name_of_attack", sorted({attack.__name__ for attack in hostile.ATTACKS}))
 def test_hostile_code_ends_alike(name_of_attack: str) -> None:
     attack: hostile.Attack = getattr(hostile, name_of_attack)
-    engines = [Translated(lanes, llvm.QUICK) for lanes in widths()]
+    engines = [Translated(lanes, llvm.QUICK, Observed.ALWAYS) for lanes in widths()]
     for number in range(8):
         name = TARGETS[number % len(TARGETS)]
         rng = np.random.default_rng([number, len(name_of_attack)])

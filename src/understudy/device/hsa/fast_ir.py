@@ -17,8 +17,8 @@ from understudy.device.hsa.objects import AmdQueue, AmdSignal, QueueProperties, 
 from understudy.device.hsa.packets import PACKET_BYTES, SIGNAL_AT, TYPE_MASK, PacketType
 from understudy.engine.blocks import ObjectCache, default_folder, linked
 from understudy.engine.gcn import layout
+from understudy.engine.gcn.context_ir import AT
 from understudy.engine.gcn.memory import ADDEND, ADDRESS_BITS, COLUMNS, ENTRIES, GIB_BITS, START, STORES
-from understudy.engine.gcn.scheduler_ir import AT
 from understudy.isa.gcn.state import SGPRS
 
 QUEUE_WORDS: Final = (
@@ -176,6 +176,10 @@ before_id_sgpr:
   %c_running = {_CONTEXT["running"]}
   %c_table = {_CONTEXT["code_of_entry"]}
   %c_retired = {_CONTEXT["retired"]}
+  %c_first = {_CONTEXT["template"]}
+  %first = load i64, ptr %c_first
+  %first1 = add i64 %first, 1
+  store i64 %first1, ptr %c_first
   store i64 0, ptr %c_cursor
   store i64 %groups, ptr %c_last
   store i64 0, ptr %c_running

@@ -11,17 +11,16 @@ from understudy.core.errors import ModelBug, UnderstudyError
 from understudy.core.order import Arbiter
 from understudy.core.words import signed
 from understudy.engine.gcn import layout
-from understudy.engine.gcn.api import Dispatch, Statistics, StepLimit, Words32
+from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
+from understudy.engine.gcn.context_ir import AT, FIELDS
 from understudy.engine.gcn.group import start_wave
 from understudy.engine.gcn.reference import Stepper
-from understudy.engine.gcn.scheduler_ir import AT, FIELDS
 from understudy.isa.gcn.state import (
     AT_BARRIER,
     ENDED,
     EXEC,
     FUEL,
     FULL,
-    LANES,
     MODE,
     PC,
     RETIRED,
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
     from understudy.engine.gcn.jit import JitEngine
     from understudy.engine.gcn.translation import CodeSpace
 
+_CURSOR: Final = AT["cursor"]
+_LAST: Final = AT["last"]
+_RUNNING: Final = AT["running"]
 ROUNDS: Final = 16
 """Orders of waves drawn in advance; they repeat."""
 LEAST_TURN: Final = 4096
@@ -51,7 +53,6 @@ class Crew:
         self.engine = engine
         self.code = code
         self.dispatch = dispatch
-        self.statistics = Statistics()
         self.stepper = Stepper(dispatch)
         count = max(dispatch.most_waves, 1)
         self._states = aligned(count * STATE_BYTES)
@@ -60,8 +61,9 @@ class Crew:
         self.waves = [Wave(block, index) for index, block in enumerate(blocks)]
         self.context = np.zeros(len(FIELDS), np.uint64)
         self._words = self.context.data
+        self._address = int(self.context.ctypes.data)
         self._keep: list[object] = []
-        self._table = code.table
+        self._version = dispatch.memory.version
         self._prepare(slot)
 
     @property
@@ -73,30 +75,31 @@ class Crew:
         """Before a run: first scalar registers as in the dispatch, or these."""
         first = self.dispatch.sgprs if sgprs is None else sgprs
         self.sgprs[:, : len(first)] = first
+        self._words[AT["template"]] += 1
+        self._words[AT["retired"]] = 0
+        version = self.dispatch.memory.version
+        if self._version != version:
+            self._version = version
+            for wave in self.waves:
+                wave.words[layout.SITE :] = 0
 
     def run(self, start: int, stop: int) -> None:
         """Run groups start to stop."""
         words = self._words
-        words[AT["cursor"]], words[AT["last"]], words[AT["running"]] = start, stop, 0
-        before = words[AT["retired"]]
-        address = int(self.context.ctypes.data)
-        words[AT["code_of_entry"]] = self.code.table.address
-        self.resume(self.engine.runtime.schedule(address))
-        stats = self.statistics
-        stats.instructions += int(words[AT["retired"]] - before)
-        stats.groups += stop - start
-        stats.waves += int(self.dispatch.shapes.waves[self.dispatch.groups[start:stop, 3]].sum())
+        words[_CURSOR], words[_LAST], words[_RUNNING] = start, stop, 0
+        if self._table is not self.code.table:
+            self._enter()
+        self.resume(self.engine.runtime.schedule(self._address))
 
     def resume(self, why: int) -> None:
         """Serve what the scheduler left with, and let it go on, until it is done."""
-        address = int(self.context.ctypes.data)
         while why != layout.DONE:
             self._serve(why)
-            why = self.engine.runtime.schedule(address)
+            why = self.engine.runtime.schedule(self._address)
 
     @property
     def retired(self) -> int:
-        """Instructions of waves that have ended, since `context` was made or its word was cleared."""
+        """Instructions of waves that have ended since `restart`."""
         return int(self._words[AT["retired"]])
 
     # ---- first state -------------------------------------------------------------------------------------------
@@ -114,16 +117,13 @@ class Crew:
         info = np.zeros(shapes.execs.shape, np.uint32)
         info[:] = shapes.waves[:, None]
         info[:, :1] |= np.uint32(1 << 31)
-        rows = min(max(dispatch.vgpr_count, shapes.vgprs.shape[2]), 256)
-        blank_rows = aligned(rows * LANES * 4)
-        blank_rows.view(np.uint32)[:] = undefined
         blank_lds = aligned(max(dispatch.lds_bytes, 1))
         blank_lds[: dispatch.lds_bytes & ~3].view(np.uint32)[:] = undefined
         fields: dict[str, npt.NDArray[Any]] = {
             "states": self._states, "groups": np.ascontiguousarray(dispatch.groups), "order": order,
             "shape_waves": shapes.waves, "execs": np.ascontiguousarray(shapes.execs),
             "vgprs": np.ascontiguousarray(shapes.vgprs), "sgprs": self.sgprs, "info_words": info,
-            "lds": self.lds, "blank_lds": blank_lds, "blank_rows": blank_rows,
+            "lds": self.lds, "blank_lds": blank_lds,
         }  # fmt: skip
         for name, array in fields.items():
             self._keep.append(array)
@@ -134,10 +134,11 @@ class Crew:
             "group_x": x, "group_y": y, "group_z": z, "info": dispatch.group_info_sgpr,
             "entry": dispatch.entry, "mode": dispatch.mode,
             "turn": max(dispatch.turn, LEAST_TURN), "step_limit": dispatch.step_limit, "lds_size": dispatch.lds_bytes,
-            "blank_bytes": len(blank_rows),
+            "undefined": undefined,
         }  # fmt: skip
         for name, number in numbers.items():
             self.context[AT[name]] = number & FULL
+        self._enter()
 
     def _engine_words(self, wave: Wave) -> None:
         gds = self.dispatch.gds
@@ -150,6 +151,7 @@ class Crew:
     def _serve(self, why: int) -> None:
         """Do what translated code could not, and let it go on."""
         wave = self.waves[self._words[AT["current"]]]
+        wave.words[layout.TEMPLATE] = 0
         try:
             with self.engine.lock:
                 if why == layout.MISS:
@@ -173,8 +175,16 @@ class Crew:
         if wave.words[layout.CODE] != address:
             for each in self.waves:
                 each.words[layout.CODE] = address
-            self._words[AT["code_of_entry"]] = address
-            self._table = self.code.table
+            self._enter()
+
+    def _enter(self) -> None:
+        """Have waves that start look into the newest table, with the vector registers that the code there may read."""
+        self._table = table = self.code.table
+        words, dispatch = self._words, self.dispatch
+        words[AT["code_of_entry"]] = table.address
+        given = dispatch.shapes.vgprs.shape[2]
+        rows = min(table.live_rows((dispatch.entry, dispatch.mode)), max(dispatch.vgpr_count, given))
+        words[AT["first_rows"]], words[AT["blank_rows"]] = min(rows, given), rows
 
     def _miss(self, wave: Wave) -> None:
         place = (int(wave.words[PC]), int(wave.words[MODE]))

@@ -55,6 +55,8 @@ class Effects:
     """Works lane by lane: belongs into a segment."""
     across: bool = False
     """Sees other lanes, or registers by a computed number: a segment of its own."""
+    indexes: bool = False
+    """Vector registers by a computed number."""
     loads: set[str] = field(default_factory=set)
     stores: set[str] = field(default_factory=set)
     accesses: list[tuple[str, str]] = field(default_factory=list)
@@ -221,11 +223,11 @@ class _Notes:
         self.found.v_writes.add(n)
 
     def v_indexed(self, n: int, offset: Any) -> Any:
-        self.found.lanes = self.found.across = True
+        self.found.lanes = self.found.across = self.found.indexes = True
         return ANY
 
     def set_v_indexed(self, n: int, offset: Any, v: Any) -> None:
-        self.found.lanes = self.found.across = True
+        self.found.lanes = self.found.across = self.found.indexes = True
 
     # memory
     def load(self, space: str, bits: int, address: Any, where: Any = None) -> list[Any]:

@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from understudy.core.space import PAGE_BITS
 from understudy.engine.gcn import layout
+from understudy.engine.gcn.emit_address import AddressEmitter
 from understudy.engine.gcn.emit_float import Untranslated
-from understudy.engine.gcn.emit_wave import WaveEmitter
-from understudy.engine.gcn.memory import COLUMNS, ENTRIES, GIB_BITS, SIZE, START, STORES
-from understudy.engine.gcn.values import Value
+from understudy.engine.gcn.emit_wave import REGISTERS
+from understudy.engine.gcn.values import Text, Value
 from understudy.isa.gcn import state
 
 LIKELY: Final = ", !prof !0"
 
 
-class MemoryEmitter(WaveEmitter):
+class MemoryEmitter(AddressEmitter):
     """Memory of the algebra."""
 
     stores_seen: int = 0
@@ -30,19 +29,31 @@ class MemoryEmitter(WaveEmitter):
     index: int = 0
     """Which instruction of its block is being translated."""
 
-    # ---- page table ----------------------------------------------------------------------------------------------
-    def _page(self, address: str, store: bool) -> tuple[str, str, str]:
-        """Addend, start and size of the run of memory around the page of an i64 address; size 0 where there is none."""
+    def __init__(self, text: Text) -> None:
+        super().__init__(text)
+        self._sites = dict.fromkeys(layout.SITES, 0)
+
+    # ---- where memory lies ---------------------------------------------------------------------------------------
+    def _site(self, kind: str) -> str:
+        """Where one more access keeps what it knows about the memory that it met last: the words of a site.
+
+        Arrays lie in few runs of memory, so this is nearly always the right one, and known long before the address.
+        """
+        number = self._sites[kind] % layout.SITES[kind]
+        self._sites[kind] += 1
+        before = sum(count for other, count in layout.SITES.items() if other < kind)
+        word = layout.SITE + layout.SITE_WORDS * (before + number)
+        return self.text.let(f"getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * word}")
+
+    def _run(self, site: str) -> list[str]:
+        """First guest address, limit and addend of the run of memory that a site knows."""
         let = self.text.let
-        upper = let(f"and i64 {let(f'lshr i64 {address}, {GIB_BITS}')}, {ENTRIES - 1}")
-        table = let(f"load ptr, ptr {let(f'getelementptr ptr, ptr %tables, i64 {upper}')}")
-        page = let(f"and i64 {let(f'lshr i64 {address}, {PAGE_BITS}')}, {ENTRIES - 1}")
-        found = let(f"getelementptr [{COLUMNS} x i64], ptr {table}, i64 {page}")
-        row = let(f"select i1 {let(f'icmp eq ptr {table}, null')}, ptr @nothing, ptr {found}")
-        addend = let(f"load i64, ptr {row}")
-        start = let(f"load i64, ptr {let(f'getelementptr i64, ptr {row}, i64 {START}')}")
-        size = let(f"load i64, ptr {let(f'getelementptr i64, ptr {row}, i64 {STORES if store else SIZE}')}")
-        return addend, start, size
+        ats = [site, *(let(f"getelementptr i64, ptr {site}, i64 {k}") for k in range(1, layout.SITE_WORDS))]
+        return [let(f"load i64, ptr {at}{REGISTERS}") for at in ats]
+
+    def _note(self, kind: str, address: str, site: str) -> None:
+        """Have a site know the memory around an address."""
+        self.text.put(f"call void {self._helper(f'note_{kind}')}(ptr %st, i64 {address}, ptr {site})")
 
     def _fits(self, offset: str, size: str, count: int) -> str:
         """Whether `count` bytes at an offset lie below a size; nothing can wrap around."""
@@ -82,24 +93,23 @@ class MemoryEmitter(WaveEmitter):
     def _near(self, space: str, address: Value, mask: Value, stored: Value | None) -> Value:
         """One dword per lane, in line where the lanes' dwords lie side by side."""
         text, lanes = self.text, self.text.lanes
-        w = 32 if space == "lds" else 64
-        kind, vector = text.itype(w, True), text.itype(32, True)
+        vector = text.itype(32, True)
         addresses, m = text.bits(address, True), text.bits(mask, True)
         data = "" if stored is None else text.bits(stored, True)
-        first = text.let(f"extractelement {kind} {addresses}, i64 0")
-        apart = text.let(f"sub {kind} {addresses}, {text.splat(f'i{w}', first)}")
-        steps = ", ".join(f"i{w} {4 * lane}" for lane in range(lanes))
-        other = text.let(f"bitcast <{lanes} x i1> {text.let(f'icmp ne {kind} {apart}, <{steps}>')} to i{lanes}")
-        in_line = text.let(f"icmp eq i{lanes} {other}, 0")
+        first = self.first_address(address)
+        in_line = self.side_by_side(address, first)
+        site = ""
         if space != "lds":
-            addend, start, size = self._page(first, stored is not None)
-            offset = text.let(f"sub i64 {first}, {start}")
-            fits = self._fits(offset, size, 4 * lanes)
+            site = self._site("load" if stored is None else "store")
+            start, limit, addend = self._run(site)
+            fits = text.let(f"icmp ult i64 {text.let(f'sub i64 {first}, {start}')}, {limit}")
             pointer = text.let(f"inttoptr i64 {text.let(f'add i64 {first}, {addend}')} to ptr")
+            fits_one = fits
         else:
-            offset, size = text.let(f"zext i32 {first} to i64"), "%ldssize"
-            fits = self._fits(offset, size, 4 * lanes)
+            offset = text.let(f"zext i32 {first} to i64")
+            fits = self._fits(offset, "%ldssize", 4 * lanes)
             pointer = text.let(f"getelementptr i8, ptr %lds, i64 {offset}")
+            fits_one = self._fits(offset, "%ldssize", 4)
         near, other_way, far, done = (text.fresh(stem) for stem in ("near", "other", "far", "done"))
         self._branch(text.let(f"and i1 {in_line}, {fits}"), near, other_way, LIKELY)
         text.start(near)
@@ -113,11 +123,17 @@ class MemoryEmitter(WaveEmitter):
             text.call_void(name, f"{vector} {data}", f"ptr align 1 {pointer}", f"<{lanes} x i1> {m}")
         text.put(f"br label %{done}")
         text.start(other_way)
+        regular = in_line
         if stored is None:
-            one = text.let(f"icmp ne {kind} {apart}, zeroinitializer")
-            arms.append(self._broadcast(one, m, pointer, offset, size, far, done))
-        else:
-            text.put(f"br label %{far}")
+            same, arm = self._broadcast(self.differing(address, first), m, pointer, fits_one, done)
+            regular = text.let(f"or i1 {in_line}, {same}")
+            arms.append(arm)
+        if site:
+            note = text.fresh("note")
+            self._branch(regular, note, far)
+            text.start(note)
+            self._note("load" if stored is None else "store", first, site)
+        text.put(f"br label %{far}")
         text.start(far)
         slow = self._call("load" if stored is None else "store", space, 32, addresses, m, (data,) if stored else ())
         leave = text.label
@@ -130,20 +146,19 @@ class MemoryEmitter(WaveEmitter):
             32, True, text.let(f"phi {vector} " + ", ".join(f"[ {value}, %{label} ]" for value, label in arms))
         )
 
-    def _broadcast(
-        self, differs: str, m: str, pointer: str, offset: str, size: str, far: str, done: str
-    ) -> tuple[str, str]:
-        """One dword for all lanes, where the active ones want the same and the first is among them."""
+    def _broadcast(self, differs: str, m: str, pointer: str, fits: str, done: str) -> tuple[str, tuple[str, str]]:
+        """One dword for all lanes, where the active ones want the same and the first is among them; whether they do."""
         text, lanes = self.text, self.text.lanes
         wrong = text.let(f"bitcast <{lanes} x i1> {text.let(f'and <{lanes} x i1> {differs}, {m}')} to i{lanes}")
         leads = text.let(f"extractelement <{lanes} x i1> {m}, i64 0")
         same = text.let(f"and i1 {leads}, {text.let(f'icmp eq i{lanes} {wrong}, 0')}")
-        label = text.fresh("same")
-        self._branch(text.let(f"and i1 {same}, {self._fits(offset, size, 4)}"), label, far)
+        label, otherwise = text.fresh("same"), text.fresh("else")
+        self._branch(text.let(f"and i1 {same}, {fits}"), label, otherwise)
         text.start(label)
         value = text.splat("i32", text.let(f"load i32, ptr {pointer}, align 1"))
         text.put(f"br label %{done}")
-        return value, label
+        text.start(otherwise)
+        return same, (value, label)
 
     def _helped(
         self, kind: str, space: str, bits: int, address: Value, mask: Value, values: Sequence[Value]
@@ -222,24 +237,35 @@ class MemoryEmitter(WaveEmitter):
         """Dwords for the wave; the reference engine does it where they do not lie in plain memory."""
         text = self.text
         aligned = text.bits(self.and_(64, address, self.const(64, ~3)))
-        addend, start, size = self._page(aligned, False)
-        fits = self._fits(text.let(f"sub i64 {aligned}, {start}"), size, 4 * dwords)
-        on = text.fresh("on")
+        site = self._site("scalar")
+        known, walk, on = self.text.label, text.fresh("walk"), text.fresh("on")
+        fits, there = self._scalar_place(site, aligned, dwords)
+        self._branch(fits, on, walk, LIKELY)
+        text.start(walk)
+        self._note("scalar", aligned, site)
+        fits, found = self._scalar_place(site, aligned, dwords)
         self._branch(fits, on, self.step_exit(), LIKELY)
         text.start(on)
-        pointer = text.let(f"inttoptr i64 {text.let(f'add i64 {aligned}, {addend}')} to ptr")
+        place = text.let(f"phi i64 [ {there}, %{known} ], [ {found}, %{walk} ]")
+        pointer = text.let(f"inttoptr i64 {place} to ptr")
         values = []
         for k in range(dwords):
             at = text.let(f"getelementptr i32, ptr {pointer}, i64 {k}")
             values.append(Value(32, False, text.let(f"load i32, ptr {at}, align 4")))
         return values
 
+    def _scalar_place(self, site: str, address: str, dwords: int) -> tuple[str, str]:
+        """Whether so many dwords lie in the memory that a site knows, and their host address."""
+        start, size, addend = self._run(site)
+        fits = self._fits(self.text.let(f"sub i64 {address}, {start}"), size, 4 * dwords)
+        return fits, self.text.let(f"add i64 {address}, {addend}")
+
     def step_exit(self) -> str:
         """A label that hands this instruction over to the reference engine."""
         raise NotImplementedError
 
     def aperture(self, which: str) -> Value:
-        """Bases and limits of the flat apertures."""
+        """Bases and limits of the flat apertures, as engines know them (`isa.gcn.pointer`)."""
         name, _, end = which.partition("_")
         base = Value(64, False, self.word(state.SHARED_BASE if name == "shared" else state.PRIVATE_BASE))
         return self.or_(64, base, self.const(64, 0xFFFF_FFFF)) if end else base

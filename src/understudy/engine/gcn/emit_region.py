@@ -13,26 +13,30 @@ from typing import Any
 from understudy.engine.gcn import layout
 from understudy.engine.gcn.emit_float import Untranslated
 from understudy.engine.gcn.emit_segment import DEFAULT, Segment, SegmentEmitter, of_mode
-from understudy.engine.gcn.memory import COLUMNS
+from understudy.engine.gcn.liveness import Liveness, Observed
 from understudy.engine.gcn.region import Block, Node, Place, Region
 from understudy.engine.gcn.values import Text, Value, vector_width
 from understudy.isa.gcn import state
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import Mode
+from understudy.isa.gcn.state import EXEC, Mode
 
 
 class RegionEmitter(SegmentEmitter):
     """Writes one region."""
 
-    def __init__(self, region: Region, lanes: int, execute: Callable[[Any, Insn], None]) -> None:
+    def __init__(
+        self, region: Region, lanes: int, execute: Callable[[Any, Insn], None], observed: Observed = Observed.NEVER
+    ) -> None:
         super().__init__(Text(lanes))
         self.region = region
+        self.liveness = Liveness(region, observed)
         self._needs = region.needs()
         self.execute = execute
         self._labels = {place: f"b{index}" for index, place in enumerate(region.blocks)}
         self._open = Segment()
         self.block = next(iter(region.blocks.values()))
         self._ended = False
+        self._ends = False
         self._doubtful: set[int] = set()
         self.environment = DEFAULT
 
@@ -51,7 +55,6 @@ class RegionEmitter(SegmentEmitter):
         lanes = self.text.lanes
         return "\n".join(
             [
-                f"@nothing = internal constant [{COLUMNS} x i64] zeroinitializer",
                 *lines,
                 *sorted(self.text.declarations),
                 f"attributes #0 = {{ nounwind {vector_width(lanes)} }}",
@@ -83,7 +86,7 @@ class RegionEmitter(SegmentEmitter):
                 put(f"%{each} = alloca <{lanes} x i64>, align {8 * lanes}")
         for line in self.text.allocas:
             put(line)
-        for variable, word in (("helpers", layout.HELPERS), ("tables", layout.TABLES), ("lds", state.LDS_BASE)):
+        for variable, word in (("helpers", layout.HELPERS), ("lds", state.LDS_BASE)):
             put(f"%q{variable} = getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * word}")
             put(f"%{variable} = load ptr, ptr %q{variable}")
         put(f"%qldssize = getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * state.LDS_SIZE}")
@@ -122,7 +125,12 @@ class RegionEmitter(SegmentEmitter):
             put(f"store {kind} {last}, ptr %q{variable}")
         put(f"store i64 {let('load i64, ptr %fuel')}, ptr %qfuel")
         self.set_word(state.PC, let("load i64, ptr %pcv"))
+        self.set_word(layout.TEMPLATE, "0")
         put(f"ret i64 {let('load i64, ptr %codev')}")
+        if self._ends:
+            self.text.start("ended")
+            put(f"store i64 {let('load i64, ptr %fuel')}, ptr %qfuel")
+            put(f"ret i64 {layout.END}")
 
     # ---- blocks --------------------------------------------------------------------------------------------------
     def _emit_block(self, block: Block) -> None:
@@ -173,7 +181,9 @@ class RegionEmitter(SegmentEmitter):
         """Write the open segment; execution goes on with instruction `index` of the block."""
         segment, self._open = self._open, Segment()
         current = self.index
-        self.write(segment, index)
+        live = self.liveness.before(self.block, index)
+        # What is stored is stored under EXEC as it was.
+        self.write(segment, index, live.anywhere() if EXEC in segment.masks else live)
         self.index = current  # the scalar instruction that had to wait for the segment may still leave
 
     def _instruction(self, index: int, node: Node) -> None:
@@ -248,7 +258,11 @@ class RegionEmitter(SegmentEmitter):
 
     def end(self) -> None:
         """The wave is done."""
-        self.finish(layout.END, str(self._following()))
+        if self.liveness.observed is Observed.NEVER:
+            self.text.put("br label %ended")
+            self._ends = True
+        else:
+            self.finish(layout.END, str(self._following()))
         self._ended = True
 
     def barrier(self) -> None:

@@ -17,6 +17,8 @@ from understudy.engine.gcn import layout
 from understudy.engine.gcn.effects import Effects, Environment, meet
 from understudy.engine.gcn.emit_float import Untranslated
 from understudy.engine.gcn.emit_memory import MemoryEmitter
+from understudy.engine.gcn.emit_wave import REGISTERS
+from understudy.engine.gcn.liveness import Live
 from understudy.engine.gcn.region import Block, Node
 from understudy.engine.gcn.values import Text, Value
 from understudy.engine.llvm import is_x86
@@ -108,6 +110,7 @@ class SegmentEmitter(MemoryEmitter):
     execute: Callable[[Any, Insn], None]
     block: Block
     environment: Environment
+    live: Live
 
     def __init__(self, text: Text) -> None:
         super().__init__(text)
@@ -143,10 +146,11 @@ class SegmentEmitter(MemoryEmitter):
         self.text.call_void("llvm.x86.sse.ldmxcsr", f"ptr %{at}")
 
     # ---- segments --------------------------------------------------------------------------------------------------
-    def write(self, segment: Segment, index: int) -> None:
-        """Write a segment; execution goes on with instruction `index` of the block."""
+    def write(self, segment: Segment, index: int, live: Live) -> None:
+        """Write a segment; execution goes on with instruction `index` of the block, `live` is so then."""
         if not segment.nodes:
             return
+        self.live = live
         wanted = segment.environment.joined(self.environment)
         if wanted is None:
             wanted = segment.environment.over(self.environment)
@@ -194,13 +198,12 @@ class SegmentEmitter(MemoryEmitter):
         text.put(f"%sh{part}{g} = mul nuw nsw i64 %c{part}{g}, {lanes}")
         text.put(f"%rb{part}{g} = mul nuw nsw i64 %c{part}{g}, {4 * lanes}")
         text.put(f"%row{part}{g} = getelementptr i8, ptr %st, i64 %rb{part}{g}")
-        moved = text.let(f"lshr i64 {execmask}, %sh{part}{g}")
-        active = text.let(f"trunc i64 {moved} to i{lanes}")
-        text.put(f"%xm{part}{g} = bitcast i{lanes} {active} to <{lanes} x i1>")
+        active = text.let(f"trunc i64 {text.let(f'lshr i64 {execmask}, %sh{part}{g}')} to i{lanes}")
         if lanes < 16:  # worth it where vectors are narrow
             some = text.let(f"icmp eq i{lanes} {active}, 0")
             text.put(f"br i1 {some}, label %latch{part}{g}, label %do{part}{g}")
             text.start(f"do{part}{g}")
+        text.put(f"%xm{part}{g} = {text.mask_of(active)}")
 
     def _doing(self, segment: Segment) -> None:
         for offset, node in enumerate(segment.nodes):
@@ -209,17 +212,24 @@ class SegmentEmitter(MemoryEmitter):
             self.execute(self, node.insn)
 
     def _commit(self) -> None:
-        """Registers that the segment has written go to memory, where lanes are active."""
-        for n in sorted(self.dirty):
-            self._store_row(self.row(n), self.text.bits(self.vectors[n], True), f"%xm{self.segment}")
+        """Registers that the segment has written go to memory, as far as somebody may read them."""
+        for n in self._lasting():
+            self._store_row(n, self.row(n), self.text.bits(self.vectors[n], True), f"%xm{self.segment}")
 
-    def _store_row(self, at: str, value: str, mask: str) -> None:
-        lanes = self.text.lanes
-        kind = self.text.itype(32, True)
-        name = f"llvm.masked.store.v{lanes}i32.p0"
-        types = f"{kind} {value}", f"ptr align {4 * lanes} {at}", f"<{lanes} x i1> {mask}"
-        self.text.declare("void", name, (types[0], "ptr align 1 x", types[2]))
-        self.text.put(f"call void @{name}({', '.join(types)}), !alias.scope !10, !noalias !11")
+    def _lasting(self) -> list[int]:
+        return [n for n in sorted(self.dirty) if self.live.active >> n & 1]
+
+    def _store_row(self, n: int, at: str, value: str, mask: str) -> None:
+        """Write a chunk of a register. Lanes outside of `mask` keep what they hold where that may be read."""
+        text = self.text
+        kind, attributes = text.itype(32, True), f"align {4 * text.lanes}{REGISTERS}"
+        if self.live.inactive >> n & 1:
+            kept = text.let(f"load {kind}, ptr {at}, {attributes}")
+            value = text.let(f"select {text.itype(1, True)} {mask}, {kind} {value}, {kind} {kept}")
+            # Volatile, or it is made a masked store, which is slow and which no later load is forwarded from.
+            text.put(f"store volatile {kind} {value}, ptr {at}, {attributes}")
+        else:
+            text.put(f"store {kind} {value}, ptr {at}, {attributes}")
 
     def _loop_end(self, g: str, part: str = "") -> None:
         text = self.text
@@ -236,12 +246,12 @@ class SegmentEmitter(MemoryEmitter):
         text.start(f"prex{g}")
         text.put(f"br label %loopx{g}")
         self._loop_head(g, "x", execmask)
-        for n in sorted(self.dirty):
+        for n in self._lasting():
             kind = text.itype(32, True)
             source = text.let(f"getelementptr i8, ptr %buf{g}_{n}, i64 %rbx{g}")
             value = text.let(f"load {kind}, ptr {source}, align {4 * text.lanes}")
             at = text.let(f"getelementptr i8, ptr %rowx{g}, i64 {LANES * 4 * n}")
-            self._store_row(at, value, f"%xmx{g}")
+            self._store_row(n, at, value, f"%xmx{g}")
         text.put(f"br label %latchx{g}")
         self._loop_end(g, "x")
 

@@ -131,8 +131,7 @@ class WaveEmitter(FloatEmitter):
         """The bits of a scalar, one per lane."""
         text = self.text
         moved = text.let(f"lshr i64 {text.bits(b)}, %sh{self.segment}")
-        part = text.let(f"trunc i64 {moved} to i{text.lanes}")
-        return Value(1, True, text.let(f"bitcast i{text.lanes} {part} to {text.itype(1, True)}"))
+        return Value(1, True, text.let(text.mask_of(text.let(f"trunc i64 {moved} to i{text.lanes}"))))
 
     def mask(self, n: int) -> Value:
         """A scalar register pair, one bit per lane."""

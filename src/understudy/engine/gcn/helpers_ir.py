@@ -257,6 +257,33 @@ class _Helper:
         self.give(values, status)
 
 
+def _note(kind: str, column: int, size: int) -> str:
+    """Remember the run of memory around an address, if there is one, in the words of a site: for `size` bytes."""
+    return f"""
+define void @note_{kind}(ptr %st, i64 %address, ptr %site) {{
+entry:
+  %row = call ptr @row(ptr %st, i64 %address)
+  %q_size = getelementptr i64, ptr %row, i64 {column}
+  %size = load i64, ptr %q_size
+  %some = icmp ne i64 %size, 0
+  br i1 %some, label %known, label %done
+known:
+  %addend = load i64, ptr %row
+  %q_start = getelementptr i64, ptr %row, i64 {START}
+  %start = load i64, ptr %q_start
+  %limit = call i64 @llvm.usub.sat.i64(i64 %size, i64 {size - 1})
+  store i64 %start, ptr %site
+  %q_limit = getelementptr i64, ptr %site, i64 1
+  store i64 %limit, ptr %q_limit
+  %q_addend = getelementptr i64, ptr %site, i64 2
+  store i64 %addend, ptr %q_addend
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
 def helpers(lanes: int) -> str:
     """All helpers for chunks of `lanes` lanes."""
     parts = [PAGE, by_lane(lanes)]
@@ -268,6 +295,7 @@ def helpers(lanes: int) -> str:
     parts.append(
         f"declare {vector} @llvm.masked.gather.v{lanes}i32.v{lanes}p0(<{lanes} x ptr>, <{lanes} x i1>, {vector})\n"
         f"declare void @llvm.masked.scatter.v{lanes}i32.v{lanes}p0({vector}, <{lanes} x ptr>, <{lanes} x i1>)\n"
+        f"{_note('load', SIZE, 4 * lanes)}{_note('store', STORES, 4 * lanes)}{_note('scalar', SIZE, 1)}"
         f"attributes #0 = {{ nounwind {vector_width(lanes)} }}\n"
     )
     return "\n".join(parts)

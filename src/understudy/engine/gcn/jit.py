@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 
 from understudy.core.errors import UnderstudyError
@@ -21,6 +21,7 @@ from understudy.engine.gcn import layout
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.crew import Crew
 from understudy.engine.gcn.emit_float import Untranslated
+from understudy.engine.gcn.liveness import Observed
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.region import Fetch, Place
 from understudy.engine.gcn.runtime import shared_runtime
@@ -31,8 +32,10 @@ BATCH_SECONDS: Final = 0.002
 """What a batch of groups should take: long against the hand-over of the interpreter lock."""
 SHARED_SECONDS: Final = 0.0006
 """Work that is worth waking other threads for."""
-SHARES: Final = 6
-"""Parts of what is left that a batch is one of, at most."""
+SHARES: Final = 2
+"""Parts of what is left for a thread that a batch is one of, at most."""
+LEAST_SECONDS: Final = 0.00003
+"""What a batch should take at least."""
 MOST: Final = 1 << 16
 """Groups of a batch."""
 
@@ -42,6 +45,7 @@ class JitEngine:
 
     `threads`: how many work-groups run side by side; by default one per processor of this process. `tier` fixes the
     tier instead of rising through them. `lanes` fixes the width of a chunk. `cache`: where objects are kept.
+    `observed`: whether somebody looks at vector registers that the program will not read again.
     """
 
     def __init__(
@@ -50,9 +54,11 @@ class JitEngine:
         tier: int | None = None,
         lanes: int | None = None,
         cache: ObjectCache | None = None,
+        observed: Observed = Observed.NEVER,
     ) -> None:
         self.threads = threads if threads is not None else _processors()
         self.tier = tier
+        self.observed = observed
         self.cache = cache if cache is not None else ObjectCache(default_folder())
         self.lanes = lanes if lanes is not None else layout.chunk_lanes(llvm.host_features())
         self.runtime = shared_runtime(self.cache.folder, self.lanes)
@@ -80,7 +86,7 @@ class JitEngine:
     def pool(self) -> ThreadPoolExecutor:
         """Threads that run groups."""
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="understudy-waves")
+            self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), thread_name_prefix="understudy-waves")
         return self._pool
 
     # ---- code --------------------------------------------------------------------------------------------------
@@ -89,7 +95,7 @@ class JitEngine:
         with self.lock:
             spaces = self._codes.setdefault(memory, {})
             if target.name not in spaces:
-                spaces[target.name] = CodeSpace(Translator(target, self.lanes, self.cache), memory)
+                spaces[target.name] = CodeSpace(Translator(target, self.lanes, self.cache, self.observed), memory)
             return spaces[target.name]
 
     def install(self, code: CodeSpace, place: Place, fetch: Fetch) -> bool:
@@ -132,8 +138,10 @@ class Launch:
         self.dispatch = dispatch
         self.code = engine.code(dispatch.target, dispatch.memory)
         self._crews = [Crew(engine, self.code, dispatch, 0)]
+        self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())
         self._pace = 0.0
         self._next = 0
+        self._helpers = 1
         self._failed: dict[int, UnderstudyError] = {}
         self._lock = threading.Lock()
 
@@ -145,20 +153,30 @@ class Launch:
             self.code.check(self.dispatch.memory)
         first = self._crews[0]
         first.restart(sgprs)
-        count = len(self.dispatch.groups)
+        count, self._helpers = len(self.dispatch.groups), 1
         while self._next < count and not self._failed and (self._pace == 0 or self._left < SHARED_SECONDS):
             self._work(first, 1)
         if self._next < count and not self._failed:
-            helpers = min(self._threads(), count - self._next)
-            while len(self._crews) < helpers:
+            self._helpers = min(self._threads(), count - self._next)
+            while len(self._crews) < self._helpers:
                 self._crews.append(Crew(self.engine, self.code, self.dispatch, len(self._crews)))
-            for crew in self._crews[1:helpers]:
+            for crew in self._crews[1 : self._helpers]:
                 crew.restart(sgprs)
-            if helpers > 1:
-                list(self.engine.pool().map(self._work, self._crews[:helpers]))
-            else:
-                self._work(first)
+            self._share(self._crews[: self._helpers])
         return self._result()
+
+    def _share(self, crews: list[Crew]) -> None:
+        """Do what is left, on this thread and on others."""
+        others = [self.engine.pool().submit(self._work, crew) for crew in crews[1:]]
+        try:
+            self._work(crews[0])
+        except BaseException:
+            self._next = len(self.dispatch.groups)
+            raise
+        finally:
+            wait(others)
+        for other in others:
+            other.result()
 
     @property
     def first(self) -> Crew:
@@ -166,13 +184,10 @@ class Launch:
         return self._crews[0]
 
     def _result(self) -> Statistics:
-        total = Statistics()
-        for crew in self._crews:
-            total.add(crew.statistics)
-            crew.statistics = Statistics()
         if self._failed:
             raise self._failed[min(self._failed)]
-        return total
+        instructions = sum(crew.retired for crew in self._crews[: self._helpers])
+        return Statistics(instructions, self._waves, len(self.dispatch.groups))
 
     @property
     def _left(self) -> float:
@@ -187,8 +202,8 @@ class Launch:
 
     def _size(self, count: int) -> int:
         """Groups of the next batch: enough for a while, but towards the end a share that others can keep up with."""
-        share = (count - self._next) // SHARES if self._left > SHARED_SECONDS / 4 else count
-        return max(1, min(int(BATCH_SECONDS / self._pace), share, MOST))
+        share = (count - self._next) // (SHARES * self._helpers)
+        return max(1, int(LEAST_SECONDS / self._pace), min(int(BATCH_SECONDS / self._pace), share, MOST))
 
     def _work(self, crew: Crew, batches: int | None = None) -> None:
         """Take batches of groups until there are none, or `batches` of them."""

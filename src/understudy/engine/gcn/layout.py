@@ -26,6 +26,14 @@ FUNCTION: Final = ENGINE + 8
 PARTIAL: Final = ENGINE + 9
 """From here on: masks that chunks before LANE have written, in the order of the segment's list."""
 PARTIALS: Final = 16
+TEMPLATE: Final = 42
+"""Which first scalar registers (the scheduler's number of them) still lie in memory; 0: something was written since."""
+SITE: Final = 64
+"""From here on: for each access in translated code, three words about the run of memory that it met last."""
+SITE_WORDS: Final = 3
+"""Its first guest address, how far from there a chunk of dwords may begin, host minus guest address."""
+SITES: Final = {"load": 16, "store": 8, "scalar": 8}
+"""How many accesses of a kind have words of their own; further ones share them."""
 
 # How a region hands over.
 JUMP: Final = 0
@@ -47,6 +55,9 @@ WIDTHS: Final = (8, 16, 32, 64, 96, 128)
 HELPER_NAMES: Final = (
     *(f"{kind}_{space}_{bits}" for space in SPACES for kind in ("load", "store") for bits in WIDTHS),
     "atomic",
+    "note_load",
+    "note_store",
+    "note_scalar",
 )
 HELPER_INDEX: Final = {name: index for index, name in enumerate(HELPER_NAMES)}
 

@@ -15,10 +15,12 @@ from understudy.engine.blocks import ObjectCache
 from understudy.engine.gcn.emit_float import Untranslated
 from understudy.engine.gcn.emit_region import RegionEmitter
 from understudy.engine.gcn.emit_segment import Left
+from understudy.engine.gcn.liveness import Observed
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.region import Fetch, Place, Region, discover
 from understudy.engine.gcn.scheduler_ir import CODE_SLOTS
 from understudy.isa.gcn.frame import execute
+from understudy.isa.gcn.state import VGPRS
 from understudy.isa.gcn.target import Target
 
 NOWHERE: Final = (1 << 64) - 1
@@ -26,7 +28,10 @@ NOWHERE: Final = (1 << 64) - 1
 
 @dataclass(slots=True, eq=False)
 class Translation:
-    """A translated region. `left` tells how to finish each of its segments; `code` keeps the machine code alive."""
+    """A translated region. `left` tells how to finish each of its segments; `code` keeps the machine code alive.
+
+    `live`: of each entry, how many vector registers from v0 on may be read before they are written.
+    """
 
     region: Region
     left: list[Left]
@@ -35,6 +40,7 @@ class Translation:
     tier: int
     code: llvm.Code
     address: int
+    live: dict[Place, int]
     spans: list[tuple[int, bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -62,6 +68,7 @@ class Table:
 
     rows: Any = field(default_factory=lambda: np.full((CODE_SLOTS, 4), NOWHERE, np.uint64))
     kept: list[Translation] = field(default_factory=list)
+    live: dict[Place, int] = field(default_factory=dict)
 
     @property
     def address(self) -> int:
@@ -73,7 +80,8 @@ class Table:
 
         A new one, because other threads may be looking into this.
         """
-        made = Table(self.rows.copy(), self.kept if translation in self.kept else [*self.kept, translation])
+        kept = self.kept if translation in self.kept else [*self.kept, translation]
+        made = Table(self.rows.copy(), kept, self.live | translation.live)
         numbers = {place: number for number, place in enumerate(translation.region.entries)}
         for place, number in (*numbers.items(), *([(wanted, numbers[wanted])] if wanted else [])):
             slot = made.slot(place)
@@ -91,6 +99,10 @@ class Table:
                 return slot
         return None
 
+    def live_rows(self, place: Place) -> int:
+        """How many vector registers, from v0 on, code that begins at a place may read before it has written them."""
+        return self.live.get(place, VGPRS)
+
     def holds(self, place: Place) -> bool:
         """Whether a region can be entered at a place."""
         return self.slot(place) is not None
@@ -104,10 +116,11 @@ def home(place: Place) -> int:
 class Translator:
     """Translates regions of one processor for chunks of `lanes` lanes."""
 
-    def __init__(self, target: Target, lanes: int, cache: ObjectCache) -> None:
+    def __init__(self, target: Target, lanes: int, cache: ObjectCache, observed: Observed = Observed.NEVER) -> None:
         self.target = target
         self.lanes = lanes
         self.cache = cache
+        self.observed = observed
 
     def region(self, place: Place, fetch: Fetch) -> Region | None:
         """The region that begins at a place; None where the reference engine has to begin."""
@@ -117,28 +130,28 @@ class Translator:
 
     def translate(self, region: Region, tier: int | None) -> Translation:
         """Emit and compile. Without a tier: quickly, unless an optimised object is kept."""
-        emitter = RegionEmitter(region, self.lanes, execute)
+        emitter = RegionEmitter(region, self.lanes, execute, self.observed)
         text = emitter.emit("region")
         if tier is None:
             is_kept = self.cache.get(self._key(text, llvm.OPTIMISED)) is not None
             tier = llvm.OPTIMISED if is_kept else llvm.QUICK
-        return self._compiled(region, emitter.left, text, tier)
+        return self._compiled(region, emitter.left, text, tier, emitter.liveness.rows())
 
     def raised(self, old: Translation) -> Translation:
         """The same, optimised."""
-        return self._compiled(old.region, old.left, old.text, llvm.OPTIMISED)
+        return self._compiled(old.region, old.left, old.text, llvm.OPTIMISED, old.live)
 
     def _key(self, text: str, tier: int) -> str:
         return hashlib.sha256(llvm.host_key().encode() + text.encode() + bytes([tier])).hexdigest()
 
-    def _compiled(self, region: Region, left: list[Left], text: str, tier: int) -> Translation:
+    def _compiled(self, region: Region, left: list[Left], text: str, tier: int, live: dict[Place, int]) -> Translation:
         key = self._key(text, tier)
         image = self.cache.get(key)
         if image is None:
             image = llvm.compile_ir(text, tier)
             self.cache.put(key, image)
         code = llvm.Code(image)
-        return Translation(region, left, text, key, tier, code, code.address("region"))
+        return Translation(region, left, text, key, tier, code, code.address("region"), live)
 
 
 class CodeSpace:

@@ -8,7 +8,7 @@ any NaN: the integer form made from it holds the canonical one, so arithmetic th
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from understudy.engine import llvm
 
@@ -23,9 +23,9 @@ NAMES: Final = re.compile(r"%[\w.]+")
 
 
 class Value:
-    """An IR value of `w` bits; `number` is its value where that is known at translation time."""
+    """An IR value of `w` bits; `number` is its value where that is known at translation time, `halves` its halves."""
 
-    __slots__ = ("fmt", "ir", "is_canonical", "number", "real", "vec", "w")
+    __slots__ = ("fmt", "halves", "ir", "is_canonical", "number", "real", "vec", "w")
 
     def __init__(
         self,
@@ -45,6 +45,15 @@ class Value:
         self.real = real
         self.fmt = fmt
         self.is_canonical = is_canonical
+        self.halves: Halves | None = None
+
+
+class Halves(NamedTuple):
+    """What a 64-bit value per lane was made of: two of 32 bits, and a scalar of 64 bits that was added."""
+
+    low: Value
+    high: Value
+    plus: Value | None = None
 
 
 class Text:
@@ -127,6 +136,17 @@ class Text:
         )
         self._same.add(name)
         return name
+
+    def mask_of(self, bits: str) -> str:
+        """The instruction that spreads an integer of one bit per lane over a vector of width 1."""
+        if self.lanes == 16:
+            return f"bitcast i16 {bits} to <16 x i1>"
+        # Hosts without mask registers take bits apart one by one where this is a bitcast.
+        every = self.splat("i32", self.let(f"zext i{self.lanes} {bits} to i32"))
+        ones = ", ".join(f"i32 {1 << lane}" for lane in range(self.lanes))
+        return (
+            f"icmp ne <{self.lanes} x i32> {self.let(f'and <{self.lanes} x i32> {every}, <{ones}>')}, zeroinitializer"
+        )
 
     def is_same(self, ir: str) -> bool:
         """Whether a vector is one scalar in all lanes, and might prove to be a constant."""

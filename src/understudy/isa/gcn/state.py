@@ -61,7 +61,7 @@ SCRATCH_SIZE: Final = 16
 """Private bytes of each lane."""
 ENGINE: Final = 17
 """From here on the words are an engine's own."""
-WORDS: Final = 64
+WORDS: Final = 160
 STATE_BYTES: Final = WORDS_AT + WORDS * 8
 
 RUNNING: Final = 0
