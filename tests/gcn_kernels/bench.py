@@ -121,7 +121,8 @@ class Bench:
         self.rams: list[Ram] = []
         self.loaded = code.load(self.next)
         self.allocate(len(self.loaded.data), self.loaded.data)
-        self.scratch = Scratch(self.allocate(SCRATCH_BYTES), SCRATCH_BYTES)
+        address = self.allocate(SCRATCH_BYTES)
+        self.scratch = Scratch(address, SCRATCH_BYTES, hidden_base=address & ~0xFFFF_FFFF)
         self.queue = self.allocate(256)
         self.around = Surroundings(self.target, self.memory, queue=self.queue, scratch=self.scratch)
         for number, base in enumerate((self.around.shared_base, self.around.private_base)):

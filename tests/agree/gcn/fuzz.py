@@ -58,13 +58,11 @@ def one(name: str, seed: str, all_engines: Sequence[Translated], tally: Counter[
     builder.maker.wild = values.pick(rng, (0.0, 0.0, 0.01, 0.05))
     program = builder.program(int(rng.integers(1, 40)), weighted(rng, builder.target))
     bad = values.pick(rng, (0.0, 0.0, 0.3))
-    mode = None
+    mode: int | None = None
     engine = all_engines[int(rng.integers(len(all_engines)))].fresh()
     for _ in range(4):
-        state = start(rng, bad=bad)
-        if mode is None or rng.random() < 0.3:
-            mode = state.mode
-        state.mode = mode
+        state = start(rng, mode=None if rng.random() < 0.3 else mode, bad=bad)
+        mode = state.mode
         failed = check(program, state, [engine], tally)
         if failed is not None:
             return failed

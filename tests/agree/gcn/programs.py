@@ -15,6 +15,7 @@ from understudy.isa.gcn.decode import decode
 from understudy.isa.gcn.encode import encode
 from understudy.isa.gcn.insn import Op
 from understudy.isa.gcn.shape import slots
+from understudy.isa.gcn.state import PTR32
 from understudy.isa.gcn.target import Target
 from understudy.isa.gcn.text import text
 
@@ -282,8 +283,9 @@ def weighted(rng: Rng, target: Target) -> list[tuple[Op, str]]:
 
 
 # ---- states ----------------------------------------------------------------------------------------------------------
-def start(rng: Rng, *, bad: float = 0.1, tame: bool = False) -> Start:
+def start(rng: Rng, *, mode: int | None = None, bad: float = 0.1, tame: bool = False) -> Start:
     """A state; `bad` is how likely some addresses are not valid. `tame`: all are, and aligned to 8 bytes."""
+    mode = values.mode(rng) if mode is None else mode
     sgprs = values.words(rng, 104) if rng.random() < 0.5 else values.mixed(rng, 104)
     vgprs = values.rows(rng, ROWS)
     lane = np.arange(64, dtype=np.int64)
@@ -300,7 +302,7 @@ def start(rng: Rng, *, bad: float = 0.1, tame: bool = False) -> Start:
         near = ODD + int(rng.integers(0, 64)) * 4 + 4 * lane
     _pair(vgprs, NEAR, near)
     _pair(vgprs, FAR, far)
-    _pair(vgprs, ANYWHERE, _anywhere(rng, far))
+    _pair(vgprs, ANYWHERE, _pointers(mode, _anywhere(rng, far)))
     vgprs[LOCAL] = (int(rng.integers(0, 64)) * 4 + values.pick(rng, (4, 4, 8, 0)) * lane).astype(np.uint32)
     vgprs[LOCAL + 1] = rng.integers(0, 0x900, size=64, dtype=np.uint32) & np.uint32(
         values.pick(rng, (0xFFF, 0xFFFC, 0xFFF8, 0xFFF0))
@@ -313,9 +315,9 @@ def start(rng: Rng, *, bad: float = 0.1, tame: bool = False) -> Start:
         vgprs[SMALL], vgprs[SMALL + 1] = 8 * lane, 8 * (lane & 1)
     elif rng.random() < 0.25:
         vgprs[SMALL + 1] = lane.astype(np.uint32)
-    _pair(vgprs, WILD, _wild(rng, near if rng.random() < 0.5 else far))
+    _pair(vgprs, WILD, _pointers(mode, _wild(rng, near if rng.random() < 0.5 else far)))
     if rng.random() < bad:
-        _pair(vgprs, int(values.pick(rng, (NEAR, FAR, ANYWHERE))), _wild(rng, far))
+        _pair(vgprs, int(values.pick(rng, (NEAR, FAR, ANYWHERE))), _pointers(mode, _wild(rng, far)))
     _scalars(rng, sgprs)
     if tame:
         sgprs[list(OFFSETS)] = 8, 16, 0
@@ -328,12 +330,20 @@ def start(rng: Rng, *, bad: float = 0.1, tame: bool = False) -> Start:
     if rng.random() < 0.5:
         data = values.mixed(rng, 1024).view(np.uint8)
     lds = int(values.pick(rng, (2048, 2048, 2048, 1000, 0, 64)))
-    return Start(sgprs, vgprs, data, values.mask(rng), values.mode(rng), m0, lds)
+    return Start(sgprs, vgprs, data, values.mask(rng), mode, m0, lds)
 
 
 def _pair(vgprs: values.Words, n: int, addresses: Addresses) -> None:
     wide = addresses.astype(np.uint64)
     vgprs[n], vgprs[n + 1] = wide.astype(np.uint32), (wide >> np.uint64(32)).astype(np.uint32)
+
+
+def _pointers(mode: int, addresses: Addresses) -> Addresses:
+    """Addresses as programs have them: with PTR32 those in an aperture lie in its window."""
+    upper = addresses >> 32
+    is_in_window = (mode & PTR32 != 0) & ((upper == SHARED >> 32) | (upper == PRIVATE >> 32))
+    pointers: Addresses = np.where(is_in_window, upper + (addresses & 0xFFFF_FFFF), addresses)
+    return pointers
 
 
 def _anywhere(rng: Rng, far: Addresses) -> Addresses:

@@ -67,9 +67,8 @@ def _program(rng: np.random.Generator, name: str, pairs: Sequence[tuple[Op, str]
             builder.text(f"s_mov_b32 exec_lo, {mask & 0xFFFF_FFFF:#x}", f"s_mov_b32 exec_hi, {mask >> 32:#x}")
     states: list[Start] = []
     for _ in range(2 if len(pairs) > 1 else 1):
-        state = start(rng, bad=0.0, tame=not states)
-        state.mode = states[0].mode if states else values.mode(rng)
-        states.append(state)
+        mode = states[0].mode if states else None
+        states.append(start(rng, mode=mode, bad=0.0, tame=not states))
     return Program(builder.target, tuple(builder.items)), states
 
 

@@ -7,6 +7,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from understudy.isa.gcn.state import PTR32
+
 Words = npt.NDArray[np.uint32]
 
 # fmt: off
@@ -134,12 +136,12 @@ def mask(rng: np.random.Generator) -> int:
 
 
 def mode(rng: np.random.Generator) -> int:
-    """MODE: rounding, denormals, DX10_CLAMP, IEEE, sometimes FP16_OVFL."""
-    kind = rng.random()
+    """MODE: rounding, denormals, DX10_CLAMP, IEEE, sometimes FP16_OVFL; above it, PTR32 for one in four."""
+    kind, pointers = rng.random(), PTR32 * int(rng.random() < 0.25)
     if kind < 0.3:
-        return 0x3C0 if rng.random() < 0.5 else 0x3F0
+        return pointers | (0x3C0 if rng.random() < 0.5 else 0x3F0)
     rounding = 0 if kind < 0.6 else int(rng.integers(16))
-    return rounding | int(rng.integers(64)) << 4 | (int(rng.random() < 0.1) << 23)
+    return pointers | rounding | int(rng.integers(64)) << 4 | (int(rng.random() < 0.1) << 23)
 
 
 def pick(rng: np.random.Generator, options: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,13 @@ _kept: list[object] = []
 
 def program(text: str, name: str = "gfx900", **options: Any) -> Dispatch:
     """A dispatch of assembly text; statements may be separated by bars."""
+    return launch(_words(text, name), name, **options)
+
+
+@cache
+def _words(text: str, name: str) -> list[int]:
     code = assemble(target(name), text.replace("|", "\n"), CODE)
-    return launch(np.frombuffer(code, np.uint32).tolist(), name, **options)
+    return np.frombuffer(code, np.uint32).tolist()
 
 
 def run(dispatch: Dispatch, on_retire: OnRetire | None = None) -> Statistics:

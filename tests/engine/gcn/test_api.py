@@ -11,6 +11,7 @@ import pytest
 from tests.engine.gcn.rig import launch
 from understudy.core.errors import ModelBug
 from understudy.engine.gcn.api import Dispatch, Shapes, Statistics
+from understudy.isa.gcn.state import PTR32
 
 
 @pytest.mark.parametrize("size", [(64, 1, 1), (1, 1, 1), (65, 1, 1), (16, 16, 1), (3, 5, 7), (1024, 1, 1), (1, 2, 100)])
@@ -65,6 +66,10 @@ def dispatch(**changes: Any) -> Dispatch:
                 )
             },
             "every wave of a shape must have its EXEC",
+        ),
+        (
+            {"mode": PTR32, "shared_base": 0x8000_8000_0000_0000},
+            "windows of 64 KiB must begin at a multiple of their size",
         ),
     ],
 )

@@ -83,7 +83,7 @@ def test_message_passing_works_with_the_documents_sequences() -> None:
 def test_without_the_wait_the_flag_may_overtake_the_data() -> None:
     seen, kinds = outcomes(litmus(without(SENDER, 1), RECEIVER), 2, 1)
     assert seen == {(0,), (1,)}
-    assert "stale line" in kinds
+    assert "late store" in kinds
 
 
 def test_without_the_invalidation_the_old_line_is_read() -> None:

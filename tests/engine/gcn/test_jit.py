@@ -317,3 +317,151 @@ def test_a_trap_is_a_fault_where_nobody_handles_it() -> None:
     with pytest.raises(GuestFault, match="at wave 0") as caught:
         engine().run(program("s_nop 0 | s_trap 2 | s_endpgm"))
     assert f"{CODE + 4:#x}" in str(caught.value)
+
+
+ARRAY = 0x50_0000
+COPY = f"""
+v_lshlrev_b32_e32 v1, 2, v0
+v_add_co_u32_e32 v1, vcc, {ARRAY:#x}, v1
+v_mov_b32_e32 v2, 0
+global_load_dword v3, v[1:2], off
+s_waitcnt vmcnt(0)
+"""
+
+
+def test_memory_that_moved_is_found_anew() -> None:
+    """Accesses remember where memory lay."""
+    dispatch = program(COPY + store(3))
+    launch = engine(tier=llvm.QUICK).prepare(dispatch)
+    for value in (5, 6):
+        ram = Ram(4096)
+        np.frombuffer(ram.view, np.uint32)[:] = value
+        dispatch.memory.map(ARRAY, ram)
+        launch.run()
+        assert dwords(dispatch, 64) == [value] * 64
+        dispatch.memory.unmap(ARRAY)
+    with pytest.raises(AccessFault, match="no memory there"):
+        launch.run()
+
+
+def test_memory_that_became_read_only_is_not_stored_to() -> None:
+    text = COPY.replace("global_load_dword v3, v[1:2]", "global_store_dword v[1:2], v0")
+    dispatch = program(text + "s_endpgm")
+    launch = engine(tier=llvm.QUICK).prepare(dispatch)
+    ram = Ram(4096)
+    array = np.frombuffer(ram.view, np.uint32)
+    dispatch.memory.map(ARRAY, ram)
+    launch.run()
+    assert array[:64].tolist() == list(range(64))
+    dispatch.memory.unmap(ARRAY)
+    dispatch.memory.map(ARRAY, ram, writable=False)
+    array[:] = 0
+    with pytest.raises(AccessFault, match="read-only"):
+        launch.run()
+    assert not array.any()
+
+
+THREE = [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
+
+
+@pytest.mark.parametrize("first_insn", ["s_nop 0", "s_sleep 1"])
+@every_way
+def test_every_wave_begins_with_the_first_scalars(tier: int, lanes: int, first_insn: str) -> None:
+    """Waves change them before they end: in translated code, and in steps of the reference engine."""
+    text = f"""
+    {first_insn}
+    v_mov_b32_e32 v3, s2
+    s_add_i32 s2, s2, 5
+    s_cmp_eq_u32 s8, 1
+    s_cbranch_scc0 on
+    s_sleep 1
+    on:
+    v_lshl_add_u32 v20, s8, 6, v0
+    v_lshlrev_b32_e32 v20, 2, v20
+    v_add_co_u32_e32 v20, vcc, {DATA:#x}, v20
+    v_mov_b32_e32 v21, 0
+    flat_store_dword v[20:21], v3
+    s_endpgm
+    """
+    dispatch = program(text, groups=THREE, sgprs=np.zeros(3, np.uint32), group_id_sgprs=(8, -1, -1))
+    launch = engine(tier=tier, lanes=lanes).prepare(dispatch)
+    for first in (7, 8):
+        launch.run(np.array([0, 0, first], np.uint32))
+        assert dwords(dispatch, 192) == [first] * 192
+
+
+@every_way
+def test_registers_that_were_never_written_hold_the_poison_in_every_wave(tier: int, lanes: int) -> None:
+    """The code reads v9 and then writes it, for the next wave in the same place to find."""
+    text = "v_mov_b32_e32 v3, v9 | v_mov_b32_e32 v9, 1 | s_sleep 1 | v_add_u32_e32 v3, v9, v3 |"
+    dispatch = program(text + store(3), poison=0x1234, groups=THREE)
+    engine(tier=tier, lanes=lanes).run(dispatch)
+    assert dwords(dispatch, 64) == [0x1235] * 64
+
+
+@every_way
+def test_lanes_outside_of_exec_keep_what_they_hold(tier: int, lanes: int) -> None:
+    """Where somebody reads it: under another EXEC, or from another lane."""
+    text = """
+    v_mov_b32_e32 v3, 1
+    s_mov_b64 exec, 0xf0f0
+    v_mov_b32_e32 v3, v0
+    s_mov_b64 exec, -1
+    v_readlane_b32 s4, v3, 3
+    v_add_u32_e32 v3, s4, v3
+    """
+    dispatch = program(text + store(3))
+    engine(tier=tier, lanes=lanes).run(dispatch)
+    assert dwords(dispatch, 64) == [(n if 0xF0F0 >> n & 1 else 1) + 1 for n in range(64)]
+
+
+PRIVATE_STORE = "v_mov_b32_e32 v4, 8 | v_mov_b32_e32 v5, 0x20000 | flat_store_dword v[4:5], v0"
+"""Every lane's number to its private byte 8; the aperture is what a dispatch has by itself."""
+ELSEWHERE = DATA + 0x4000
+FORMS = {
+    "gfx900": "s_mov_b32 flat_scratch_lo, {0} | s_mov_b32 flat_scratch_hi, 0",
+    "gfx803": "s_mov_b32 flat_scratch_hi, ({0}-0x10000)>>8 | s_mov_b32 flat_scratch_lo, 64",
+    "gfx700": "s_mov_b32 flat_scratch_hi, ({0}-0x10000)>>8 | s_mov_b32 flat_scratch_lo, 64",
+}
+every_gpu = pytest.mark.parametrize("gpu", FORMS)
+
+
+def flat_scratch(gpu: str, address: int) -> str:
+    """Have FLAT_SCRATCH say that private memory lies at an address; the hidden base is 0x10000."""
+    text = FORMS[gpu].replace("({0}-0x10000)>>8", f"{(address - 0x10000) >> 8:#x}")
+    return text.format(f"{address:#x}")
+
+
+def private(text: str, gpu: str) -> Dispatch:
+    """The program on both engines, with 16 private bytes for each lane."""
+    return same(text + "| s_endpgm", name=gpu, scratch_lane_bytes=16, scratch_slots=1, hidden_private_base=0x10000)
+
+
+def lanes_at(dispatch: Dispatch, address: int) -> list[int]:
+    """The dwords at private byte 8 of every lane."""
+    return np.frombuffer(dispatch.memory.read(address + 512, 256), np.uint32).tolist()
+
+
+@every_gpu
+def test_private_memory_lies_where_flat_scratch_says(gpu: str) -> None:
+    """In one go at two places: helpers see the registers as they are at the time."""
+    text = "|".join([flat_scratch(gpu, DATA), PRIVATE_STORE, flat_scratch(gpu, ELSEWHERE), PRIVATE_STORE])
+    dispatch = private(text, gpu)
+    assert lanes_at(dispatch, DATA) == lanes_at(dispatch, ELSEWHERE) == list(range(64))
+
+
+@every_gpu
+def test_private_memory_that_flat_scratch_does_not_name_is_a_fault(gpu: str) -> None:
+    dispatch = program(PRIVATE_STORE + "| s_endpgm", gpu, scratch_lane_bytes=16, scratch_slots=1, hidden_private_base=0)
+    message = "no memory there, .*, at private memory where FLAT_SCRATCH says" if gpu == "gfx900" else "a lane has 0x0 "
+    with pytest.raises(AccessFault, match=message):
+        engine().run(dispatch)
+
+
+def test_a_lane_has_no_more_private_memory_than_flat_scratch_says() -> None:
+    text = flat_scratch("gfx803", DATA).replace("flat_scratch_lo, 64", "flat_scratch_lo, 8")
+    dispatch = program(
+        f"{text} | {PRIVATE_STORE} | s_endpgm", "gfx803", scratch_lane_bytes=16, scratch_slots=1, hidden_private_base=0
+    )
+    with pytest.raises(AccessFault, match="a lane has 0x8 bytes of private memory, as FLAT_SCRATCH says"):
+        engine().run(dispatch)

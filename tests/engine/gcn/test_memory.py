@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from understudy.core.errors import AccessFault, ModelBug
 from understudy.core.space import PAGE_SIZE, Ram, Unit
+from understudy.engine.gcn.lane_atomic import LaneAtomics
 from understudy.engine.gcn.memory import COLUMNS, ENTRIES, LIMIT, MASK64, GpuMemory, Plain
+from understudy.engine.gcn.memory_type import COARSE, MemoryType, Mtype
 
 PAGE = PAGE_SIZE
 
@@ -185,6 +187,15 @@ def test_an_access_may_span_mappings_with_different_addends() -> None:
     assert bytes(low[-2:]) == b"ab"
 
 
+def test_an_address_space_may_be_smaller() -> None:
+    memory = GpuMemory(32)
+    memory.map(0xFFFF_F000, bytearray(4096))
+    with pytest.raises(ModelBug, match="must lie below 0x100000000"):
+        memory.map(0x1_0000_0000, bytearray(4096))
+    with pytest.raises(AccessFault, match="read of 4 bytes at 0x100000000: addresses have 32 bits"):
+        memory.read(0x1_0000_0000, 4)
+
+
 def test_mistakes_in_mapping_are_refused() -> None:
     memory = GpuMemory()
     memory.map(0x1000, bytearray(0x100), name="first")
@@ -258,3 +269,33 @@ def test_plain_finds_memory_without_effects_only() -> None:
     assert memory.plain(0x2000, 1) is None
     assert memory.plain(0x3000, 1) is not None
     assert memory.plain(0x3000, 1, store=True) is None
+
+
+class Elsewhere:
+    """A completer that takes additions."""
+
+    def check(self, kind: str, bits: int, address: int) -> None:
+        if kind != "add":
+            raise AccessFault(f"no {kind} there", address=address, access="atomic")
+
+    def update(self, kind: str, bits: int, host: int, value: int, compare: int) -> int:
+        cell = ctypes.c_uint32.from_address(host)
+        cell.value += value
+        return cell.value - value
+
+
+def test_read_modify_writes_go_to_a_completer() -> None:
+    """Such memory is no run with its neighbours, and translated code only loads there."""
+    memory, ram = GpuMemory(), Ram(3 * PAGE)
+    theirs = MemoryType(Mtype.UC, Elsewhere())
+    for page in range(3):
+        part = ram.view[page * PAGE : (page + 1) * PAGE]
+        memory.map(0x10_0000 + page * PAGE, part, type=theirs if page == 1 else COARSE)
+    assert [memory.row(0x10_0000 + page * PAGE)[2:] for page in range(3)] == [(PAGE, PAGE), (PAGE, 0), (PAGE, PAGE)]
+    lanes = LaneAtomics(memory)
+    assert lanes.scalar_atomic("global", "add", 32, 0x10_1000, 5) == 0
+    assert memory.read(0x10_1000, 4) == b"\5\0\0\0"
+    with pytest.raises(AccessFault, match="no umax there"):
+        lanes.scalar_atomic("global", "umax", 32, 0x10_1000, 9)
+    with pytest.raises(AccessFault, match="it must be aligned to its size"):
+        lanes.scalar_atomic("global", "add", 32, 0x10_1002, 9)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from understudy.core.errors import AccessFault
+from understudy.core.saved import restore_ram, save_ram
 from understudy.core.space import PAGE_SIZE, Ram, Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters
@@ -41,7 +42,6 @@ from understudy.device.refsi.registers import (
     TCIM_BASE,
     TCIM_SIZE,
 )
-from understudy.device.refsi.saved import restore_ram, save_ram
 
 ADDRESS_BITS: Final = 56
 """Harts fault on addresses that need more."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
 from understudy.core.rule import Rule
+from understudy.core.saved import restore_ram, save_ram
 from understudy.core.space import AddressSpace, Mapping, Ram, Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import rules, spec_rules
@@ -27,7 +28,6 @@ from understudy.device.refsi.registers import (
     TCDM_BASE,
     TCDM_SIZE,
 )
-from understudy.device.refsi.saved import restore_ram, save_ram
 from understudy.device.refsi.spec_decode import Decoder, Place
 from understudy.device.refsi.spec_dma import LATE, DmaController
 from understudy.device.refsi.spec_events import StaleRead

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from understudy.core.errors import GuestFault, ModelBug
 from understudy.engine.gcn.memory import LIMIT, GpuMemory
-from understudy.isa.gcn.state import LANES, SGPRS, VGPRS, Wave
+from understudy.isa.gcn.pointer import WINDOW_MASK
+from understudy.isa.gcn.state import LANES, PTR32, SGPRS, VGPRS, Wave
 from understudy.isa.gcn.target import Target
 
 Words32 = npt.NDArray[np.uint32]
@@ -94,7 +95,7 @@ class Dispatch:
     wave_offset_sgpr: int = NOWHERE
     """Gets the byte offset of the wave's private memory from `scratch_base`."""
     mode: int = 0x3C0
-    """The MODE register."""
+    """The word MODE: the register, and PTR32 where pointers have 32 bits (`isa.gcn.state.Mode`)."""
     m0: int | None = None
     sgpr_count: int = 102
     """Scalar registers allocated, without VCC and the like."""
@@ -105,15 +106,18 @@ class Dispatch:
     gds: npt.NDArray[np.uint8] | None = None
     """Global data share; None: 0 bytes."""
     shared_base: int = 0x0001_0000_0000_0000
-    """Flat addresses with these upper 32 bits are LDS."""
+    """Flat addresses with these upper 32 bits are LDS; with PTR32 they are the address of its 64 KiB."""
     private_base: int = 0x0002_0000_0000_0000
-    """Flat addresses with these upper 32 bits are private memory."""
+    """Likewise private memory."""
     scratch_base: int = 0
     """Guest address of the private memory of all waves in flight."""
     scratch_lane_bytes: int = 0
     """Private bytes of a work-item; dword d of lane n lies at 256 * d + 4 * n of its wave's memory."""
     scratch_slots: int = 0
     """Waves for which there is private memory: an engine keeps no more in flight if `scratch_lane_bytes` is not 0."""
+    hidden_private_base: int | None = None
+    """Flat private accesses go where FLAT_SCRATCH says, on GFX7 and GFX8 an offset from here. None: to the wave's own
+    private memory, whatever it says."""
     poison: int | None = None
     """What undefined registers and LDS dwords hold."""
     step_limit: int = STEP_LIMIT
@@ -141,6 +145,8 @@ class Dispatch:
         fits = not self.scratch_lane_bytes or self.scratch_slots >= self.most_waves
         _need(fits, "the private memory of one group must fit")
         _need(min(self.shared_base, self.private_base) >= LIMIT, "flat apertures must lie where there can be no memory")
+        windows = (self.shared_base | self.private_base) >> 32 & WINDOW_MASK
+        _need(not self.mode & PTR32 or not windows, "windows of 64 KiB must begin at a multiple of their size")
         _need(self.turn >= 1 and self.step_limit >= 0, "turns must have at least one instruction")
 
     @property

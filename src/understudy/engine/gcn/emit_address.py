@@ -58,10 +58,10 @@ class AddressEmitter(WaveEmitter):
             first = self.or_(64, first, self.shl(64, self.zext(64, 32, self._first(high)), self.const(64, 32)))
         return text.bits(first if plus is None else self.add(64, first, plus))
 
-    def side_by_side(self, address: Value, first: str) -> str:
-        """Whether all lanes, active or not, address the dword behind the one of the lane before."""
+    def side_by_side(self, address: Value, first: str, size: int) -> str:
+        """Whether all lanes, active or not, address the `size` bytes behind those of the lane before."""
         text, lanes = self.text, self.text.lanes
-        steps = tuple(4 * lane for lane in range(lanes))
+        steps = tuple(size * lane for lane in range(lanes))
         if address.halves is None:
             wrong = self._differs(address.w, text.bits(address, True), first, steps)
             return text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
@@ -71,7 +71,7 @@ class AddressEmitter(WaveEmitter):
         if high is not ZERO:
             wrong = text.let(f"or <{lanes} x i1> {wrong}, {self._differs_from_first(high)}")
         right = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
-        return text.let(f"and i1 {right}, {text.let(f'icmp ule i32 {start}, {-4 * lanes}')}")
+        return text.let(f"and i1 {right}, {text.let(f'icmp ule i32 {start}, {-size * lanes}')}")
 
     def differing(self, address: Value, first: str) -> str:
         """Lanes that address something else than the first one: a vector of bits."""

@@ -18,7 +18,7 @@ from understudy.engine.gcn.region import Block, Node, Place, Region
 from understudy.engine.gcn.values import Text, Value, vector_width
 from understudy.isa.gcn import state
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import EXEC, Mode
+from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, Mode
 
 
 class RegionEmitter(SegmentEmitter):
@@ -31,6 +31,8 @@ class RegionEmitter(SegmentEmitter):
         self.region = region
         self.liveness = Liveness(region, observed)
         self._needs = region.needs()
+        target = next(iter(region.blocks.values())).nodes[0].insn.target
+        self.shown = frozenset(f"s{FLAT_SCRATCH[target.level] + n}" for n in range(2))
         self.execute = execute
         self._labels = {place: f"b{index}" for index, place in enumerate(region.blocks)}
         self._open = Segment()

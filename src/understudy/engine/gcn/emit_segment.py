@@ -23,12 +23,19 @@ from understudy.engine.gcn.region import Block, Node
 from understudy.engine.gcn.values import Text, Value
 from understudy.engine.llvm import is_x86
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import EXEC, LANES, Mode
+from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, LANES, Mode
+
+
+def _pairs(firsts: set[int]) -> set[int]:
+    return firsts | {n + 1 for n in firsts}
+
 
 MXCSR_MASKED: Final = 0x1F80
 """All exceptions masked."""
 MXCSR_ROUNDING: Final = (0, 2, 1, 3)
 """The host's number of each of MODE's roundings."""
+SAYING_WHERE: Final = _pairs(set(FLAT_SCRATCH.values()))
+"""Registers that say where flat private memory lies."""
 DEFAULT: Final = Environment(False, False, 0)
 
 
@@ -55,6 +62,8 @@ class Segment:
         found = node.effects
         self.nodes.append(node)
         self.reads |= found.s_reads | _pairs(found.mask_reads)
+        if "flat" in found.loads | found.stores:
+            self.reads |= SAYING_WHERE
         self.masks |= _pairs(found.mask_writes)
         self.loads |= found.loads
         self.stores |= found.stores
@@ -282,10 +291,6 @@ def of_mode(bits: int) -> Environment:
     mode = Mode.decode(bits)
     inputs, results = mode.keeps("s")
     return Environment(not inputs, not results, mode.round32)
-
-
-def _pairs(firsts: set[int]) -> set[int]:
-    return firsts | {n + 1 for n in firsts}
 
 
 def _clash(some: set[str], others: set[str]) -> bool:

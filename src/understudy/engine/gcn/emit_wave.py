@@ -26,6 +26,8 @@ class WaveEmitter(FloatEmitter):
         self.cur: dict[object, Value] = {}
         self.variables: set[str] = set()
         self.modified: set[str] = set()
+        self.shown: frozenset[str] = frozenset()
+        """Variables that helpers look at in memory."""
         self.segment = ""
         self.vectors: dict[int, Value] = {}
         self.masks: dict[int, Value] = {}
@@ -51,6 +53,8 @@ class WaveEmitter(FloatEmitter):
         self.variables.add(name)
         self.modified.add(name)
         self.text.put(f"store {kind} {self.text.bits(v)}, ptr %{name}")
+        if name in self.shown:
+            self.text.put(f"store {kind} {self.text.bits(v)}, ptr %q{name}")
         self.cur[name] = v
 
     def s(self, n: int) -> Value:

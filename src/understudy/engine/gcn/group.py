@@ -15,6 +15,12 @@ from understudy.isa.gcn.state import (
     AT_BARRIER,
     ENGINE,
     EXEC,
+    FLAT_AT,
+    FLAT_BASE,
+    FLAT_FORM,
+    FLAT_SCRATCH,
+    FORM_ADDRESS,
+    FORM_OFFSET,
     HW_ID,
     LDS_BASE,
     LDS_SIZE,
@@ -26,11 +32,13 @@ from understudy.isa.gcn.state import (
     RUNNING,
     SCRATCH_AT,
     SCRATCH_SIZE,
+    SGPR_AT,
     SHARED_BASE,
     STATUS,
     Wave,
     aligned,
 )
+from understudy.isa.gcn.target import GFX9
 
 
 class Runner(Protocol):
@@ -68,6 +76,10 @@ def start_wave(dispatch: Dispatch, wave: Wave, group: int, number: int, slot: in
     words[PRIVATE_BASE] = dispatch.private_base
     words[SCRATCH_AT] = dispatch.scratch_base + slot * dispatch.scratch_wave_bytes
     words[SCRATCH_SIZE] = dispatch.scratch_lane_bytes
+    if dispatch.hidden_private_base is not None:
+        words[FLAT_FORM] = FORM_ADDRESS if dispatch.target.level == GFX9 else FORM_OFFSET
+        words[FLAT_AT] = SGPR_AT + 4 * FLAT_SCRATCH[dispatch.target.level]
+        words[FLAT_BASE] = dispatch.hidden_private_base
 
 
 def _start_registers(

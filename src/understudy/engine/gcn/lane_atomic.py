@@ -12,7 +12,8 @@ from understudy.engine import floats
 from understudy.engine.gcn.lane_integer import UNSIGNED, Value, signed
 from understudy.engine.gcn.lane_memory import LIMIT, ROW, Indices, LaneMemory
 from understudy.engine.gcn.memory import Plain
-from understudy.isa.gcn.state import LANES, PRIVATE_BASE, SCRATCH_AT, SHARED_BASE
+from understudy.isa.gcn.pointer import pointer_of
+from understudy.isa.gcn.state import LANES, PRIVATE_BASE, SHARED_BASE
 
 Kind = Callable[[int, int, int, int], int]
 FORMAT: Final = {32: "s", 64: "d"}
@@ -68,7 +69,7 @@ class LaneAtomics(LaneMemory):
         lanes = self.lanes_where(where)
         numbers = lanes.tolist()
         addresses = self._addresses(space, address, lanes).tolist()
-        places = [self._place(space, bits, a, n) for a, n in zip(addresses, numbers, strict=True)]
+        places = [self._place(space, kind, bits, a, n) for a, n in zip(addresses, numbers, strict=True)]
         values = _ints(v, bits, lanes)
         others = values if compare is None else _ints(compare, bits, lanes)
         result = np.zeros(LANES, UNSIGNED[bits])
@@ -87,10 +88,12 @@ class LaneAtomics(LaneMemory):
         where: int | None = None,
     ) -> int:
         """One atomic operation of the wave, if `where` is not 0."""
-        place = None if where == 0 else self._place(space, bits, address, None)
+        place = None if where == 0 else self._place(space, kind, bits, address, None)
         return self._update(kind, bits, place, v, v if compare is None else compare)
 
-    def _place(self, space: str, bits: int, address: int, lane: int | None) -> tuple[Plain | None, int] | None:
+    def _place(
+        self, space: str, kind: str, bits: int, address: int, lane: int | None
+    ) -> tuple[Plain | None, int] | None:
         """Where an atomic acts: plain memory and an offset, or (None, address), or None where it has no effect."""
         size = bits >> 3
         if space == "flat":
@@ -105,6 +108,8 @@ class LaneAtomics(LaneMemory):
                 raise AccessFault(text, address=address, access="atomic")
             if found is None:
                 self.memory.check(address, size, "write")
+            elif found.type.completer is not None:
+                found.type.completer.check(kind, bits, address)
         except AccessFault as fault:
             raise (fault if lane is None else fault.at("lane", lane)) from None
         return (None, address) if found is None else (found, address - found.base)
@@ -117,26 +122,34 @@ class LaneAtomics(LaneMemory):
             return "global", address
         self._offsets(size, np.array([address], np.uint64), np.array([lane]), "atomic")
         if size > 4:
+            address = pointer_of(self.mode, address)
             raise AccessFault(
                 f"atomic of {size} bytes at {address:#x}: private memory has atomics of 4 bytes",
                 address=address,
                 access="atomic",
             ).at("lane", lane)
-        return "global", self.words[SCRATCH_AT] + (low >> 2) * ROW + 4 * lane + (low & 3)
+        return "global", self._private_memory()[0] + (low >> 2) * ROW + 4 * lane + (low & 3)
 
     def _update(self, kind: str, bits: int, place: tuple[Plain | None, int] | None, v: int, compare: int) -> int:
         if place is None:
             return 0
         where, at = place
-        size, new = bits >> 3, KINDS[kind]
+        size = bits >> 3
         if where is None:
             old = int.from_bytes(self.memory.read(at, size), "little")
-            self.memory.write(at, new(bits, old, v, compare).to_bytes(size, "little"))
+            self.memory.write(at, self.changed(kind, bits, old, v, compare))
             return old
+        if where.type.completer is not None:
+            return where.type.completer.update(kind, bits, int(where.bytes.ctypes.data) + at, v, compare)
         cell = where.view[at : at + size]
         old = int.from_bytes(cell, "little")
-        cell[:] = new(bits, old, v, compare).to_bytes(size, "little")
+        cell[:] = self.changed(kind, bits, old, v, compare)
         return old
+
+    @staticmethod
+    def changed(kind: str, bits: int, old: int, v: int, compare: int) -> bytes:
+        """What memory becomes."""
+        return KINDS[kind](bits, old, v, compare).to_bytes(bits >> 3, "little")
 
 
 def _ints(v: Value, bits: int, lanes: Indices) -> list[int]:

@@ -107,8 +107,23 @@ def by_lane(lanes: int) -> str:
 define internal i64 @slow(ptr %st, i64 %space, i1 %store, i64 %bytes, ptr %a, ptr %data, i64 %mask, i64 %sh) noinline {{
 entry:
 {word("private", state.PRIVATE_BASE)}
-{word("scratch", state.SCRATCH_AT)}
-{word("private_size", state.SCRATCH_SIZE)}
+{word("scratch_at", state.SCRATCH_AT)}
+{word("scratch_size", state.SCRATCH_SIZE)}
+{word("flat_form", state.FLAT_FORM)}
+{word("flat_at", state.FLAT_AT)}
+{word("flat_base", state.FLAT_BASE)}
+  %q_pair = getelementptr i8, ptr %st, i64 %flat_at
+  %pair = load i64, ptr %q_pair, align 4
+  %units = lshr i64 %pair, 32
+  %bytes_off = shl i64 %units, 8
+  %by_offset = add i64 %flat_base, %bytes_off
+  %lane_size = and i64 %pair, 4294967295
+  %least_size = call i64 @llvm.umin.i64(i64 %lane_size, i64 %scratch_size)
+  %has_address = icmp eq i64 %flat_form, {state.FORM_ADDRESS}
+  %has_offset = icmp eq i64 %flat_form, {state.FORM_OFFSET}
+  %found1 = select i1 %has_address, i64 %pair, i64 %scratch_at
+  %scratch = select i1 %has_offset, i64 %by_offset, i64 %found1
+  %private_size = select i1 %has_offset, i64 %least_size, i64 %scratch_size
   br label %next
 next:
   %left = phi i64 [ %mask, %entry ], [ %rest, %laned ]

@@ -17,7 +17,13 @@ from understudy.core.errors import AccessFault, ModelBug
 from understudy.engine.gcn.lane_float import LaneFloats
 from understudy.engine.gcn.lane_integer import Array, Value, lanes_of, some
 from understudy.engine.gcn.memory import GpuMemory, Plain, plain
+from understudy.isa.gcn.pointer import pointer_of
 from understudy.isa.gcn.state import (
+    FLAT_AT,
+    FLAT_BASE,
+    FLAT_FORM,
+    FORM_ADDRESS,
+    FORM_NONE,
     FULL,
     LANES,
     LDS_BASE,
@@ -25,6 +31,7 @@ from understudy.isa.gcn.state import (
     PRIVATE_BASE,
     SCRATCH_AT,
     SCRATCH_SIZE,
+    SGPR_AT,
     SHARED_BASE,
 )
 
@@ -36,6 +43,8 @@ ARANGE: Final = tuple(np.arange(n, dtype=np.int64) for n in range(65))
 ALL_LANES: Final[Indices] = np.arange(LANES)
 LIMIT: Final = (1 << 32) - 1
 """From an aperture's base to its last byte."""
+ADDRESSES: Final = (1 << 48) - 1
+"""Bits of an address."""
 ROW: Final = 4 * LANES
 """Bytes from one dword of a lane's private memory to its next."""
 _masks: dict[int, Array] = {}
@@ -65,6 +74,7 @@ class LaneMemory(LaneFloats):
     """Loads and stores of `isa.gcn.algebra.WaveAlgebra`. `words` are those of the wave, `exec_bits` its EXEC."""
 
     words: Any
+    sgpr: memoryview
 
     def __init__(self, memory: GpuMemory, gds: npt.NDArray[np.uint8] | None = None) -> None:
         super().__init__()
@@ -223,24 +233,44 @@ class LaneMemory(LaneFloats):
 
     # -- private memory
 
+    def _private_memory(self) -> tuple[int, int]:
+        """Where the wave's private memory lies, as FLAT_SCRATCH says, and how many bytes of it a lane has."""
+        words = self.words
+        form, size = words[FLAT_FORM], words[SCRATCH_SIZE]
+        if form == FORM_NONE:
+            return words[SCRATCH_AT], size
+        low = words[FLAT_AT] - SGPR_AT >> 2
+        first, second = self.sgpr[low], self.sgpr[low + 1]
+        if form == FORM_ADDRESS:
+            return (first | second << 32) & ADDRESSES, size
+        return words[FLAT_BASE] + (second << 8) & ADDRESSES, min(first, size)
+
     def _offsets(self, size: int, addresses: Array, lanes: Indices, access: str) -> Array:
         """Offsets into private memory; a fault for the first lane that leaves its own."""
-        offsets, limit = (addresses & np.uint64(LIMIT)).astype(np.int64), self.words[SCRATCH_SIZE]
+        offsets, limit = (addresses & np.uint64(LIMIT)).astype(np.int64), self._private_memory()[1]
+        said = ", as FLAT_SCRATCH says" if limit < self.words[SCRATCH_SIZE] else ""
         outside = offsets + size > limit
         if some(outside):
             first = int(np.flatnonzero(outside)[0])
-            address = int(addresses[first])
-            text = f"{access} of {size} bytes at {address:#x}: a lane has {limit:#x} bytes of private memory"
+            address = pointer_of(self.mode, int(addresses[first]))
+            text = f"{access} of {size} bytes at {address:#x}: a lane has {limit:#x} bytes of private memory{said}"
             raise AccessFault(text, address=address, access=access).at("lane", int(lanes[first]))
         return offsets
 
     def _private(self, size: int, addresses: Array, lanes: Indices, access: str, data: Rows | None) -> Rows:
         """Reads, or writes where there is `data`."""
         offsets = self._offsets(size, addresses, lanes, access)
+        try:
+            return self._swizzled(size, offsets, lanes, data)
+        except AccessFault as fault:
+            where = "the wave's own" if self.words[FLAT_FORM] == FORM_NONE else "where FLAT_SCRATCH says"
+            raise fault.at("private memory", where) from None
+
+    def _swizzled(self, size: int, offsets: Array, lanes: Indices, data: Rows | None) -> Rows:
         unit = 4 if size >= 4 and not int(np.bitwise_or.reduce(offsets)) & 3 else 1
         count = size // unit
         at = offsets[:, None] + unit * ARANGE[count]
-        guest = self.words[SCRATCH_AT] + (at >> 2) * ROW + 4 * lanes[:, None] + (at & 3)
+        guest = self._private_memory()[0] + (at >> 2) * ROW + 4 * lanes[:, None] + (at & 3)
         flat, owners = guest.reshape(-1).astype(np.uint64), np.repeat(lanes, count)
         if data is None:
             units = self._gather(unit, flat, owners)[0].reshape(len(lanes), count)
@@ -283,7 +313,7 @@ class LaneMemory(LaneFloats):
         self.memory.write(address & ~3, b"".join(v.to_bytes(4, "little") for v in values))
 
     def aperture(self, which: str) -> int:
-        """Base or last byte of a flat aperture."""
+        """Base or last byte of a flat aperture, as engines know it (`isa.gcn.pointer`)."""
         name, _, limit = which.partition("_")
         if name not in ("shared", "private") or limit not in ("", "limit"):
             raise ModelBug(f"no aperture {which!r}")

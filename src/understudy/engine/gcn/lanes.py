@@ -22,6 +22,7 @@ from understudy.isa.gcn.state import (
     LANES,
     LDS_SIZE,
     MODE,
+    MODE_BITS,
     RETIRED,
     SCC,
     STATUS,
@@ -156,7 +157,7 @@ class Lanes(LaneAtomics):
         """A hardware register of s_getreg; `BeyondModel` for those of the trap handler and of debugging."""
         words = self.words
         if number == HW_MODE:
-            return int(words[MODE]) & M32
+            return int(words[MODE]) & MODE_BITS
         if number == HW_STATUS:
             flags = words[SCC] | (self.exec_bits == 0) << EXECZ | (self.s64(VCC) == 0) << VCCZ
             return int(flags | 1 << IN_GROUP | 1 << VALID)
@@ -178,7 +179,7 @@ class Lanes(LaneAtomics):
     def set_hwreg(self, number: int, v: int) -> None:
         """Write MODE or TRAPSTS; the others can be read only, and writing them has no effect."""
         if number == HW_MODE:
-            self.words[MODE] = v
+            self.words[MODE] = self.words[MODE] & ~MODE_BITS | v
         elif number == HW_TRAPSTS:
             self.words[TRAPSTS] = v
         elif number > HW_IB_STS:

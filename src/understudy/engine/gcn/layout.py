@@ -26,7 +26,7 @@ FUNCTION: Final = ENGINE + 8
 PARTIAL: Final = ENGINE + 9
 """From here on: masks that chunks before LANE have written, in the order of the segment's list."""
 PARTIALS: Final = 16
-TEMPLATE: Final = 42
+TEMPLATE: Final = PARTIAL + PARTIALS
 """Which first scalar registers (the scheduler's number of them) still lie in memory; 0: something was written since."""
 SITE: Final = 64
 """From here on: for each access in translated code, three words about the run of memory that it met last."""

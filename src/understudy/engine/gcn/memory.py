@@ -5,6 +5,7 @@ or 0), level 2 one row per 4 KiB page: ADDEND (host minus guest address), START 
 around the page that has this addend, and STORES, the same size where stores may go there directly, else 0. A row of
 zeros stands for everything that must go through `GpuMemory.read` and `write`: nothing mapped, regions with effects, and
 the pages at the edges of plain memory that does not begin or end with a page. A run may reach into such an edge page.
+Memory with a completer has STORES 0, so that its read-modify-writes leave translated code.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, ModelBug
+from understudy.core.saved import restore_ram, save_ram
 from understudy.core.space import PAGE_BITS, PAGE_SIZE, Ram, Region, Unit
+from understudy.engine.gcn.memory_type import COARSE, MemoryType
 
 ADDRESS_BITS: Final = 48
 LIMIT: Final = 1 << ADDRESS_BITS
@@ -46,7 +49,11 @@ if sys.byteorder != "little":
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plain:
-    """Memory without effects at `base`. `bytes` shares it, `words` its whole dwords; `view` does too, for slices."""
+    """Memory without effects at `base`. `bytes` shares it, `words` its whole dwords; `view` does too, for slices.
+
+    `ram` is what was mapped, where that was a `Ram`; else the bytes are somebody else's. `type` is what caches and
+    read-modify-writes go by.
+    """
 
     base: int
     end: int
@@ -56,10 +63,18 @@ class Plain:
     words: npt.NDArray[np.uint32] = field(repr=False)
     view: memoryview = field(repr=False)
     addend: int
+    ram: Ram | None = field(default=None, repr=False)
+    type: MemoryType = field(default=COARSE, repr=False)
+
+    @property
+    def takes_stores(self) -> bool:
+        """Whether translated code may store and do read-modify-writes there."""
+        return self.writable and self.type.completer is None
 
     def joins(self, other: Plain) -> bool:
         """Whether `other`, which begins where this ends, continues it in host memory too."""
-        return self.end == other.base and self.addend == other.addend and self.writable == other.writable
+        same = self.addend == other.addend and self.writable == other.writable
+        return self.end == other.base and same and self.takes_stores == other.takes_stores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,13 +91,24 @@ class Effects:
 Mapped = Plain | Effects
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryState:
+    """What lay at which address, and what was in it: see `GpuMemory.snapshot`. To be kept, not to be looked into."""
+
+    mappings: tuple[Mapped, ...]
+    contents: tuple[Any, ...] = field(repr=False)
+
+
 class GpuMemory:
     """What lies at which address. Reading is safe from several threads; mapping is not while waves run.
 
-    `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings.
+    `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. Addresses have
+    `bits` bits, at most 48: at `limit` and beyond there is never anything.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, bits: int = ADDRESS_BITS) -> None:
+        self.bits = bits
+        self.limit = 1 << bits
         self._level1: Words = np.zeros(ENTRIES, np.uint64)
         self._level2: dict[int, Words] = {}
         self._bases: list[int] = []
@@ -96,24 +122,32 @@ class GpuMemory:
 
     # -- mappings --------------------------------------------------------------------------------------------------
 
-    def map(self, address: int, what: Any, writable: bool = True, name: str = "memory", unit: Unit = Unit(0)) -> Mapped:  # noqa: B008
+    def map(
+        self,
+        address: int,
+        what: Any,
+        writable: bool = True,
+        name: str = "memory",
+        unit: Unit = Unit(0),  # noqa: B008
+        type: MemoryType = COARSE,
+    ) -> Mapped:
         """Put `what` at `address`: a `Ram`, any contiguous buffer, or a `Region` whose accesses have effects.
 
-        A `ModelBug` where it would overlap something or leave the 48-bit address space.
+        `type` is that of plain memory; regions are never cached.
+
+        A `ModelBug` where it would overlap something or leave the address space.
         """
         new: Mapped
         if isinstance(what, Ram):
-            new = plain(address, np.frombuffer(what.view, np.uint8), writable, name)
+            new = plain(address, np.frombuffer(what.view, np.uint8), writable, name, what, type)
         elif hasattr(what, "read") and hasattr(what, "host_address"):
             new = Effects(address, address + what.size, name, what, unit)
         else:
-            new = plain(address, _flat(what, writable, name), writable, name)
-        if address < 0 or new.end > LIMIT:
-            raise ModelBug(f"{name} at {address:#x}..{new.end:#x} must lie below {LIMIT:#x}")
+            new = plain(address, _flat(what, writable, name), writable, name, None, type)
+        if address < 0 or new.end > self.limit:
+            raise ModelBug(f"{name} at {address:#x}..{new.end:#x} must lie below {self.limit:#x}")
         with self._lock:
             self._insert(new)
-            if isinstance(new, Plain):
-                self._fill(*self._run(self._maps.index(new)))
             self.version += 1
         return new
 
@@ -206,8 +240,8 @@ class GpuMemory:
         text = f"{access} of {size} bytes at {address:#x}: "
         below = bisect_right(self._bases, at) - 1
         near = self._maps[below] if below >= 0 else None
-        if address >= LIMIT:
-            text += f"addresses have {ADDRESS_BITS} bits"
+        if address >= self.limit:
+            text += f"addresses have {self.bits} bits"
         elif near is not None and at - near.end < PAGE_SIZE:
             text += f"no memory there, {near.name} ends at {near.end:#x}"
         elif below + 1 < len(self._maps) and self._bases[below + 1] - at <= PAGE_SIZE:
@@ -215,6 +249,30 @@ class GpuMemory:
         else:
             text += "no memory there"
         return AccessFault(text, address=address, access=access)
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> MemoryState:
+        """All mappings, and the contents of plain memory. What regions with effects remember is theirs to keep."""
+        maps = tuple(self._maps)
+        return MemoryState(maps, tuple(_contents(each) for each in maps))
+
+    def restore(self, state: MemoryState) -> None:
+        """Go back to a state that `snapshot` gave: the same memory of the host lies where it lay, with what it held.
+
+        Not while waves run. Memory that this process may not write is left alone.
+        """
+        with self._lock:
+            wanted = set(map(id, state.mappings))
+            for each in self:
+                if id(each) not in wanted:
+                    self.unmap(each.base)
+            there = set(map(id, self._maps))
+            for each, saved in zip(state.mappings, state.contents, strict=True):
+                if id(each) not in there:
+                    self._insert(each)
+                _refill(each, saved)
+            self.version += 1
 
     # -- tables ----------------------------------------------------------------------------------------------------
 
@@ -237,6 +295,8 @@ class GpuMemory:
                 )
         self._maps = [*self._maps[:index], new, *self._maps[index:]]
         self._bases = [*self._bases[:index], new.base, *self._bases[index:]]
+        if isinstance(new, Plain):
+            self._fill(*self._run(index))
 
     def _run(self, index: int) -> tuple[int, int]:
         """First and last of the neighbouring mappings around `index` that continue each other."""
@@ -254,7 +314,7 @@ class GpuMemory:
         for rows in self._rows(low.base, high.end, create=True):
             rows[:, ADDEND] = low.addend
             rows[:, START] = low.base
-            rows[:, STORES] = size if low.writable else 0
+            rows[:, STORES] = size if low.takes_stores else 0
             rows[:, SIZE] = size
 
     def _clear(self, start: int, end: int) -> None:
@@ -275,11 +335,35 @@ class GpuMemory:
             page = last
 
 
-def plain(address: int, data: Bytes, writable: bool = True, name: str = "memory") -> Plain:
+def plain(
+    address: int,
+    data: Bytes,
+    writable: bool = True,
+    name: str = "memory",
+    ram: Ram | None = None,
+    type: MemoryType = COARSE,
+) -> Plain:
     """Bytes of this process as memory at `address`."""
-    host = int(data.ctypes.data)
+    addend = int(data.ctypes.data) - address & MASK64
     dwords = data[: data.size & ~3].view(np.uint32)
-    return Plain(address, address + data.size, name, writable, data, dwords, data.data, (host - address) & MASK64)
+    return Plain(address, address + data.size, name, writable, data, dwords, data.data, addend, ram, type)
+
+
+def _contents(mapped: Mapped) -> Any:
+    """What to keep of a mapping's memory: all that somebody else has, the pages in use of a `Ram`."""
+    if isinstance(mapped, Effects) or not mapped.bytes.flags.writeable:
+        return None
+    return mapped.bytes.copy() if mapped.ram is None else save_ram(mapped.ram)
+
+
+def _refill(mapped: Mapped, saved: Any) -> None:
+    """Put back what `_contents` gave."""
+    if isinstance(mapped, Effects) or saved is None:
+        return
+    if mapped.ram is None:
+        mapped.bytes[:] = saved
+    else:
+        restore_ram(mapped.ram, saved)
 
 
 def _flat(what: Any, writable: bool, name: str) -> Bytes:

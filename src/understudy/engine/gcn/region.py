@@ -1,7 +1,8 @@
 """What is translated together: the code that can be reached from an entry without a computed jump.
 
-A place in a region is an address together with MODE, since MODE decides what a float instruction means: code that
-switches denormals on and off around a division is translated under both.
+A place in a region is an address together with the word MODE, since MODE decides what a float instruction means and
+the wave's copy of SH_MEM_CONFIG what a pointer is: code that switches denormals on and off around a division is
+translated under both.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.engine.evaluate_integer import IntegerOps
 from understudy.engine.gcn.effects import Effects, effects
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import Mode
+from understudy.isa.gcn.state import MODE_BITS, Mode
 
 LIMIT: Final = 1200
 """Instructions of a region."""
@@ -35,14 +36,13 @@ class Node:
     insn: Insn
     effects: Effects
     after: int
+    is_step: bool = field(init=False)
+    """Whether the reference engine executes it."""
 
-    @property
-    def is_step(self) -> bool:
-        """Whether the reference engine executes it."""
+    def __post_init__(self) -> None:
         found = self.effects
-        if found.meets_itself and any(kind != "store" for kind, _ in found.accesses):
-            return True
-        return found.reference or found.environment is None
+        crosses = found.meets_itself and any(kind != "store" for kind, _ in found.accesses)
+        self.is_step = crosses or found.reference or found.environment is None
 
 
 @dataclass(slots=True, eq=False)
@@ -173,12 +173,12 @@ class _Static(IntegerOps):
     def hwreg(self, number: int) -> int:
         if number != MODE_REGISTER:
             raise _Unknown
-        return self.bits
+        return self.bits & MODE_BITS
 
     def set_hwreg(self, number: int, v: int) -> None:
         if number != MODE_REGISTER:
             raise _Unknown
-        self.bits = v
+        self.bits = self.bits & ~MODE_BITS | v
 
     def __getattr__(self, name: str) -> NoReturn:
         raise _Unknown

@@ -66,7 +66,8 @@ class Text:
         self.declarations: set[str] = set()
         self.allocas: list[str] = []
         """Lines for the head of the function."""
-        self._same: set[str] = set()
+        self._made: dict[str, str] = {}
+        self._same: dict[str, bool] = {}
         self._count = 0
 
     # ---- lines -----------------------------------------------------------------------------------------------
@@ -79,8 +80,7 @@ class Text:
         self._count += 1
         name = f"%t{self._count}"
         self.lines.append(f"  {name} = {line}")
-        if self._same and (names := NAMES.findall(line)) and self._same.issuperset(names):
-            self._same.add(name)
+        self._made[name] = line
         return name
 
     def fresh(self, stem: str) -> str:
@@ -134,7 +134,7 @@ class Text:
             f"shufflevector <{self.lanes} x {kind}> {one}, <{self.lanes} x {kind}> poison, "
             f"<{self.lanes} x i32> zeroinitializer"
         )
-        self._same.add(name)
+        self._same[name] = True
         return name
 
     def mask_of(self, bits: str) -> str:
@@ -150,7 +150,19 @@ class Text:
 
     def is_same(self, ir: str) -> bool:
         """Whether a vector is one scalar in all lanes, and might prove to be a constant."""
-        return ir in self._same or ir.startswith("splat")
+        if ir.startswith("splat"):
+            return True
+        work = [ir]
+        while work:
+            name = work[-1]
+            names = NAMES.findall(self._made.get(name, ""))
+            unknown = [] if name in self._same else [each for each in names if each not in self._same]
+            work += unknown
+            if not unknown:
+                work.pop()
+                if name not in self._same:
+                    self._same[name] = bool(names) and all(self._same[each] for each in names)
+        return self._same[ir]
 
     def hidden(self, kind: str, ir: str) -> str:
         """A value of which nothing is known any more."""
@@ -186,8 +198,6 @@ class Text:
             value.real = self.let(f"bitcast {self.itype(value.w, value.vec)} {source} to {self.ftype(fmt, value.vec)}")
             value.fmt = fmt
             value.is_canonical = True
-            if self.is_same(source):
-                self._same.add(value.real)
         return self.splat(FLOAT_TYPE[fmt], value.real) if wide and not value.vec else value.real
 
     def _from_real(self, value: Value) -> str:
@@ -208,7 +218,8 @@ def vector_width(lanes: int) -> str:
 
     Chunks narrower than the host's are for hosts with narrower vectors, and use only what those have.
     """
-    text = f'"prefer-vector-width"="{32 * lanes}" "min-legal-vector-width"="{32 * lanes}"'
+    # Spilled vectors that cross cache lines are slow to come back.
+    text = f'alignstack={4 * lanes} "prefer-vector-width"="{32 * lanes}" "min-legal-vector-width"="{32 * lanes}"'
     features = llvm.host_features()
     unused = sorted(name for name in features if (lanes < 16 and "avx512" in name) or (lanes < 8 and name == "avx2"))
     if not unused:

@@ -300,7 +300,10 @@ class WaveAlgebra(IntegerAlgebra, FloatAlgebra, Protocol):
         """One atomic operation of the wave; spaces "global", "lds", "gds"."""
 
     def aperture(self, which: str) -> Scalar:
-        """64-bit base of the flat "shared" or "private" aperture, and their "shared_limit", "private_limit"."""
+        """64-bit base of the flat "shared" or "private" aperture, and their "shared_limit", "private_limit".
+
+        The upper half is the aperture: what pointers of 32 bits make of it is `isa.gcn.pointer`'s business.
+        """
 
     def order(self, what: str, n: int = 0) -> None:
         """A wait, cache write-back or invalidation.

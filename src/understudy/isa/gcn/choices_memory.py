@@ -20,6 +20,37 @@ MEMORY_CHOICES: Final = (
         "The manuals say so for loads and stores.",
     ),
     Choice(
+        "gcn/flat-scratch",
+        "Which register of FLAT_SCRATCH has the offset on GFX7 and GFX8: the ROCm Code Object document says the lower "
+        "one of both offset and size. What a lane beyond the size does.",
+        "The upper one has the offset from SH_HIDDEN_PRIVATE_BASE in units of 256 bytes, the lower one the bytes of a "
+        "lane; beyond them, or beyond the packet's private_segment_size, an access faults. GFX9: a 64-bit address. "
+        "SCRATCH instructions of GFX9 go the same way.",
+        "Prologues that LLVM and AMD's own compiler write for all three.",
+    ),
+    Choice(
+        "gcn/pointer-size",
+        "Which addresses have 32 bits with PTR32 (ADDRESS_MODE 32): manuals say it of FLAT, later ones of GLOBAL too, "
+        "the kernel driver of S_LOAD and FLAT.",
+        "Those in VGPRs of FLAT and GLOBAL, SADDR of GLOBAL, SBASE of scalar loads, stores and atomics: one register, "
+        "the next is not read (but v255 is refused, since decoding does not know the mode). Resources (V#, T#), addr64 "
+        "of MUBUF and the pc keep their forms.",
+        "The driver's description of HSA32; a later manual: the size of the address component depends on the mode.",
+    ),
+    Choice(
+        "gcn/pointer-apertures",
+        "The manuals leave out the aperture check with addresses of 32 bits.",
+        "Bits 31:16 of address + offset are compared with the aperture, which has 64 KiB; an access lies where its "
+        "first byte does. src_shared_base and the like are such addresses, 0 above. SCRATCH has no such window.",
+        '"Flat addressing" of the ROCm Code Object document, small model; the kernel driver: always 64 KiB.',
+    ),
+    Choice(
+        "gcn/pointer-overflow",
+        "What an address of 32 bits plus an offset reaches beyond 4 GiB.",
+        "Nothing, which is a fault: sums have 64 bits and do not wrap around.",
+        "No source says that it wraps, and a fault tells what happened.",
+    ),
+    Choice(
         "gcn/lds-alignment",
         "What a misaligned access to LDS does; the oldest manuals round every address down.",
         "GFX7 and GFX8 round down to the size (96 bits: to 16 bytes). GFX9 takes any address. Atomics round down.",

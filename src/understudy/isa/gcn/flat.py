@@ -1,9 +1,9 @@
 """FLAT, GLOBAL and SCRATCH: loads, stores and atomics at per-lane addresses.
 
-GFX7 and GFX8 know only FLAT: a 64-bit address in two registers, which the apertures send to LDS, private or global
-memory. GFX9 adds an instruction offset (FLAT: 12 bits unsigned, the others 13 bits signed), GLOBAL (no apertures; with
-SADDR the address is SGPR pair + a 32-bit VGPR offset) and SCRATCH (a 32-bit private offset in a VGPR or, with SADDR, an
-SGPR).
+GFX7 and GFX8 know only FLAT: a pointer (64 bits in two registers, 32 bits in one: `pointer`), which the apertures send
+to LDS, private or global memory. GFX9 adds an instruction offset (FLAT: 12 bits unsigned, the others 13 bits signed),
+GLOBAL (no apertures; with SADDR the address is a pointer in SGPRs + a 32-bit VGPR offset) and SCRATCH (a 32-bit private
+offset in a VGPR or, with SADDR, an SGPR).
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from understudy.isa.gcn.access import (
     lds_slots,
     loaded,
     set_vregs,
-    sregs,
     stored,
     takes_compare,
     vreg,
-    whole,
     words,
 )
 from understudy.isa.gcn.insn import Insn, Meaning, Op, ops
+from understudy.isa.gcn.pointer import flat_address, scalar_pointer, vector_pointer
 
 NO_SADDR: Final = 0x7F
 """SADDR of instructions without a scalar address."""
@@ -43,10 +42,11 @@ def address(o: Any, i: Insn) -> tuple[str, Value]:
         private = o.add(32, v, o.const(32, offset))
         return "flat", o.add(64, o.aperture("private"), o.zext(64, 32, private))
     if i.op.family == "global" and saddr != NO_SADDR:
-        base = o.add(64, whole(o, sregs(o, saddr, 2)), o.const(64, offset))
+        base = o.add(64, scalar_pointer(o, saddr), o.const(64, offset))
         return "global", o.add(64, o.zext(64, 32, vreg(o, i["addr"])), base)
-    v = vreg(o, i["addr"], 64)
-    return i.op.family, o.add(64, v, o.const(64, offset)) if offset else v
+    v = vector_pointer(o, i["addr"])
+    at = o.add(64, v, o.const(64, offset)) if offset else v
+    return i.op.family, flat_address(o, at) if i.op.family == "flat" else at
 
 
 def load(how: Transfer) -> Meaning:

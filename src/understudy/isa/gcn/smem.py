@@ -1,8 +1,8 @@
 """SMRD (GFX7) and SMEM (GFX8, GFX9): scalar loads, stores, atomics, cache control and clocks.
 
-An address is SBASE plus an offset, both taken in bytes and rounded down to a dword. The buffer forms take a V# and
-give 0, or store nothing, for every dword outside of it (NUM_RECORDS bytes, or NUM_RECORDS * STRIDE where the stride is
-not 0).
+An address is SBASE (`pointer`) plus an offset, both taken in bytes and rounded down to a dword. The buffer forms take
+a V# and give 0, or store nothing, for every dword outside of it (NUM_RECORDS bytes, or NUM_RECORDS * STRIDE where the
+stride is not 0).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from understudy.isa.gcn.access import ATOMICS, Value, set_sregs, sregs, takes_compare, whole, words
 from understudy.isa.gcn.insn import Insn, Meaning, Op, ops
+from understudy.isa.gcn.pointer import scalar_pointer
 
 
 def offset(o: Any, i: Insn, scale: int = 0) -> Value:
@@ -37,7 +38,7 @@ def data(i: Insn) -> int:
 
 def plain_address(o: Any, i: Insn, scale: int = 0) -> Value:
     """SBASE + offset, rounded down to a dword."""
-    at = o.add(64, whole(o, sregs(o, i["sbase"], 2)), offset(o, i, scale))
+    at = o.add(64, scalar_pointer(o, i["sbase"]), offset(o, i, scale))
     return o.and_(64, at, o.const(64, -4))
 
 

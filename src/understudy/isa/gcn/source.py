@@ -9,6 +9,7 @@ from understudy.core.errors import BeyondModel, ModelBug, WireError
 from understudy.isa.gcn import operands
 from understudy.isa.gcn.algebra import Scalar, Value
 from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.pointer import aperture
 from understudy.isa.gcn.state import EXEC, M0, VCC
 from understudy.isa.gcn.target import GFX7
 
@@ -66,7 +67,7 @@ def scalar(o: Any, i: Insn, code: int, kind: str) -> Scalar:
             raise ModelBug("an instruction with a literal source was decoded without its literal")
         return o.const(64 if wide else 32, literal(i.literal, kind))
     if code in APERTURES:
-        base = o.aperture(APERTURES[code])
+        base = aperture(o, APERTURES[code])
         return base if wide else o.trunc(32, 64, base)
     if code in (VCCZ, EXECZ):
         register = o.s64(VCC if code == VCCZ else EXEC)

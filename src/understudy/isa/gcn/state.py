@@ -35,7 +35,7 @@ WORDS_AT: Final = SGPR_AT + SGPRS * 4
 PC: Final = 0
 SCC: Final = 1
 MODE: Final = 2
-"""The MODE register as s_getreg reads it."""
+"""The MODE register as s_getreg reads it and, above its 32 bits, the wave's copy of SH_MEM_CONFIG: `PTR32`."""
 STATUS: Final = 3
 """How the wave stands: RUNNING, AT_BARRIER or ENDED."""
 FUEL: Final = 4
@@ -52,17 +52,35 @@ LDS_BASE: Final = 11
 LDS_SIZE: Final = 12
 """Bytes of LDS the work-group has."""
 SHARED_BASE: Final = 13
-"""Upper 32 bits of flat addresses that mean LDS, in the upper half (a 64-bit address)."""
+"""Upper 32 bits of flat addresses that mean LDS, in the upper half (a 64-bit address); see `isa.gcn.pointer`."""
 PRIVATE_BASE: Final = 14
 """Likewise for private memory."""
 SCRATCH_AT: Final = 15
 """Guest address of this wave's private memory, lane-swizzled; flat private accesses go there."""
 SCRATCH_SIZE: Final = 16
 """Private bytes of each lane."""
-ENGINE: Final = 17
+FLAT_FORM: Final = 17
+"""What FLAT_SCRATCH says: FORM_NONE, FORM_ADDRESS or FORM_OFFSET."""
+FLAT_AT: Final = 18
+"""Byte offset in this block of the registers FLAT_SCRATCH."""
+FLAT_BASE: Final = 19
+"""Guest address from which FORM_OFFSET counts: SH_HIDDEN_PRIVATE_BASE_VIMID."""
+ENGINE: Final = 20
 """From here on the words are an engine's own."""
 WORDS: Final = 160
 STATE_BYTES: Final = WORDS_AT + WORDS * 8
+
+MODE_BITS: Final = 0xFFFF_FFFF
+"""Bits of the word MODE that are the register."""
+PTR32: Final = 1 << 32
+"""Bit of the word MODE that is SH_MEM_CONFIG.PTR32 (GFX7) or ADDRESS_MODE (GFX8, GFX9): `Mode.ptr32`."""
+
+FORM_NONE: Final = 0
+"""Nothing: flat private accesses go to SCRATCH_AT."""
+FORM_ADDRESS: Final = 1
+"""The address of the wave's private memory (GFX9)."""
+FORM_OFFSET: Final = 2
+"""In the upper register its offset in units of 256 bytes, in the lower one the bytes of each lane (GFX7, GFX8)."""
 
 RUNNING: Final = 0
 AT_BARRIER: Final = 1
@@ -73,7 +91,7 @@ FULL: Final = (1 << LANES) - 1
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """The MODE register, decoded; plain values that a meaning may branch on.
+    """The word MODE, decoded; plain values that a meaning may branch on.
 
     Rounding: 0 nearest even, 1 towards +inf, 2 towards -inf, 3 towards zero. Denormals, 2 bits: bit 0 inputs are kept,
     bit 1 results are kept (0: flushed to zero of the same sign).
@@ -93,15 +111,17 @@ class Mode:
     """GFX8, GFX9: vector register numbers are relative to M0 (s_set_gpr_idx_on)."""
     vskip: bool = False
     """Vector and memory instructions are skipped (s_setvskip)."""
+    ptr32: bool = False
+    """Pointers of FLAT, GLOBAL and plain scalar instructions have 32 bits (HSA32): no bit of the register."""
 
     @classmethod
     def decode(cls, bits: int) -> Mode:
-        """From the register: FP_ROUND 3:0, FP_DENORM 7:4, DX10_CLAMP 8, IEEE 9, FP16_OVFL 23, GPR_IDX 27, VSKIP 28."""
-        flags = (bool(bits >> n & 1) for n in (8, 9, 23, 27, 28))
+        """Of the register FP_ROUND 3:0, FP_DENORM 7:4, DX10_CLAMP 8, IEEE 9, FP16_OVFL 23, GPR_IDX 27, VSKIP 28."""
+        flags = (bool(bits >> n & 1) for n in (8, 9, 23, 27, 28, 32))
         return cls(bits & 3, bits >> 2 & 3, bits >> 4 & 3, bits >> 6 & 3, *flags)
 
     def encode(self) -> int:
-        """The register's bits that this record decodes."""
+        """The word's bits that this record decodes."""
         return (
             self.round32
             | self.round64 << 2
@@ -112,6 +132,7 @@ class Mode:
             | self.fp16_overflow << 23
             | self.gpr_idx << 27
             | self.vskip << 28
+            | self.ptr32 * PTR32
         )
 
     @classmethod

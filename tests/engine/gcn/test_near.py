@@ -1,0 +1,148 @@
+"""Accesses side by side, all at one place, and neither, of every width: in line or by helpers, the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.engine.gcn.programs import program
+from tests.engine.gcn.rig import DATA, DATA_BYTES
+from understudy.core.errors import UnderstudyError
+from understudy.engine import llvm
+from understudy.engine.gcn.jit import JitEngine
+from understudy.engine.gcn.layout import chunk_lanes
+from understudy.engine.gcn.reference import ReferenceEngine
+
+WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]
+JITS = {lanes: JitEngine(threads=1, tier=llvm.QUICK, lanes=lanes) for lanes in WIDTHS}
+SIZES = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
+LOADS = {"byte": "ubyte", "short": "sshort"}
+SHARE = {"byte": "b8", "short": "b16", "dword": "b32", "dwordx2": "b64", "dwordx3": "b96", "dwordx4": "b128"}
+SHARE_LOADS = {"byte": "i8", "short": "u16"}
+PLACES = ("side by side", "one place", "backwards", "two runs")
+MASKS = ("-1", "0", "0xff", "0xfffffffe", "0x7f0f0f0f")
+FROM, TO = 0x1000, 0x8000
+
+every_lanes = pytest.mark.parametrize("lanes", WIDTHS)
+every_size = pytest.mark.parametrize("width", SIZES)
+every_place = pytest.mark.parametrize("place", PLACES)
+
+
+def offsets(place: str, size: int) -> str:
+    """v1 = where each lane accesses, from 0 on."""
+    by_lane = f"v_mul_u32_u24_e32 v1, {size}, v0"
+    return {
+        "side by side": by_lane,
+        "one place": f"v_mov_b32_e32 v1, {3 * size}",
+        "backwards": f"v_sub_u32_e32 v1, 63, v0 | v_mul_u32_u24_e32 v1, {size}, v1",
+        "two runs": f"{by_lane} | v_cmp_lt_u32_e32 vcc, 37, v0 | v_addc_co_u32_e32 v1, vcc, 0, v1, vcc",
+    }[place]
+
+
+def outcomes(text: str, engine: JitEngine | None = None) -> list[tuple[str, bytes]]:
+    """How a program ends, and what it leaves behind: on the reference, or twice on the JIT, which then knows memory.
+
+    Memory is not compared where a store faults: chunks before it may be stored.
+    """
+    dispatch = program(text, lds_bytes=2048)
+    data = dispatch.memory.plain(DATA, DATA_BYTES)
+    assert data is not None
+    run = (lambda: ReferenceEngine().run(dispatch)) if engine is None else engine.prepare(dispatch).run
+    found = []
+    for _ in range(1 if engine is None else 2):
+        data.bytes[:] = np.random.default_rng(1).integers(0, 256, DATA_BYTES, dtype=np.uint8)
+        try:
+            end = str(run().instructions)
+        except UnderstudyError as error:
+            found.append((str(error), b""))
+        else:
+            found.append((end, bytes(data.view)))
+    return found
+
+
+def same(lanes: int, lines: list[str], ok: bool = True) -> None:
+    """Both engines end alike."""
+    text = " | ".join([*lines, "s_endpgm"])
+    (expected,) = outcomes(text)
+    assert expected[0].isdigit() is ok, expected[0]
+    assert outcomes(text, JITS[lanes]) == [expected, expected]
+
+
+def show(size: int) -> list[str]:
+    """Every lane stores the dwords from v10 on, far from each other."""
+    lines = ["s_mov_b64 exec, -1", f"v_lshlrev_b32_e32 v8, 4, v0 | v_add_u32_e32 v8, {DATA + TO:#x}, v8"]
+    return [*lines, *(f"global_store_dword v[8:9], v{10 + n}, off offset:{4 * n}" for n in range(max(size // 4, 1)))]
+
+
+def filled(size: int) -> list[str]:
+    """v10 on: something of every lane."""
+    return [f"v_mul_u32_u24_e32 v{10 + n}, 0x{n + 1}0305, v0" for n in range(max(size // 4, 1))]
+
+
+def registers(size: int) -> str:
+    return "v10" if size <= 4 else f"v[10:{9 + size // 4}]"
+
+
+@every_lanes
+@every_size
+@every_place
+@pytest.mark.parametrize("family", ["global", "flat"])
+def test_loads(lanes: int, width: str, place: str, family: str) -> None:
+    size = SIZES[width]
+    off = ", off" if family == "global" else ""
+    for mask in MASKS:
+        lines = [
+            *filled(size), "v_mov_b32_e32 v9, 0 | v_mov_b32_e32 v2, 0", offsets(place, size),
+            f"v_add_u32_e32 v1, {DATA + FROM:#x}, v1", f"s_mov_b64 exec, {mask}",
+            f"{family}_load_{LOADS.get(width, width)} {registers(size)}, v[1:2]{off}", *show(size),
+        ]  # fmt: skip
+        same(lanes, lines)
+
+
+@every_lanes
+@every_size
+@every_place
+@pytest.mark.parametrize("family", ["global", "flat"])
+def test_stores(lanes: int, width: str, place: str, family: str) -> None:
+    size = SIZES[width]
+    off = ", off" if family == "global" else ""
+    for mask in MASKS:
+        lines = [
+            *filled(size), "v_mov_b32_e32 v2, 0", offsets(place, size), f"v_add_u32_e32 v1, {DATA + FROM:#x}, v1",
+            f"s_mov_b64 exec, {mask}", f"{family}_store_{width} v[1:2], {registers(size)}{off}",
+        ]  # fmt: skip
+        same(lanes, lines)
+
+
+@every_lanes
+@every_size
+@every_place
+def test_share(lanes: int, width: str, place: str) -> None:
+    """LDS, whose end the lanes reach: what lies beyond it reads 0."""
+    size = SIZES[width]
+    for mask, base in (("-1", 0), ("0x7f0f0f0f", 64), ("-1", 2048 - 40 * size), ("-1", 2048 - 4 * size)):
+        lines = [
+            *filled(size), "v_mov_b32_e32 v9, 0", offsets(place, size), f"v_add_u32_e32 v1, {base}, v1",
+            f"s_mov_b64 exec, {mask}", f"ds_write_{SHARE[width]} v1, {registers(size)}",
+            "s_mov_b64 exec, -1", f"ds_read_{SHARE_LOADS.get(width, SHARE[width])} {registers(size)}, v1", *show(size),
+        ]  # fmt: skip
+        same(lanes, lines)
+
+
+@every_lanes
+@every_size
+@pytest.mark.parametrize("kind", ["load", "store"])
+def test_the_end_of_memory(lanes: int, width: str, kind: str) -> None:
+    """The last chunk that fits, and the first that does not, where the lanes beyond are active or not."""
+    size = SIZES[width]
+    name = LOADS.get(width, width) if kind == "load" else width
+    data = f"{registers(size)}, v[1:2]" if kind == "load" else f"v[1:2], {registers(size)}"
+    for beyond in (0, 1, 5, 64):
+        for mask in ("-1", "0xffff", "1"):
+            begin = DATA + DATA_BYTES - (64 - beyond) * size
+            lines = [
+                *filled(size), "v_mov_b32_e32 v2, 0", offsets("side by side", size),
+                f"v_add_u32_e32 v1, {begin:#x}, v1", f"s_mov_b64 exec, {mask}", f"global_{kind}_{name} {data}, off",
+            ]  # fmt: skip
+            active = {"-1": 64, "0xffff": 16, "1": 1}[mask]
+            same(lanes, lines, ok=active <= 64 - beyond)
