@@ -12,6 +12,8 @@ from understudy.report.rules import missing_tests
 
 INTERFACES = ("refsi", "acceldev", "fletcher", "hsa", "amdcl2")
 """Packages of `understudy.device` whose documents are done."""
+HOSTS = ("hsa",)
+"""Interfaces whose `understudy.host` module has choices of its own."""
 TESTS = Path(__file__).parent
 
 every_interface = pytest.mark.parametrize("interface", INTERFACES)
@@ -44,6 +46,15 @@ def test_ids_are_unique_and_name_the_interface(interface: str) -> None:
         assert len(ids) > 1
         assert sorted(set(ids)) == sorted(ids)
         assert all(name.startswith(f"{interface}/") for name in ids)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_choices_of_hosts(host: str) -> None:
+    """Their ids are none of the device's."""
+    found: tuple[Choice, ...] = import_module(f"understudy.host.{host}_choices").CHOICES
+    ids = [choice.id for choice in (*found, *choices(host))]
+    assert len(set(ids)) == len(ids)
+    assert all(choice.id.startswith(f"{host}/") and choice.gap and choice.answer and choice.reason for choice in found)
 
 
 @every_interface

@@ -86,6 +86,50 @@ def test_combinations_that_are_not_there(words: tuple[str, str, str, str], messa
         lower(*words, target("gfx900"))
 
 
+# ---- memory behind PCIe
+
+LOOP = ("{f}_load_dword glc", "s_waitcnt vmcnt(0)", "again:")
+EXCHANGE = ("{f}_atomic_cmpswap glc", "s_waitcnt vmcnt(0)", "v_cmp_ne_u32", "s_cbranch_vccnz again")
+OVER_PCIE = {
+    "add": ("{f}_atomic_add",),
+    "sub": ("v_sub_u32", "{f}_atomic_add"),
+    "swap": ("{f}_atomic_swap",),
+    "exch": ("{f}_atomic_swap",),
+    "cas": ("{f}_atomic_cmpswap",),
+    "max": (*LOOP, "v_max_u32", *EXCHANGE),
+    "min": (*LOOP, "v_min_u32", *EXCHANGE),
+    "and": (*LOOP, "v_and_b32", *EXCHANGE),
+    "or": (*LOOP, "v_or_b32", *EXCHANGE),
+    "xor": (*LOOP, "v_xor_b32", *EXCHANGE),
+    "wrapinc": (*LOOP, "v_add_u32", "v_cmp_lt_u32", "v_cndmask_b32", *EXCHANGE),
+    "wrapdec": (*LOOP, "v_sub_u32", "v_min_u32", *EXCHANGE),
+}
+
+
+@pytest.mark.parametrize("processor", ["gfx803", "gfx900"])
+@pytest.mark.parametrize("rmw", OVER_PCIE)
+def test_read_modify_writes_over_pcie(processor: str, rmw: str) -> None:
+    family = "global" if processor == "gfx900" else "flat"
+    expected = tuple(name.format(f=family) for name in OVER_PCIE[rmw])
+    wait, drop = "s_waitcnt vmcnt(0)", "buffer_wbinvl1_vol"
+    gfx = target(processor)
+    assert lower("atomic rmw", "rlx", "system", "global", gfx, rmw=rmw, pcie=True) == expected
+    ordered = lower("atomic rmw", "scar", "system", "global", gfx, rmw=rmw, pcie=True)
+    assert ordered == (wait, *expected, wait, drop)
+
+
+def test_without_pcie_each_has_its_instruction() -> None:
+    gfx = target("gfx700")
+    assert lower("atomic rmw", "rlx", "system", "flat", gfx, rmw="wrapinc") == ("flat_atomic_inc",)
+    assert lower("atomic rmw", "rlx", "wg", "group", gfx, rmw="cas") == ("ds_cmpst_b32",)
+    assert lower("atomic rmw", "rlx", "system", "flat", gfx, rmw="sub", pcie=True) == ("v_sub_i32", "flat_atomic_add")
+    assert lower("atomic load", "rlx", "system", "flat", gfx, pcie=True) == ("flat_load_dword glc",)
+    with pytest.raises(WireError, match="'nand' is no read-modify-write, expected one of add, sub, max"):
+        lower("atomic rmw", "rlx", "system", "flat", gfx, rmw="nand")
+    with pytest.raises(WireError, match="group memory does not lie behind PCIe"):
+        lower("atomic rmw", "rlx", "wg", "group", gfx, pcie=True)
+
+
 # ---- the checker
 
 CODE = 0x1000
@@ -141,6 +185,35 @@ def test_gaps_name_both_places() -> None:
         "behind it (acquire), see pc 0x1014",
     ]
     assert gaps(seen, Order.RELAXED) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        ("flat_atomic_add v[2:3], v4", ""),
+        ("flat_atomic_swap_x2 v[2:3], v[4:5]", ""),
+        ("flat_atomic_cmpswap v[2:3], v[4:5]", ""),
+        ("flat_load_dword v5, v[2:3] glc", ""),
+        ("flat_atomic_umax v[2:3], v4", "max takes a loop of compare-and-swap [hsa/pcie-loops"),
+        ("flat_atomic_inc_x2 v[2:3], v[4:5]", "wrapinc takes a loop of compare-and-swap [hsa/pcie-loops"),
+        ("buffer_atomic_and v2, off, s[4:7], 0", "and takes a loop of compare-and-swap [hsa/pcie-loops"),
+        ("flat_atomic_sub v[2:3], v4", "sub is an addition of the negated value [hsa/pcie-sequences"),
+    ],
+)
+def test_gaps_over_pcie(line: str, missing: str) -> None:
+    seen = found(f"{line}|s_endpgm")
+    assert gaps(seen, Order.RELAXED) == []
+    said = [str(gap) for gap in gaps(seen, Order.RELAXED, pcie=True)]
+    if missing:
+        text = f"pc 0x1000 ({line}): PCIe has no such atomic: {missing}: PCIe Gen3 Atomic Operations]"
+        assert said == [text]
+    else:
+        assert said == []
+
+
+def test_float_atomics_do_not_cross_pcie() -> None:
+    [gap] = gaps(found("flat_atomic_fmax v[2:3], v4|s_endpgm", "gfx700"), Order.RELAXED, pcie=True)
+    assert "fmax takes a loop of compare-and-swap" in gap.missing
 
 
 @pytest.mark.parametrize("processor", ["gfx803", "gfx900"])

@@ -11,9 +11,10 @@ from tests.amdcl2_rig import FOLDER, kernel, vectors
 from understudy.cli import main
 from understudy.cli.demo_amdcl2 import lines, saxpy
 from understudy.image.amdcl2.build import pointer
-from understudy.image.amdcl2.container import READ_ONLY
+from understudy.image.amdcl2.container import READ_ONLY, read_container
 from understudy.image.amdcl2.records import SamplerInit
 from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
+from understudy.image.hsa.elf import SymbolEntry
 
 Capture = pytest.CaptureFixture[str]
 
@@ -37,7 +38,11 @@ def test_inspect_names_arguments_and_registers(capsys: Capture) -> None:
     _, out, _ = shown(capsys, str(FOLDER / "generic-tonga-64-200406.clo"))
     for text in (
         "AMD OpenCL 2.0 program, CRIMSON_16_4 (driver 200406 or later)",
-        "64-bit code for tonga, gfx800",
+        "64-bit code for tonga (e_flags 0x9), gfx800",
+        "note hsail: hsail_major 1, hsail_minor 0, profile 1, machine_model 1, default_float_round 1, padding 0",
+        "outer symbol acl_version_string: 0x27 bytes at .comment+0x0, type 1",
+        "inner symbol __hsa_section.hsatext: 0x0 bytes at .hsatext+0x0, type 3",
+        "  kernel id 1024, number 0 of the kernel table",
         "note isa version: 8.0.0",
         "kernel gener:",
         "  16 VGPRs, 32 SGPRs, LDS 256, scratch 64, arguments 64 bytes",
@@ -78,6 +83,55 @@ def test_inspect_shows_samplers_and_relocations(capsys: Capture, tmp_path: Path)
     assert "code:" not in out
 
 
+def test_inspect_shows_sizes_and_uses_of_arguments(capsys: Capture) -> None:
+    _, out, _ = shown(capsys, str(FOLDER / "argtypes-gfx900-64-252700.clo"))
+    for text in (
+        "  argument at 136,   8 bytes: S a10 (structure bytes 20)",
+        "  argument at 144,   8 bytes: global const float4* a11 (pointee alignment 16, not used)",
+        "  argument at 168,   8 bytes: read_only image2d_t a14 (resource id 0)",
+    ):
+        assert text in out
+
+
+def test_inspect_shows_code_outside_of_kernels(capsys: Capture, tmp_path: Path) -> None:
+    sources = tuple(
+        kernel("tonga", name, f"v_mov_b32 v5, {number}\n s_endpgm", []) for name, number in (("k", 1), ("function", 42))
+    )
+    data = write_container(ProgramSource("tonga", 252700, 64, sources))
+    inner = read_container(data).inner
+    assert inner is not None
+    place = next(each.place for each in inner.symbols if each.name == "&__OpenCL_function_kernel")
+    at = inner.base + place + SymbolEntry.offset_of("info")
+    path = tmp_path / "functions.clo"
+    path.write_bytes(data[:at] + b"\2" + data[at + 1 :])
+    _, out, _ = shown(capsys, str(path))
+    assert "code outside of kernels at 0x200" in out
+    assert "v_mov_b32_e32 v5, 42" in out
+    assert "code outside" not in shown(capsys, str(path), "--no-code")[1]
+    assert "code outside" not in shown(capsys, str(path), "--kernel", "k")[1]
+
+
+def test_inspect_takes_the_processor_where_the_file_names_none(capsys: Capture, tmp_path: Path) -> None:
+    data = write_container(ProgramSource("tonga", 180005, 64, (kernel("tonga", "k", "s_endpgm", [], driver=180005),)))
+    path = tmp_path / "unknown.clo"
+    path.write_bytes(data[:48] + (99).to_bytes(4, "little") + data[52:])
+    code, _, err = shown(capsys, str(path))
+    assert code == 1
+    assert "e_flags 0x63 are no device of driver 180005, and no note names the ISA" in err
+    code, out, _ = shown(capsys, str(path), "--target", "gfx803")
+    assert code == 0
+    assert "64-bit code for unknown device (e_flags 0x63), gfx803" in out
+    assert "s_endpgm" in out
+
+
+@pytest.mark.parametrize("name", ["vadd-tonga-64-200406", "vadd-bonaire-32-180005"])
+def test_hsa_says_what_the_file_is(capsys: Capture, name: str) -> None:
+    path = str(FOLDER / f"{name}.clo")
+    for arguments in (["hsa", "run", path, "vadd", "--grid", "64"], ["check", "--memory-model", path]):
+        assert main(arguments) == 1
+        assert "that of AMD OpenCL 2.0 programs, which host.amdcl2 runs: expected 224" in capsys.readouterr().err
+
+
 def test_inspect_gives_json(capsys: Capture) -> None:
     code, out, _ = shown(capsys, "--json", "--kernel", "vadd", str(FOLDER / "vadd-gfx900-32-252700.clo"))
     document = json.loads(out)
@@ -85,6 +139,7 @@ def test_inspect_gives_json(capsys: Capture) -> None:
     assert (document["generation"], document["bits"], document["device"]) == ("CRIMSON_16_4", 32, "gfx900")
     assert document["kernels"][0]["arguments"][6] == {
         "name": "a", "offset": 24, "bytes": 4, "kind": "pointer", "declared": "global const uint* a", "hidden": False,
+        "used": True, "pointee_alignment": 4,
     }  # fmt: skip
     assert document["kernels"][0]["header"]["compute_pgm_rsrc2"]["user_sgpr_count"] == 10
     assert document["code"][0]["lines"][0]["text"].startswith("s_load_dword")

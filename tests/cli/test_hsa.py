@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import understudy
+from tests.host.test_hsa_small import code
 from understudy.cli import main
 
 Capture = pytest.CaptureFixture[str]
@@ -64,6 +65,15 @@ def test_a_fault_is_an_error_of_the_guest(capsys: Capture) -> None:
     assert err.startswith("error: write of 4 bytes at ")
     assert "at lane 9" in err
     assert err.endswith("at kernel broken\n")
+
+
+def test_code_of_the_small_machine_model(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "small.co"
+    file.write_bytes(code("gfx900"))
+    arguments = ["--arg", "range:i32:64", "--arg", "zeros:i32:64", "--arg", "local:256", "--arg", "7"]
+    status, out, err = run(capsys, "run", str(file), "k", "--grid", "64", "--machine-model", "small", *arguments)
+    assert (status, err) == (0, "")
+    assert out.splitlines()[2] == "argument 1, int32[64]: 7 8 9 10 11 12 13 14 ..."
 
 
 def test_exact_bounds(capsys: Capture) -> None:

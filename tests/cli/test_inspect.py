@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.image.test_hsa_bundle import bundle
 from understudy.cli import main
 from understudy.core.errors import UnderstudyError
 from understudy.image.hsa_code import read_code_object
@@ -210,3 +211,14 @@ def test_damaged_files_are_shown_or_refused(name: str) -> None:
         json.dumps(found)
         shown += 1
     assert shown
+
+
+def test_an_entry_of_an_offload_bundle(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "two.hipfb"
+    entries = {f"hipv4-amdgcn-amd-amdhsa--{name}": (VECTORS / "v2.co").read_bytes() for name in ("gfx803", "gfx900")}
+    path.write_bytes(bundle(entries))
+    status, out, _ = run(capsys, str(path), "--target", "gfx803")
+    assert (status, "scale" in out) == (0, True)
+    status, _, err = run(capsys, str(path))
+    assert status == 1
+    assert f"an offload bundle with the entries {', '.join(entries)}: name the processor of one" in err

@@ -10,6 +10,7 @@ import numpy as np
 from tests.amdcl2_rig import kernel, program
 from understudy.engine.gcn.api import Engine
 from understudy.host.amdcl2 import Image, ImageKind, Program, Sampler
+from understudy.host.amdcl2_arguments import IMAGE_TYPES
 from understudy.image.amdcl2.arguments import Argument, Kind
 from understudy.image.amdcl2.build import pointer
 
@@ -45,11 +46,12 @@ LANES = 64
 
 
 @cache
-def image_program(device: str, operation: str, is_array: bool) -> Program:
+def image_program(device: str, operation: str, kind: ImageKind) -> Program:
     """The program for an operation; arrays of images need their bit in the instruction."""
-    text = FRAME.replace("WORK", OPERATIONS[operation] + (" da" if is_array else ""))
+    text = FRAME.replace("WORK", OPERATIONS[operation] + (" da" if kind.is_array else ""))
+    type_name = next(name for name, each in IMAGE_TYPES.items() if each is kind)
     arguments = [
-        Argument("image", "image2d_t", Kind.IMAGE, access="read_write"),
+        Argument("image", type_name, Kind.IMAGE, access="read_write"),
         Argument("sampler", "sampler_t", Kind.SAMPLER),
         pointer("coordinates", "float4*"),
         pointer("colours", "float4*"),
@@ -70,7 +72,7 @@ def work(
     kind = image.texels.kind
     if kind is ImageKind.BUFFER_1D:
         operation += "_buffer"
-    found = image_program(device, operation, kind.is_array)
+    found = image_program(device, operation, kind)
     if engine is not None:
         found.engine = engine
     given = np.asarray(coordinates)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.amdcl2_rig import DEVICES, kernel, program
-from understudy.core.errors import GuestFault
+from understudy.core.errors import GuestFault, WireError
 from understudy.core.event import Event, Probes
 from understudy.core.telemetry import Telemetry
 from understudy.device.amdcl2.events import ChildCompleted, ChildLaunched
 from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.device.amdcl2.scheduler import PACKET, Scheduler, make_queue
 from understudy.engine.gcn.memory import GpuMemory
-from understudy.image.amdcl2.build import pointer
-from understudy.image.amdcl2.code_object import Features
+from understudy.host.amdcl2 import DeviceQueue, Program
+from understudy.image.amdcl2.arguments import Argument, Kind
+from understudy.image.amdcl2.build import Described, pointer
+from understudy.image.amdcl2.code_object import Features, KernelNeeds
+from understudy.image.amdcl2.records import MetadataHeader64, Queue64
 from understudy.launch.amdcl2_queue import (
     CL_COMPLETE,
     CL_SUBMITTED,
@@ -29,6 +33,7 @@ from understudy.launch.amdcl2_queue import (
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
 ENQUEUE = Features(usesetup=True, useargs=True, useenqueue=True)
+SECOND = Described(index=1)
 
 
 def store(base: str, offset: int, value: str | int) -> str:
@@ -88,7 +93,7 @@ CHILD = """
 def test_a_kernel_enqueues_another(device: str, engine: str) -> None:
     out = pointer("out", "uint*")
     parent = kernel(device, "parent", PARENT, [out], features=ENQUEUE)
-    child = kernel(device, "child", CHILD.replace("CHILDGID", "{gid}"), [out])
+    child = kernel(device, "child", CHILD.replace("CHILDGID", "{gid}"), [out], described=SECOND)
     found = program(device, parent, child, engine=engine)
     seen: list[Event] = []
     found.probes.subscribe(seen.append)
@@ -103,16 +108,147 @@ def test_a_kernel_enqueues_another(device: str, engine: str) -> None:
     assert (data == 7).all()
 
 
+LDS_CHILD = """
+    s_load_dwordx2 s[12:13], s[6:7], {o:12}
+    s_mov_b32 m0, -1
+    v_lshlrev_b32 v1, 2, v0
+    v_mov_b32 v4, 7
+    ds_write_b32 v1, v4 offset:256
+    s_waitcnt lgkmcnt(0)
+    ds_read_b32 v5, v1 offset:256
+    s_waitcnt lgkmcnt(0)
+    v_mov_b32 v3, s13
+    {add} v2, vcc, s12, v1
+    {addc} v3, vcc, 0, v3, vcc
+    flat_store_dword v[2:3], v5
+    s_endpgm
+"""
+SCRATCH_CHILD = """
+    s_load_dwordx2 s[12:13], s[6:7], {o:12}
+    s_waitcnt lgkmcnt(0)
+    v_lshlrev_b32 v1, 2, v0
+    v_mov_b32 v4, 7
+    buffer_store_dword v4, off, s[0:3], s11 offset:12
+    s_waitcnt vmcnt(0)
+    buffer_load_dword v5, off, s[0:3], s11 offset:12
+    s_waitcnt vmcnt(0)
+    v_mov_b32 v3, s13
+    {add} v2, vcc, s12, v1
+    {addc} v3, vcc, 0, v3, vcc
+    flat_store_dword v[2:3], v5
+    s_endpgm
+"""
+
+
+@pytest.mark.parametrize("engine", ["reference", "jit"])
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        (LDS_CHILD, KernelNeeds(sgprs=40, lds_bytes=512)),
+        (SCRATCH_CHILD, KernelNeeds(sgprs=40, scratch_bytes=64)),
+    ],
+    ids=["lds", "scratch"],
+)
+def test_a_child_has_the_memory_that_its_header_asks_for(
+    device: str, engine: str, text: str, needs: KernelNeeds
+) -> None:
+    out = pointer("out", "uint*")  # the parent's packet asks for no memory at all
+    parent = kernel(device, "parent", PARENT, [out], features=ENQUEUE)
+    child = kernel(device, "child", text, [out], features=ENQUEUE, needs=needs, described=SECOND)
+    data = np.zeros(64, np.uint32)
+    program(device, parent, child, engine=engine).kernel("parent").run(1, 1, [data])
+    assert (data == 7).all()
+
+
+def enqueuing(device: str = "tonga", bits: int = 64) -> Program:
+    out, ends = pointer("out", "uint*"), "s_endpgm"
+    queue = Argument("q", "queue_t", Kind.QUEUE)
+    parent = kernel(device, "parent", PARENT if bits == 64 else ends, [out], features=ENQUEUE, bits=bits)
+    child = CHILD.replace("CHILDGID", "{gid}") if bits == 64 else ends
+    takes = kernel(device, "takes", ends, [queue, queue], described=Described(index=5), bits=bits)
+    return program(device, parent, takes, kernel(device, "child", child, [out], described=SECOND, bits=bits), bits=bits)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_the_kernel_table_goes_by_kernel_index(bits: int) -> None:
+    found = enqueuing(bits=bits)
+    header = VirtualQueue.parse(found.memory.gpu.read(found.queue()[0], VirtualQueue.size_bytes))
+    table = np.frombuffer(found.memory.gpu.read(header.kernel_table, 6 * bits // 8), f"<u{bits // 8}").tolist()
+    at = found.code.kernels
+    assert table == [at["parent"], at["child"], 0, 0, 0, at["takes"]]
+
+
+def test_kernel_indices_that_nobody_writes() -> None:
+    source = kernel("tonga", "k", "s_endpgm", [])
+    at = MetadataHeader64.size_bytes + Queue64.offset_of("kernel_index")
+    metadata = source.metadata[:at] + (1 << 31).to_bytes(4, "little") + source.metadata[at + 4 :]
+    found = program("tonga", replace(source, metadata=metadata))
+    with pytest.raises(WireError, match="kernel_index 2147483648, expected at most 64511, at kernel k"):
+        found.queue()
+
+
+def test_a_fault_does_not_spoil_the_queue() -> None:
+    found, data = enqueuing(), np.zeros(128, np.uint32)
+    pages = found.memory.snapshot().pages
+    with pytest.raises(GuestFault, match="write of 4 bytes at 0x0"):
+        found.kernel("parent").run(1, 1, [None])
+    assert found.memory.snapshot().pages == pages
+    for _ in range(2):
+        data[:] = 0
+        assert found.kernel("parent").run(1, 1, [data]).children == 1
+        assert (data == 7).all()
+    state, queue = found.snapshot(), found.queue()
+    with pytest.raises(GuestFault, match="write of 4 bytes at 0x0"):
+        found.kernel("parent").run(1, 1, [None])
+    found.restore(state)
+    assert found.queue() == queue
+    assert found.kernel("parent").run(1, 1, [data]).children == 1
+
+
+def test_a_queue_is_as_large_as_is_asked_for() -> None:
+    found = enqueuing()
+
+    def header() -> VirtualQueue:
+        return VirtualQueue.parse(found.memory.gpu.read(found.queue()[0], VirtualQueue.size_bytes))
+
+    found.kernel("takes").run(1, 1, [DeviceQueue(), DeviceQueue()])
+    sizes = header().aql_slot_num, header().event_slot_num, header().wait_size, header().arg_size, header().mask_groups
+    assert sizes == (2048, 1024, 8, 1088, 1)
+    before = found.queue()
+    found.kernel("takes").run(1, 1, [DeviceQueue(), DeviceQueue(20_000)])
+    assert header().aql_slot_num == 160
+    found.kernel("takes").run(1, 1, [DeviceQueue(), DeviceQueue()])
+    assert header().aql_slot_num == 160
+    found.kernel("takes").run(1, 1, [DeviceQueue(256 * 1024), DeviceQueue()])
+    assert (header().aql_slot_num, found.queue()) == (2048, before)
+    found.kernel("takes").run(1, 1, [DeviceQueue(8 << 20), DeviceQueue(8 << 20)])
+    assert (header().aql_slot_num, header().mask_groups) == (65536, 16)
+
+
+def test_sizes_that_no_queue_has() -> None:
+    for size, message in (
+        (0, "a device queue of 0 bytes, expected 1 to 8388608"),
+        (1 << 24, "a device queue of 16777216 bytes"),
+        ("x", "the size of a device queue must be an integer, not 'x'"),
+    ):
+        with pytest.raises(WireError, match=message):
+            DeviceQueue(size)  # type: ignore[arg-type]
+    with pytest.raises(WireError, match="the device has one queue, expected one size and not 2 for it"):
+        enqueuing().kernel("takes").run(1, 1, [DeviceQueue(1), DeviceQueue(65536)])
+
+
 # ---- the scheduler alone -----------------------------------------------------------------------------------------
 
 BASE, KERNARG = 0x10000, 0x80000
-SHAPE = QueueShape()
+SHAPE = QueueShape(slots=64, events=64)
 
 
 class Rig:
     """An empty queue, and kernels that are Python: `kernels` by kernel_object."""
 
-    def __init__(self) -> None:
+    def __init__(self, pointer_bytes: int = 8) -> None:
+        self.pointer_bytes = pointer_bytes
         self.memory = GpuMemory()
         self.memory.map(BASE, bytearray(-(-SHAPE.size_bytes // 4096) * 4096))
         self.parent = make_queue(self.memory, BASE, KERNARG, SHAPE, 0)
@@ -122,7 +258,7 @@ class Rig:
         self.used = 0
         self.events = 0
         self.probes = Probes()
-        self.scheduler = Scheduler(self.memory, BASE, self.launch, Telemetry(self.probes))
+        self.scheduler = Scheduler(self.memory, BASE, self.launch, Telemetry(self.probes), pointer_bytes)
 
     def launch(self, packet: KernelDispatchPacket, address: int) -> int:
         assert KernelDispatchPacket.parse(self.memory.read(address, 64)) == packet
@@ -158,7 +294,8 @@ class Rig:
         parent = parent or self.parent
         old = self.wrap(slot)
         for number, event in enumerate(waits):
-            self.memory.write(old.wait_list + 8 * number, event.to_bytes(8, "little"))
+            size = self.pointer_bytes
+            self.memory.write(old.wait_list + size * number, event.to_bytes(size, "little"))
         wrap = AqlWrap(
             state=state, enqueue_flags=flags, command_id=slot, completion=completion, parent_wrap=parent,
             wait_list=old.wait_list, wait_num=len(waits), aql=KernelDispatchPacket(kernel_object=kernel),
@@ -207,8 +344,9 @@ def test_grandchildren_complete_before_their_parent_is_free() -> None:
     assert [event.slot for event in seen if isinstance(event, ChildCompleted)] == [1, 0]
 
 
-def test_wait_lists_order_children() -> None:
-    rig = Rig()
+@pytest.mark.parametrize("pointer_bytes", [4, 8])
+def test_wait_lists_order_children(pointer_bytes: int) -> None:
+    rig = Rig(pointer_bytes)
     first, second = rig.event(), rig.event()
     rig.enqueue(3, waits=(first, second))
     rig.enqueue(1, completion=first)

@@ -362,6 +362,9 @@ def test_a_kernel_that_does_not_end() -> None:
     [
         (0, None, WireError, "grid \\(0,\\), expected sizes of 1 or more"),
         ((1, 2, 3, 4), None, WireError, "has 4 dimensions, expected 1 to 3"),
+        (64.0, None, WireError, "grid 64.0, expected a whole number, or up to three of them"),
+        ((64, 1.5), None, WireError, "grid \\(64, 1.5\\), expected a whole number, or up to three of them"),
+        (64, "16", WireError, "group '16', expected a whole number, or up to three of them"),
         (64, -1, WireError, "group \\(-1,\\), expected sizes of 1 or more"),
         (64, 32, RuleError, "work-groups of \\(32, 1, 1\\), but kernel matmul requires \\(16, 16, 1\\)"),
     ],

@@ -118,9 +118,60 @@ def test_hidden_arguments_are_filled_in() -> None:
 
 
 def test_the_segment_as_bytes() -> None:
-    made = pack(kernel(by_value("long", 8)), b"\x01\x02", PACKET, Hidden(), lambda array: 0)
+    taking = kernel(by_value("long", 8))
+    made = pack(taking, b"\x01\x02" + bytes(6), PACKET, Hidden(), lambda array: 0)
     assert made.kernarg == b"\x01\x02" + bytes(6)
     assert made.group_bytes == 300
+    assert len(pack(taking, bytes(12), PACKET, Hidden(), lambda array: 0).kernarg) == 12
+    with pytest.raises(WireError, match="7 bytes of arguments, expected the 8 of kernel k, hidden ones included"):
+        pack(taking, bytes(7), PACKET, Hidden(), lambda array: 0)
+
+
+def test_dynamic_lds_size() -> None:
+    """What the launch has beyond the kernel's own group memory: by `group_bytes`, and by Local."""
+    local = Argument("l", 0, 4, "dynamic_shared_pointer")
+    hidden = Argument("", 4, 4, "hidden_dynamic_lds_size")
+    made = pack(kernel(local, hidden), [Local(20)], PACKET, Hidden(), lambda array: 0, group_bytes=4)
+    assert np.frombuffer(made.kernarg, np.uint32).tolist() == [304, 24]
+    assert made.group_bytes == 324
+
+
+def test_group_bytes_that_cannot_be() -> None:
+    with pytest.raises(WireError, match="group_bytes -5, expected 0 or more"):
+        pack(kernel(), [], PACKET, Hidden(), lambda array: 0, group_bytes=-5)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "dtype", "expected"),
+    [
+        ("float*", "f8", "4"),
+        ("float*", "i2", "4"),
+        ("double*", "f4", "8"),
+        ("uchar*", "f4", "1"),
+        ("int4*", "i8", "4 or 16"),
+        ("float3*", "c8", "4 or 16"),
+        ("float*", "f4", ""),
+        ("float*", "i4", ""),
+        ("float*", "u1", ""),
+        ("float2*", "c8", ""),
+        ("float4*", "f4", ""),
+        ("size_t*", "u4", ""),
+        ("float*", "f4,i2", ""),
+        ("struct pair*", "f8", ""),
+        ("void*", "f8", ""),
+        ("", "f8", ""),
+    ],
+)
+def test_array_elements(type_name: str, dtype: str, expected: str) -> None:
+    argument, array = Argument("p", 0, 8, "global_buffer", type_name), np.zeros(4, dtype)
+    if not expected:
+        assert packed(argument, array) == (0x1000).to_bytes(8, "little")
+        return
+    with pytest.raises(WireError) as caught:
+        packed(argument, array)
+    text = f"an array of {array.dtype} for {type_name}, expected elements of {expected} bytes"
+    assert str(caught.value).startswith(text)
+    assert str(caught.value).endswith("at argument 0 (p)")
 
 
 def test_without_metadata_values_lie_as_in_c() -> None:

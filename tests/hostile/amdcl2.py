@@ -1,7 +1,8 @@
-"""AMD OpenCL 2.0 containers that went wrong: read, described, loaded, and run where they still can be."""
+"""AMD OpenCL 2.0 containers that went wrong: read, described, loaded, written, and run where they still can be."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, Container, read
 from understudy.image.amdcl2.formats import ChannelOrder, ChannelType
 from understudy.image.amdcl2.load import load
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
+from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
 from understudy.report import amdcl2
 
 from .checks import in_time
@@ -69,7 +70,17 @@ def check(data: bytes) -> None:
         document = _checked(lambda: amdcl2.describe(data))
         if document is not None:
             assert all(isinstance(line, str) for line in amdcl2.lines(document, True))
+        _write(container, data)
         _run(container)
+
+
+def _write(container: Container, data: bytes) -> None:
+    """What was read comes back; changes are written or refused."""
+    source = _checked(lambda: source_of(container))
+    if source is not None:
+        assert write_container(source) == data
+        for changes in ({"origin": None}, {"compile_options": "-O1"}, {"global_data": b"atad"}, {"driver": 252700}):
+            _checked(lambda changes=changes: write_container(replace(source, **changes)))
 
 
 def _checked(action: Any) -> Any:

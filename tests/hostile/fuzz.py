@@ -65,6 +65,7 @@ def _aql(random: Random, folder: Path) -> None:
     signals.LOCK_SECONDS = 0.0  # hostile hosts leave locks taken
     hsa.check_device(str(random.getrandbits(64)))
     hsa.check_agreement(str(random.getrandbits(64)))
+    hsa.check_snapshot(str(random.getrandbits(64)))
 
 
 KINDS: dict[str, Callable[[Random, Path], None]] = {

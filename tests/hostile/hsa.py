@@ -16,17 +16,20 @@ from typing import Final
 import numpy as np
 
 from understudy.core.errors import UnderstudyError
+from understudy.core.saved import save_ram
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.exceptions import QueueError, Status, status_of
 from understudy.device.hsa.objects import QueueFeature
 from understudy.device.hsa.queues import Queue
 from understudy.engine.blocks import ObjectCache
+from understudy.engine.gcn.memory import Plain
 from understudy.isa.gcn.assembler import assemble
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
 from .checks import check_error, in_time
 
 AGENTS: Final = ("gfx701", "gfx803", "gfx900")
+MODELS: Final = ("large", "small")
 STEP_LIMIT: Final = 500
 EDGES: Final = (0, 1, 2, 3, 4, 7, 8, 63, 64, 65, 255, 256, 1023, 1024, 1025, 4096, 65535)
 WIDE: Final = (0, 1, 63, 64, 1 << 12, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1)
@@ -76,6 +79,8 @@ def world(agent: str, **options: object) -> World:
 def _kernel(device: HsaDevice, text: str) -> int:
     code = assemble(device.agent.target, text)
     header = bytearray(256)
+    if device.settings.small:
+        struct.pack_into("<IIHH", header, 0, 1, 1, 1, device.agent.target.level)  # is_ptr64 is 0
     struct.pack_into("<q", header, 16, 256)
     struct.pack_into("<III", header, 48, 0x00AC0001, 2 << 1 | 1 << 7, 1 << 3)
     address = device.allocate(256 + len(code) + 64)
@@ -162,7 +167,9 @@ def check_device(seed: str) -> Counter[str]:
     """A device, maltreated for a while; what it said."""
     random = Random(seed)
     agent = random.choice(AGENTS)
-    found = world(agent, machine_code=random.random() < 0.8, dynamic_scratch=random.random() < 0.8)
+    model = random.choice(MODELS)
+    options = {"machine_code": random.random() < 0.8, "dynamic_scratch": random.random() < 0.8}
+    found = world(agent, machine_model=model, **options)
     told: Counter[str] = Counter()
     with found.device, in_time():
         for _ in range(30):
@@ -178,6 +185,43 @@ def check_device(seed: str) -> Counter[str]:
             told[str(QueueError(code).name)] += 1
         check_usable(found)
     return told
+
+
+def check_snapshot(seed: str) -> int:
+    """What is done after a snapshot does the same when it is done again; how many errors there were."""
+    random = Random(seed)
+    options = {"machine_code": random.random() < 0.8, "seed": random.choice([None, 1])}
+    found = world(random.choice(AGENTS), machine_model=random.choice(MODELS), **options)
+    with found.device, in_time():
+        for _ in range(random.randrange(12)):
+            _try(found, random)
+        at, state, chance = whole(found.device), found.device.snapshot(), random.getstate()
+        seen = []
+        for _ in range(2):
+            random.setstate(chance)
+            before = len(found.errors)
+            said = [_try(found, random) for _ in range(20)]
+            seen.append((said, list(map(str, found.errors[before:])), whole(found.device)))
+            found.device.restore(state)
+            assert whole(found.device) == at
+        assert seen[0] == seen[1]
+        check_usable(found)
+    return len(found.errors)
+
+
+def _try(found: World, random: Random) -> str:
+    try:
+        mistreat(found, random)()
+    except UnderstudyError as error:
+        return str(error)
+    return ""
+
+
+def whole(device: HsaDevice) -> tuple[object, ...]:
+    """Memory, clock and queues of a device."""
+    maps = [each for each in device.memory if isinstance(each, Plain)]
+    data = {each.base: bytes(each.bytes) if each.ram is None else save_ram(each.ram) for each in maps}
+    return data, device.time, [(queue.number, queue.is_active, queue.limit) for queue in device.queues]
 
 
 def check_usable(found: World) -> None:
@@ -200,7 +244,7 @@ def check_agreement(seed: str) -> int:
     outcomes = []
     for machine_code in (True, False):
         random = Random(seed)
-        found = world(random.choice(AGENTS), machine_code=machine_code)
+        found = world(random.choice(AGENTS), machine_model=random.choice(MODELS), machine_code=machine_code)
         with found.device, in_time():
             kinds = [packet(found, random) for _ in range(4)]
             for _ in range(40):

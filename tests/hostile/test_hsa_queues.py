@@ -1,4 +1,4 @@
-"""HSA hosts of any kind: errors with codes, no hang, machine code as the readable path, a device that goes on."""
+"""HSA hosts of any kind: errors with codes, no hang, machine code as the readable path, devices that go on and back."""
 
 from __future__ import annotations
 
@@ -33,3 +33,9 @@ def test_machine_code_agrees(part: int) -> None:
     errors = [hsa.check_agreement(f"agreement/{number}") for number in range(part, 120, 4)]
     assert sum(errors)
     assert not all(errors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_snapshots_bring_everything_back(part: int) -> None:
+    assert sum(hsa.check_snapshot(f"snapshot/{number}") for number in range(part, 120, 4))

@@ -189,6 +189,118 @@ def test_malformed_metadata_is_a_warning_and_kernels_are_there():
     assert "metadata is no YAML that is known here" in code.warnings[0]
 
 
+GOOD = note("AMD", 5, b"\4\0-O2\0")
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        (note("AMD", 10, b"x" * 20)[:-8], "note of 4 and 20 bytes runs over the end at"),
+        ((0xFFFFFFF0).to_bytes(4, "little") + bytes(16), "note of 4294967280 and 0 bytes runs over the end at"),
+        (b"\1\0\0\0\2", "5 bytes behind the last note are no note, at byte"),
+    ],
+)
+def test_notes_that_cannot_be_read_end_with_a_warning(bad, text):
+    made = one_kernel(version=V2)
+    made.sections.append(notes(GOOD, bad))
+    code = read_code_object(made.build())
+    assert (code.version, list(code.kernels), code.notes.producer_options) == ("V2", ["k"], "-O2")
+    (warning,) = code.warnings
+    assert warning.startswith(text)
+
+
+def test_a_note_section_that_runs_over_the_file_is_read_as_far_as_it_goes():
+    made = one_kernel(version=V2)
+    made.sections[-1].size = 1 << 40
+    code = read_code_object(made.build())
+    assert (code.version, list(code.kernels), code.notes.version) == ("V2", ["k"], (2, 1))
+    assert code.warnings[0].startswith("notes at 0x")
+    assert "run over the file's" in code.warnings[0]
+
+
+@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
+def test_damaged_sizes_of_notes_leave_all_kernels(path):
+    data = path.read_bytes()
+    expected = read_code_object(data)
+    for found in expected.elf.notes:
+        for at, value in ((0, 0xFFFFFFF0), (4, 0xFFFF0000), (4, 0)):
+            broken = bytearray(data)
+            broken[found.place + at : found.place + at + 4] = value.to_bytes(4, "little")
+            code = read_code_object(bytes(broken))
+            assert list(code.kernels) == list(expected.kernels)
+            assert code.warnings
+
+
+# -- without section headers
+
+
+def without_sections(data):
+    """What ``llvm-objcopy --strip-sections`` leaves."""
+    out = bytearray(data)
+    out[40:48] = bytes(8)  # e_shoff
+    out[60:64] = bytes(4)  # e_shnum, e_shstrndx
+    return bytes(out)
+
+
+@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
+def test_stripped_of_section_headers(path):
+    whole = read_code_object(path.read_bytes())
+    code = read_code_object(without_sections(path.read_bytes()))
+    assert (code.version, code.target, code.warnings) == (whole.version, whole.target, ())
+    assert [each.name for each in code.elf.sections] == ["", ".dynstr", ".dynsym", ".rela.dyn", ".rel.dyn"]
+    assert {each.name: each.value for each in code.elf.dynamic_symbols} == {
+        each.name: each.value for each in whole.elf.dynamic_symbols
+    }
+    assert {name: (each.address, each.header, each.metadata) for name, each in code.kernels.items()} == {
+        name: (each.address, each.header, each.metadata) for name, each in whole.kernels.items()
+    }
+    assert code.load(BASE).data[64:] == whole.load(BASE).data[64:]  # the ELF header is loaded, too
+
+
+def dynamic(*tags, table=b""):
+    """A file without section headers whose only segment is all of it, with these tags at 0x100, `table` at 0x200."""
+    entries = b"".join(tag.to_bytes(8, "little") + value.to_bytes(8, "little") for tag, value in tags)
+    size = 0x1000
+    made = Elf(type=elf.ET_DYN, header={"shoff": 0, "shnum": 0, "shstrndx": 0})
+    made.segments = [
+        {"type": elf.PT_LOAD, "filesz": size, "memsz": size},
+        {"type": elf.PT_DYNAMIC, "offset": 0x100, "vaddr": 0x100, "filesz": len(entries), "memsz": len(entries)},
+    ]
+    out = bytearray(made.build().ljust(size, b"\0"))
+    out[0x100 : 0x100 + len(entries)] = entries
+    out[0x200 : 0x200 + len(table)] = table
+    return bytes(out)
+
+
+SYSV = b"".join(n.to_bytes(4, "little") for n in (1, 2, 1, 0, 0))
+GNU = b"".join(n.to_bytes(4, "little") for n in (1, 1, 1, 0, 0, 0, 1, 3))  # one bucket, one symbol, from number 1 on
+
+
+@pytest.mark.parametrize(("tag", "table"), [(4, SYSV), (0x6FFFFEF5, GNU)], ids=["sysv", "gnu"])
+def test_hash_tables_count_symbols(tag, table):
+    symbol = bytes(24) + elf.SymbolEntry(name_offset=1, info=17, other=0, section=1, value=64, size=8).pack()
+    data = dynamic((tag, 0x200), (6, 0x300), (5, 0x400), (10, 9), table=table.ljust(0x100, b"\0") + symbol)
+    data = data[:0x400] + b"\0counter\0" + data[0x409:]
+    (_, found) = elf.ElfFile(data).dynamic_symbols
+    assert (found.name, found.value, found.size) == ("counter", 64, 8)
+
+
+@pytest.mark.parametrize(
+    ("tags", "table", "text"),
+    [
+        (((4, 0x200), (6, 0x300)), SYSV[:4] + b"\xff\xff\xff\xff", "dynamic symbol table at 0x300..0x1800000"),
+        (((4, 0x20000),), b"", "dynamic hash table at 0x20000..0x20008 lies in no segment, at byte 0x100"),
+        (((0x6FFFFEF5, 0x200),), b"\xff" * 16, "dynamic hash table at 0x80000"),
+        (((0x6FFFFEF5, 0x200),), GNU[:-4], "the last chain of the dynamic hash table does not end, at byte 0x21c"),
+        (((7, 0xF00), (8, 0x1000)), b"", "dynamic relocations at 0xf00..0x1f00 lies in no segment, at byte 0x100"),
+    ],
+)
+def test_dynamic_tables_that_cannot_be(tags, table, text):
+    with pytest.raises(WireError) as caught:
+        elf.ElfFile(dynamic(*tags, table=table))
+    assert str(caught.value).startswith(text)
+
+
 # -- loading
 
 BASE = 0x7000_0000_1000
@@ -283,6 +395,15 @@ def test_linked_objects_go_where_their_segments_say():
     assert len(loaded.data) == 0x1100
 
 
+def test_relocations_that_the_linker_kept_are_done():
+    made = Elf(type=elf.ET_DYN)
+    made.sections.append(Section(".text", 1, CODE, bytes(range(256)), 256, addr=0x1000))
+    made.segments.append({"type": 1, "flags": 5, "offset": 256, "vaddr": 0x1000, "filesz": 256, "memsz": 256})
+    made.symbols.append(Symbol("there", 1, 0x1010))
+    made.rela(1, (0x1008, 8, 1, 4), (0x1010, 3, 1, 0))
+    assert read_code_object(made.build()).load(BASE).data == bytes(range(256))
+
+
 # -- refusals
 
 
@@ -299,14 +420,14 @@ def refusal(data):
         ({"file_class": 1}, "EI_CLASS is 0x1, expected 2 (64-bit), at byte 0x4"),
         ({"data_encoding": 2}, "EI_DATA is 0x2, expected 1 (little-endian), at byte 0x5"),
         ({"machine": 243}, "e_machine is 243, expected 224 (AMD GPU), at byte 0x12"),
-        ({"type": 2}, "e_type is 2, expected 1 (relocatable) or 3 (shared), at byte 0x10"),
+        ({"type": 4}, "e_type is 4, expected 1 (relocatable), 2 (executable) or 3 (shared), at byte 0x10"),
         (
             {"phnum": 0xFFFF},
             "e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer, at byte 0x38",
         ),
         ({"phnum": 1, "phentsize": 8}, "entries of the program header table have 8 bytes, expected 56, at byte 0x0"),
         ({"shentsize": 63}, "entries of the section header table have 63 bytes, expected 64, at byte 0x260"),
-        ({"type": 3}, "a shared object without PT_LOAD segments, expected at least one, at byte 0x0"),
+        ({"type": 3}, "a linked object without segments to load, expected at least one PT_LOAD, at byte 0x0"),
     ],
 )
 def test_headers_that_cannot_be(header, text):
@@ -351,10 +472,6 @@ def test_segments_that_claim_the_file_again_and_again():
         (Section(".big", elf.SHT_NOBITS, 2, size=1 << 60), "the object would take 0x10000000000001"),
         (Section(".odd", 1, 2, b"x", 3), "section .odd has alignment 0x3, expected a power of two up to 0x10000"),
         (Section(".far", 1, 2, b"x", 4, size=1 << 20), "section .far at 0x"),
-        (
-            Section(".note", elf.SHT_NOTE, 2, b"\4\0\0\0\xff\xff\0\0\1\0\0\0AMD\0"),
-            "note of 4 and 65535 bytes runs over the end",
-        ),
     ],
 )
 def test_sections_that_cannot_be(section, text):
@@ -408,6 +525,8 @@ def test_damaged_objects_are_read_or_refused():
     sources = [path.read_bytes() for path in OBJECTS[::2]] + [
         with_relocation(9, 4).build(),
         one_kernel(version=V1).build(),
+        without_sections(OBJECTS[0].read_bytes()),
+        without_sections(OBJECTS[-1].read_bytes()),
     ]
     read = 0
     for _ in range(800):

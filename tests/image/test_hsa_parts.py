@@ -74,6 +74,14 @@ def test_both_headers_agree_on_what_a_launch_needs():
         assert not facts.properties.enable_sgpr_queue_ptr
 
 
+@pytest.mark.parametrize("ptr64", [0, 1])
+def test_a_header_says_how_wide_pointers_are(ptr64):
+    code = LaunchFacts.parse(kernel_code(kernel_code_properties=record(CodeProperties, is_ptr64=ptr64)))
+    assert (code.is_kernel_code, code.is_ptr64) == (True, bool(ptr64))
+    kd = LaunchFacts.parse(descriptor(group_segment_fixed_size=1, private_segment_fixed_size=1, kernarg_size=1))
+    assert (kd.is_kernel_code, kd.is_ptr64) == (False, True)
+
+
 def test_registers_are_counted_in_granules():
     rsrc1 = record(Rsrc1, granulated_workitem_vgpr_count=3, granulated_wavefront_sgpr_count=2)
     assert (rsrc1.vgprs, rsrc1.sgprs) == (16, 24)
@@ -226,6 +234,17 @@ def test_yaml_of_v2_metadata():
         ('a: "x\\n\\x41\\""', {"a": 'x\nA"'}),
         ("a:\nb: ~", {"a": None, "b": None}),
         ("a: std::pair<int, int>", {"a": "std::pair<int, int>"}),
+        (
+            "a: [ 1,\n     2,\n\n     # none\n     { b: 3,\n       c: 4 } ]\nd: 5",
+            {"a": [1, 2, {"b": 3, "c": 4}], "d": 5},
+        ),
+        ("a: [\n  1\n]\nb: 2", {"a": [1], "b": 2}),
+        ("- [ 1,\n    2 ]\n- 3", [[1, 2], 3]),
+        ("a: 1 # one\nb: 'x # y' # two\nc: d#e\nf: # g\n  - h", {"a": 1, "b": "x # y", "c": "d#e", "f": ["h"]}),
+        ("a: |\n  one\n    # two\n\n  three\n\nb: 1", {"a": "one\n  # two\n\nthree\n", "b": 1}),
+        ("- a: |-\n    x: y\n  b: >\n    fold\n    ed\n\n    more\n", [{"a": "x: y", "b": "fold ed\nmore\n"}]),
+        ("a: |+\n  x\n\nb: |2\n    y\nc: |\nd: |-", {"a": "x\n\n", "b": "  y\n", "c": "", "d": ""}),
+        ("--- |\n  x\n  ...\n...\nmore", "x\n...\n"),
     ],
 )
 def test_yaml_forms(text, value):
@@ -236,6 +255,7 @@ def test_yaml_forms(text, value):
     ("text", "what"),
     [
         ("a: [ 1, 2", "expected , or ], at line 1"),
+        ("a: [ 1,\nb: 2", "a list or map that does not end, at line 1"),
         ("a: [ 1 ] 2", "text behind the end of a list or map, at line 1"),
         ("a: 1\n  b: 2", "a line that belongs to nothing, at line 2"),
         ("a: 1\nb", "expected a key and a colon, at line 2"),
@@ -250,7 +270,7 @@ def test_yaml_refusals(text, what):
     assert str(caught.value) == f"metadata is no YAML that is known here: {what}"
 
 
-@given(st.text(alphabet="ab:-[]{},'\" \n1\\~", max_size=80))
+@given(st.text(alphabet="ab:-[]{},'\" \n1\\~|>#+", max_size=80))
 def test_yaml_of_any_text_is_a_value_or_a_refusal(text):
     with contextlib.suppress(WireError):
         yaml_text.parse(text)
@@ -325,6 +345,8 @@ def test_notes_of_others_are_none_of_our_business():
         ("amdgcn-amd-amdhsa--gfx803", ("gfx803", {})),
         ("amdgcn-amd-amdhsa--gfx906:sramecc+:xnack-", ("gfx906", {"sramecc": "on", "xnack": "off"})),
         ("amdgcn-amd-amdhsa--gfx900+xnack", ("gfx900", {"xnack": "on"})),
+        ("amdgcn-amd-amdhsa--gfx9-generic:xnack-", ("gfx9-generic", {"xnack": "off"})),
+        ("amdgcn-amd-amdhsa--gfx9-4-generic:sramecc+", ("gfx9-4-generic", {"sramecc": "on"})),
         ("x86_64", ("", {})),
     ],
 )
@@ -339,6 +361,9 @@ def test_isa_names(name, expected):
         (0x12F, 1, ("gfx906", {"xnack": "on", "sramecc": "off"})),
         (0xD2F, 2, ("gfx906", {"xnack": "any", "sramecc": "on"})),
         (0x02, 2, ("", {})),
+        (0x0100_0151, 4, ("gfx9-generic", {"xnack": "any"})),
+        (0x0100_005F, 4, ("gfx9-4-generic", {})),
+        (0x43, 2, ("gfx1150", {})),
     ],
 )
 def test_flags(flags, abi, expected):

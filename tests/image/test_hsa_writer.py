@@ -120,12 +120,14 @@ def test_what_was_written_runs(version):
 @pytest.mark.oracle
 @pytest.mark.parametrize("version", VERSIONS)
 def test_llvm_reads_it_too(version, tmp_path):
-    program = shutil.which("llvm-objdump-16")
+    name = "llvm-objdump-19" if version == "V1" else "llvm-objdump-16"
+    program = shutil.which(name)
     if program is None:
-        pytest.skip("llvm-objdump-16 is not installed")
+        pytest.skip(f"{name} is not installed")
     path = tmp_path / "made.co"
     path.write_bytes(write_code_object(version, "gfx803", [source(version, "k", assemble(target("gfx803"), STORE))]))
-    done = subprocess.run([program, "-d", str(path)], capture_output=True, text=True, check=True)
+    more = ["--triple=amdgcn-amd-amdhsa", "--mcpu=gfx803"] if version == "V1" else []  # e_flags are 0
+    done = subprocess.run([program, "-d", *more, str(path)], capture_output=True, text=True, check=True)
     assert "s_load_dwordx2 s[2:3], s[0:1], 0x0" in done.stdout
     assert "flat_store_dword v[1:2], v0" in done.stdout
 
@@ -136,6 +138,8 @@ def test_llvm_reads_it_too(version, tmp_path):
         ("V7", "gfx803", ["k"], "no code object version 'V7': there are V1, V2, V3, V4, V5, V6, mesa3d"),
         ("mesa3d", "gfx804", ["k"], "mesa3d objects cannot name processor 'gfx804': e_flags have no number for it"),
         ("V2", "gfx999", ["k"], "V2 objects cannot name processor 'gfx999': e_flags have no number for it"),
+        ("V1", "gfx1030", ["k"], "V1 objects cannot name processor 'gfx1030': e_flags have no number for it"),
+        ("V5", "gfx9-generic", ["k"], "V5 objects cannot name processor 'gfx9-generic': e_flags have no number for it"),
         ("V2", "gfx803", ["k", "k"], "two kernels have the same name"),
     ],
 )
@@ -143,6 +147,24 @@ def test_refusals(version, gfx, names, text):
     with pytest.raises(WireError) as caught:
         write_code_object(version, gfx, [source("V2", name) for name in names])
     assert str(caught.value) == text
+
+
+def test_v1_has_the_shape_of_amds_tools():
+    kernels = [source("V1", "&first", bytes(300)), source("V1", "&second", bytes(8))]
+    theirs = ELFFile(io.BytesIO(write_code_object("V1", "gfx803", kernels)))
+    assert (theirs["e_type"], theirs["e_flags"]) == ("ET_EXEC", 0)
+    (segment,) = theirs.iter_segments()
+    text = theirs.get_section_by_name(".hsatext")
+    assert segment["p_type"] == 0x6000_0003
+    assert (segment["p_vaddr"], segment["p_filesz"]) == (text["sh_addr"], text["sh_size"])
+    assert text["sh_flags"] == 0xC00007
+    values = [each["st_value"] for each in theirs.get_section_by_name(".symtab").iter_symbols() if each.name]
+    assert values == [0, 768]
+
+
+def test_generic_processors_have_a_version():
+    code = read_code_object(write_code_object("V6", "gfx9-generic", [source("V6", "k", bytes(4))]))
+    assert (code.elf.header.flags, code.target, code.warnings) == (0x0100_0051, "gfx9-generic", ())
 
 
 @pytest.mark.parametrize("version", ["V1", "V2"])

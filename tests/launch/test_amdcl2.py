@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,16 @@ from understudy.image.amdcl2.generations import Generation, generation_of
 from understudy.image.amdcl2.objects import Addressing, Filter, ImageObject, SamplerObject, image_object, texels
 from understudy.image.hsa.records import user_sgprs
 from understudy.isa.gcn.target import Target, target
-from understudy.launch.amdcl2 import SpecialBuffer, local_offsets, pack_arguments, setup_buffer, special_buffer
-from understudy.launch.hsa import Scratch, Surroundings, launch
+from understudy.launch.amdcl2 import (
+    SpecialBuffer,
+    launched,
+    local_offsets,
+    pack_arguments,
+    setup_buffer,
+    special_buffer,
+)
+from understudy.launch.hsa import DispatchRefused, Scratch, Surroundings, launch
+from understudy.launch.hsa_packet import KernelDispatchPacket
 
 LEVELS = {"bonaire": 7, "tonga": 8, "gfx900": 9}
 TARGETS = {7: "gfx700", 8: "gfx800", 9: "gfx900"}
@@ -261,6 +270,16 @@ def test_image_resource(level: int) -> None:
     assert (words[4] & 0x1FFF, words[4] >> 13 & 0x3FFF) == (2, 127)
 
 
+@every_level
+@pytest.mark.parametrize(
+    ("kind", "shape"), [(ImageKind.ARRAY_1D, (6, 5)), (ImageKind.ARRAY_2D, (6, 4, 5)), (ImageKind.IMAGE_2D, (4, 5))]
+)
+def test_resources_of_arrays(level: int, kind: ImageKind, shape: tuple[int, ...]) -> None:
+    words = image_object(level, texels(kind, FORMAT, shape), 0x100).resource
+    last = 5 if kind.is_array else 0
+    assert (words[4] & 0x1FFF, words[5] >> 13 & 0x1FFF) == (last, last if level < 9 else 0)
+
+
 def test_channel_type() -> None:
     names = "SNORM_INT8 SNORM_INT16 UNORM_INT8 UNORM_INT16 UNORM_INT24 UNORM_SHORT_555 UNORM_SHORT_565 "
     names += "UNORM_INT_101010 SIGNED_INT8 SIGNED_INT16 SIGNED_INT32 UNSIGNED_INT8 UNSIGNED_INT16 UNSIGNED_INT32 "
@@ -339,7 +358,20 @@ def test_xnack_is_marked_by_driver_1912_05_only() -> None:
 
 def test_offsets_of_local_memory() -> None:
     assert local_offsets(0, []) == ([], 0)
-    assert local_offsets(1156, [10, 100]) == ([1168, 1184], 1284)
+    assert local_offsets(1156, [(10, 0), (100, 0)]) == ([1168, 1184], 128)
+    assert local_offsets(1156, [(8, 4), (64, 32), (256, 128)]) == ([1156, 1184, 1280], 380)
+
+
+def test_a_launch_has_what_the_header_asks_for() -> None:
+    memory, at = GpuMemory(), 0x10000
+    memory.map(at, bytearray(header_of(lds_bytes=1156, scratch_bytes=64).pack()))
+    packet = KernelDispatchPacket(kernel_object=at, private_segment_size=20, group_segment_size=100)
+    found = launched(memory, packet)
+    assert (found.private_segment_size, found.group_segment_size) == (64, 1256)
+    assert replace(found, private_segment_size=20, group_segment_size=100) == packet
+    assert launched(memory, replace(packet, private_segment_size=80)).private_segment_size == 80
+    with pytest.raises(DispatchRefused, match="kernel_object is 0"):
+        launched(memory, replace(packet, kernel_object=0))
 
 
 def test_a_target_for_every_level() -> None:

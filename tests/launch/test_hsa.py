@@ -1,5 +1,7 @@
 """First machine states of HSA kernels, register by register, from packets and headers made for the purpose."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from understudy.engine.gcn.api import NOWHERE
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference import ReferenceEngine
 from understudy.image.hsa.records import USER_SGPRS, CodeProperties, LaunchFacts, Rsrc1, Rsrc2
-from understudy.isa.gcn.state import Mode
+from understudy.isa.gcn.state import PTR32, Mode
 from understudy.isa.gcn.target import target
 from understudy.launch.hsa import (
     BAD_CODE,
@@ -148,6 +150,12 @@ def test_mode_registers_and_entry():
     assert dispatch.vgpr_count == 24
 
 
+def test_pointers_of_32_bits():
+    around, packet = setting()
+    modes = [started(replace(around, ptr32=ptr32), packet).mode for ptr32 in (False, True)]
+    assert modes == [0x3C0, 0x3C0 | PTR32]
+
+
 @pytest.mark.parametrize(("code", "registers"), [(0, 1), (1, 2), (2, 3), (3, 3)])
 def test_work_item_numbers(code, registers):
     around, packet = setting(
@@ -174,6 +182,8 @@ def test_groups_at_the_edges_are_smaller():
     ]
     assert items == [128, 32, 128, 32, 16, 4] * 2
     assert shapes.waves[groups[:, 3]].tolist() == [2, 1, 2, 1, 1, 1] * 2
+    # At the right edge: four work-items in x, so that the fifth lane is the first of the next row.
+    assert shapes.vgprs[groups[1, 3], 0, :2, :6].tolist() == [[0, 1, 2, 3, 0, 1], [0, 0, 0, 0, 1, 1]]
     # In the corner: four work-items in x, one in y.
     assert shapes.vgprs[groups[5, 3], 0, 0, :4].tolist() == [0, 1, 2, 3]
 

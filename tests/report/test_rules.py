@@ -104,7 +104,10 @@ def test_the_docs_are_up_to_date(gen_docs, capsys):
     assert gen_docs.main(["--check"]) == 0, capsys.readouterr().err
 
 
-MUST_BE = "must be one of: rules NAME, choices NAME, registers NAME MAP, slots NAME, fidelity NAME, opcodes NAME FAMILY"
+MUST_BE = (
+    "must be one of: rules NAME, choices NAME, choices host NAME, registers NAME MAP, slots NAME, fidelity NAME, "
+    "opcodes NAME FAMILY"
+)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 Machine code does not say which order and scope an atomic was meant to have. So each is told with what its surroundings
 give it, on every path: *release* where nothing that VM_CNT counts can be outstanding when it begins, *acquire* where
 no load can come after it before ``s_waitcnt vmcnt(0)`` and then ``buffer_wbinvl1(_vol)`` (the tables for scopes agent+
-of `device.hsa.memory_model`). An asked-for order that is not met gives a `Gap` with both pcs.
+of `device.hsa.memory_model`). An asked-for order that is not met gives a `Gap` with both pcs; so does a
+read-modify-write that PCIe does not have, if the kernel's atomics are on memory of the host.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 
 from understudy.core.errors import UnderstudyError
 from understudy.device.hsa.memory_model import Order
+from understudy.device.hsa.memory_types import obstacle
 from understudy.engine.gcn.effects import Effects, effects
 from understudy.isa.gcn.frame import execute
 from understudy.isa.gcn.insn import Insn
@@ -33,6 +35,8 @@ class Found:
     text: str
     before: int | None
     after: int | None
+    pcie: str = ""
+    """Why PCIe cannot carry it, with the rule; "" where it can."""
 
     @property
     def order(self) -> Order:
@@ -49,10 +53,11 @@ class Gap:
     pc: int
     text: str
     missing: str
-    other: int
+    other: int | None = None
 
     def __str__(self) -> str:
-        return f"pc {self.pc:#x} ({self.text}): {self.missing}, see pc {self.other:#x}"
+        where = "" if self.other is None else f", see pc {self.other:#x}"
+        return f"pc {self.pc:#x} ({self.text}): {self.missing}{where}"
 
 
 def atomics(entry: int, fetch: Callable[[int], Insn]) -> list[Found]:
@@ -62,14 +67,16 @@ def atomics(entry: int, fetch: Callable[[int], Insn]) -> list[Found]:
     found = []
     for pc, (insn, _) in sorted(code.items()):
         if _is_atomic(insn):
-            found.append(Found(pc, text(insn), before.get(pc), _unguarded(pc, code)))
+            found.append(Found(pc, text(insn), before.get(pc), _unguarded(pc, code), _pcie(insn)))
     return found
 
 
-def gaps(found: list[Found], order: Order) -> list[Gap]:
-    """What is missing for every atomic to have `order` at scope agent+."""
+def gaps(found: list[Found], order: Order, pcie: bool = False) -> list[Gap]:
+    """What is missing for every atomic to have `order` at scope agent+; with `pcie`, on memory behind PCIe."""
     missing = []
     for each in found:
+        if pcie and each.pcie:
+            missing.append(Gap(each.pc, each.text, each.pcie))
         if order in (Order.RELEASE, Order.ACQUIRE_RELEASE) and each.before is not None:
             what = "no s_waitcnt vmcnt(0) between it and an access before it (release)"
             missing.append(Gap(each.pc, each.text, what, each.before))
@@ -111,6 +118,12 @@ def _is_atomic(insn: Insn) -> bool:
     if insn.form not in VECTOR:
         return False
     return "atomic" in insn.name or ("load" in insn.name and bool(insn.get("glc")))
+
+
+def _pcie(insn: Insn) -> str:
+    """What PCIe lacks for a read-modify-write."""
+    found = obstacle(insn.name.split("_atomic_")[1].removesuffix("_x2")) if "_atomic_" in insn.name else None
+    return "" if found is None else f"PCIe has no such atomic: {found[0]} [{found[1].id}: {found[1].clause}]"
 
 
 def _is_access(insn: Insn) -> bool:

@@ -11,6 +11,7 @@ from understudy.check.memory_model import Found, atomics, gaps
 from understudy.cli.exits import UsageError
 from understudy.core.errors import WireError
 from understudy.device.hsa.memory_model import Order
+from understudy.image.hsa import targets
 from understudy.image.hsa_code import CodeObject, read_code_object
 from understudy.isa.gcn.decode import decode
 from understudy.isa.gcn.insn import Insn
@@ -28,23 +29,27 @@ def check(
         Order | None,
         typer.Option(help="An order that all atomics must have at agent scope: what is missing is an error."),
     ] = None,
+    pcie: Annotated[
+        bool, typer.Option("--pcie", help="Atomics are on memory of the host behind PCIe: what it lacks is an error.")
+    ] = False,
     processor: Annotated[str, typer.Option("--processor", help="For objects that do not name theirs.")] = "",
 ) -> None:
     """Look for what is missing in a code object's kernels.
 
-    With --memory-model: each atomic, and what the waits and invalidations around it make of it. Exit status 1 where
-    --order is not met.
+    With --memory-model: each atomic, and what the waits and invalidations around it make of it. Atomics are
+    read-modify-writes and coherent loads: an atomic store is the instruction of an ordinary one and is not listed.
+    Exit status 1 where --order is not met, or --pcie finds operations that PCIe does not have.
     """
     if not memory_model:
         raise UsageError("say what to check: --memory-model")
-    code = read_code_object(path.read_bytes())
+    code = read_code_object(path.read_bytes(), processor)
     missing = 0
     for name in sorted(code.kernels):
         found = kernel_atomics(code, name, processor)
         print(f"{name}: {len(found)} atomics" if found else f"{name}: no atomics")
         for each in found:
             print(f"  {each.pc - BASE:#x} {each.text}: {each.order}")
-        for gap in gaps(found, order) if order is not None else ():
+        for gap in gaps(found, order or Order.RELAXED, pcie):
             missing += 1
             print(f"  missing: {gap}")
     if missing:
@@ -54,7 +59,7 @@ def check(
 def kernel_atomics(code: CodeObject, name: str, processor: str = "") -> list[Found]:
     """The atomics of one kernel of a code object."""
     loaded = code.load(BASE)
-    chosen = target(processor or code.target)
+    chosen = target(targets.read_as(processor or code.target))
     kernel = code.kernel(name)
     data = bytes(loaded.data)
 

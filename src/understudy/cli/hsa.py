@@ -24,6 +24,13 @@ class Engine(StrEnum):
     REFERENCE = "reference"
 
 
+class Model(StrEnum):
+    """How wide pointers are."""
+
+    LARGE = "large"
+    SMALL = "small"
+
+
 @app.callback()
 def _hsa() -> None:
     """AMD HSA agents: run kernels of code objects."""
@@ -49,6 +56,7 @@ def run(
     agent: Annotated[str, typer.Option(help="The agent; by default the one that the code object is for.")] = "",
     engine: Annotated[Engine, typer.Option(help="What runs the waves.")] = Engine.JIT,
     exact: Annotated[bool, typer.Option("--exact", help="The first byte behind an array is a fault.")] = False,
+    machine_model: Annotated[Model, typer.Option(help="Small: the code's pointers have 32 bits.")] = Model.LARGE,
 ) -> None:
     """Dispatch a kernel through an AQL queue, wait for it, and print what its arrays hold then.
 
@@ -62,7 +70,8 @@ def run(
     from understudy.host.hsa import Gpu
 
     given = [parse(text) for text in arguments or ()]
-    with Gpu.open(agent or _agent_of(file), engine=engine.value, exact=exact) as gpu:
+    settings = {"engine": engine.value, "machine_model": machine_model.value}
+    with Gpu.open(agent or _agent_of(file), exact=exact, **settings) as gpu:
         values = [gpu.array(each.value) if isinstance(each.value, np.ndarray) else each.value for each in given]
         result = gpu.run(file, kernel, _sizes(grid), _sizes(group) if group else None, values)
     print(f"{result.kernel}: {result.instructions:,} wave instructions")

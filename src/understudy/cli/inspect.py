@@ -96,6 +96,10 @@ def inspect(
 
 def reader(data: bytes) -> tuple[Describe, Lines]:
     """Who reads the file; `WireError` where nobody does."""
+    from understudy.image.hsa.bundle import is_bundle
+
+    if is_bundle(data):
+        return _hsa()
     if data[:4] != b"\x7fELF":
         raise WireError(f"file starts with {data[:4].hex(' ') or 'nothing'}, expected 7f 45 4c 46 (ELF)").at("byte", 0)
     machine = int.from_bytes(data[18:20], "little")

@@ -10,9 +10,8 @@ as addresses for all kinds of pointers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +23,13 @@ from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.amdcl2 import rules
 from understudy.device.amdcl2.queue_shape import QueueShape
-from understudy.device.amdcl2.scheduler import Scheduler, make_queue
+from understudy.device.amdcl2.scheduler import Scheduler
 from understudy.engine.gcn.api import Engine, Statistics
 from understudy.host.amdcl2_arguments import Converter
-from understudy.host.amdcl2_memory import DeviceMemory, Mappings
-from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler
+from understudy.host.amdcl2_memory import DeviceMemory, DeviceMemoryState, Mappings
+from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler, integer
+from understudy.host.amdcl2_options import Size, check_options, checked_offsets, checked_sizes, engine_of, processor_of
+from understudy.host.amdcl2_queue import PlacedQueue, place_queue, release_queue
 from understudy.image.amdcl2.arguments import Argument, Kind
 from understudy.image.amdcl2.container import Container, read_container
 from understudy.image.amdcl2.container import Kernel as KernelImage
@@ -41,6 +42,7 @@ from understudy.isa.gcn.state import LANES
 from understudy.isa.gcn.target import Target
 from understudy.launch.amdcl2 import (
     SpecialBuffer,
+    launched,
     pack_arguments,
     setup_buffer,
     special_buffer,
@@ -75,8 +77,6 @@ MAX_WAVE_SCRATCH: Final = 8191 * 1024
 MAX_KERNARG_BYTES: Final = 1 << 20
 """Largest argument buffer that is believed."""
 
-Size = int | Sequence[int]
-
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -87,11 +87,25 @@ class Result:
     printf: bytes
 
 
-def load(source: str | Path | bytes, engine: str | Engine = "jit", target: Target | None = None) -> Program:
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramState:
+    """A program's memory and what lies where in it, for `Program.restore`; to be kept, not to be looked into."""
+
+    program: Program = field(repr=False)
+    memory: DeviceMemoryState = field(repr=False)
+    scratch: Scratch | None
+    queue: PlacedQueue | None
+
+
+def load(
+    source: str | Path | bytes | bytearray | memoryview,
+    engine: str | Engine = "jit",
+    target: Target | str | None = None,
+) -> Program:
     """The program in a file or in bytes, ready to run.
 
-    `engine`: "jit", "reference" or an engine; `target` in place of the processor that the file names. `WireError` for
-    what is no such program.
+    `engine`: "jit", "reference" or an engine; `target`, perhaps by its name, in place of the processor that the file
+    names. `WireError` for what is no such program.
     """
     if isinstance(source, (str, Path)):
         path = Path(source)
@@ -100,30 +114,20 @@ def load(source: str | Path | bytes, engine: str | Engine = "jit", target: Targe
         except OSError as error:
             raise WireError(f"{path}: {error.strerror}") from None
     else:
-        data = bytes(source)
+        try:
+            data = bytes(memoryview(source))
+        except TypeError:
+            raise WireError(f"a program is a path or its bytes, not {type(source).__name__}") from None
     return Program(read_container(data), engine, target)
-
-
-@cache
-def _engine(name: str) -> Engine:
-    if name == "jit":
-        from understudy.engine.gcn.jit import JitEngine
-
-        return JitEngine()
-    if name == "reference":
-        from understudy.engine.gcn.reference import ReferenceEngine
-
-        return ReferenceEngine()
-    raise WireError(f"engine {name!r}, expected jit or reference")
 
 
 class Program:
     """A program on a device of its own: code and data in its memory, kernels by name. For one thread at a time."""
 
-    def __init__(self, container: Container, engine: str | Engine = "jit", target: Target | None = None) -> None:
+    def __init__(self, container: Container, engine: str | Engine = "jit", target: Target | str | None = None) -> None:
         self.container = container
-        self.target = target if target is not None else container.target
-        self.engine: Engine = _engine(engine) if isinstance(engine, str) else engine
+        self.target = processor_of(target) if target is not None else container.target
+        self.engine: Engine = engine_of(engine)
         self.memory = DeviceMemory(container.bits)
         self.probes = Probes()
         self.code: LoadedProgram = self._load()
@@ -131,8 +135,14 @@ class Program:
         self._special_address, self._special = self.memory.allocate(SpecialBuffer.size_bytes, "special buffer")
         self._packet_address, self._packet = self.memory.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
         self._scratch: Scratch | None = None
-        self._queue: tuple[int, int] | None = None
+        self._queue: PlacedQueue | None = None
         self._total = Statistics()
+        self._is_running = False
+        self._first = self.snapshot()
+
+    def __repr__(self) -> str:
+        """What it is for and what it holds."""
+        return f"Program({self.target.name}, {self.container.bits} bits, kernels: {', '.join(self.kernels) or 'none'})"
 
     def _load(self) -> LoadedProgram:
         address, ram = self.memory.allocate(loaded_bytes(self.container), "program")
@@ -150,20 +160,52 @@ class Program:
         return Kernel(self, self.container.kernel(name))
 
     def symbol(self, name: str, size: int) -> np.ndarray:
-        """`size` bytes of the program's data from a symbol on, shared with the device."""
+        """`size` bytes, 1 or more, of the program's data from a symbol on, shared with the device."""
         address = self.code.symbols.get(name)
         if address is None:
             raise WireError(f"program has no symbol {name!r}: there are {', '.join(self.code.symbols) or 'none'}")
+        if integer(size, "the size of a symbol's data") < 1:
+            raise WireError(f"symbol {name!r}: expected 1 byte or more, not {size}")
         found = self.memory.gpu.plain(address, size)
         if found is None:
             raise WireError(f"symbol {name!r} has fewer than {size} bytes before the program's end")
         shared: np.ndarray = found.bytes[address - found.base : address - found.base + size]
         return shared
 
+    # -- snapshots ---------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> ProgramState:
+        """The state between two runs, for `restore`: variables of the program, its queue, private memory.
+
+        Arrays are not part of it: they are the device's for the time of a run only. `RuleError` while a kernel runs.
+        """
+        self._check_idle("a snapshot")
+        return ProgramState(self, self.memory.snapshot(), self._scratch, self._queue)
+
+    def restore(self, state: ProgramState) -> None:
+        """Go back to a state that `snapshot` of this program gave; what `symbol` has given stays shared."""
+        self._check_idle("a restore")
+        if state.program is not self:
+            raise RuleError("the state is another program's, expected one that snapshot() of this program gave")
+        self.memory.restore(state.memory)
+        self._scratch, self._queue = state.scratch, state.queue
+
+    def reset(self) -> None:
+        """Go back to the program as it was loaded."""
+        self.restore(self._first)
+
+    def _check_idle(self, what: str) -> None:
+        if self._is_running:
+            raise RuleError(f"{what} while a kernel runs, expected it between two runs")
+
     # -- launches ----------------------------------------------------------------------------------------------------
 
     def dispatch(self, packet: KernelDispatchPacket, address: int, **options: Any) -> Statistics:
-        """Run a packet that lies at `address` to its end. `options` are those of `engine.gcn.api.Dispatch`."""
+        """Run a packet that lies at `address` to its end. `options` are those of `engine.gcn.api.Dispatch`.
+
+        Private memory and LDS are those of the packet and of the kernel's header: the copy in memory stays as it is.
+        """
+        packet = launched(self.memory.gpu, packet)
         around = Surroundings(
             target=self.target,
             memory=self.memory.gpu,
@@ -200,47 +242,52 @@ class Program:
         return self._scratch
 
     def run(self, packet: KernelDispatchPacket, hidden: Mapping[str, int], **options: Any) -> Result:
-        """Run a packet, and then what it has enqueued."""
+        """Run a packet, and then what it has enqueued. Where that fails, the queue begins anew with the next run."""
         self._printf.clear()
         self._printf.write(4, (PRINTF_BYTES - PRINTF_HEADER).to_bytes(4, "little"), _HOST)
         self._packet.view[: packet.size_bytes] = packet.pack()
         self._total = Statistics()
-        self.dispatch(packet, self._packet_address, **options)
-        children = 0
-        if hidden["aqlwrap_pointer"]:
-
-            def child(packet: KernelDispatchPacket, address: int) -> int:
-                return self.dispatch(packet, address, **options).instructions
-
-            scheduler = Scheduler(
-                self.memory.gpu,
-                hidden["vqueue_pointer"],
-                child,
-                Telemetry(self.probes, lambda: self._total.instructions),
-            )
-            children = scheduler.drain(hidden["aqlwrap_pointer"])
+        self._is_running, ended = True, False
+        try:
+            children = self._run(packet, hidden, options)
+            ended = True
+        finally:
+            self._is_running = False
+            if hidden["aqlwrap_pointer"] and not ended:
+                self._drop_queue()  # what was left in it would stop later runs
         used = int.from_bytes(self._printf.view[:4], "little")
         end = PRINTF_HEADER + min(used, PRINTF_BYTES - PRINTF_HEADER)
         return Result(self._total, children, bytes(self._printf.view[PRINTF_HEADER:end]))
 
-    def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
-        """Addresses of the device's queue and of the slot for the kernel that the host launches."""
-        if self._queue is None or shape is not None:
-            shape = shape if shape is not None else QueueShape()
-            address, _ = self.memory.allocate(shape.size_bytes, "device queue")
-            kernarg, _ = self.memory.allocate(shape.kernarg_bytes, "arguments of enqueued kernels")
-            table, ram = self.memory.allocate(8 * max(len(self.kernels), 1), "kernel table")
-            for number, name in enumerate(sorted(self.kernels, key=self._kernel_index)):
-                ram.write(8 * number, self.code.kernels[name].to_bytes(8, "little"), _HOST)
-            self._queue = address, make_queue(self.memory.gpu, address, kernarg, shape, table)
-        return self._queue
+    def _run(self, packet: KernelDispatchPacket, hidden: Mapping[str, int], options: dict[str, Any]) -> int:
+        """Run a packet and what it has enqueued; the number of the latter."""
+        self.dispatch(packet, self._packet_address, **options)
+        if not hidden["aqlwrap_pointer"]:
+            return 0
 
-    def _kernel_index(self, name: str) -> int:
-        """The kernel's place in the kernel table, as its metadata has it; kernels without any come last."""
-        try:
-            return self.container.metadata(name).queue.kernel_index
-        except WireError:
-            return len(self.kernels)
+        def child(packet: KernelDispatchPacket, address: int) -> int:
+            return self.dispatch(packet, address, **options).instructions
+
+        telemetry = Telemetry(self.probes, lambda: self._total.instructions)
+        pointer_bytes = self.container.bits // 8
+        scheduler = Scheduler(self.memory.gpu, hidden["vqueue_pointer"], child, telemetry, pointer_bytes)
+        return scheduler.drain(hidden["aqlwrap_pointer"])
+
+    def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
+        """Addresses of the device's queue and of the slot for the kernel that the host launches.
+
+        There is one queue: for another `shape` a new one takes its place.
+        """
+        if self._queue is None or shape not in (None, self._queue.shape):
+            self._drop_queue()
+            self._queue = place_queue(self.memory, self.container, self.code.kernels, shape or QueueShape())
+        return self._queue.address, self._queue.parent
+
+    def _drop_queue(self) -> None:
+        """Give the queue up, with whatever waits in it."""
+        if self._queue is not None:
+            release_queue(self.memory, self._queue)
+        self._queue = None
 
     @property
     def printf_address(self) -> int:
@@ -273,20 +320,21 @@ class Kernel:
         self,
         global_size: Size,
         local_size: Size | None = None,
-        args: Sequence[Any] = (),
+        args: Iterable[Any] = (),
         global_offset: Size = (0, 0, 0),
         **options: Any,
     ) -> Result:
         """Run the kernel over `global_size` work-items in work-groups of `local_size`, and wait.
 
         Groups at the edge may be partial. Without `local_size` the kernel's own required size is taken, or 64 in x.
-        `options` are those of the engine's `Dispatch` (step_limit, seed, poison, hooks).
-        `WireError` for arguments that do not fit, `RuleError` where the kernel was compiled for another size.
+        `options` are those of the engine's `Dispatch`: step_limit, turn, seed, poison, on_hint, on_trap. `WireError`
+        for arguments, sizes and options that do not fit, `RuleError` where the kernel was compiled for another size.
         """
-        program, layout = self.program, self.metadata.layout
-        grid, group = self._sizes(global_size, local_size)
-        maps = Mappings(program.memory)
+        program, maps = self.program, Mappings(self.program.memory)
         try:
+            layout = self.metadata.layout
+            check_options(options)
+            grid, group = self._sizes(global_size, local_size)
             values, lds = self._converter(maps).convert(layout.user, args)
             hidden = self._hidden(global_offset)
             size = max(layout.size, self.image.header.kernarg_segment_byte_size, 16)
@@ -306,16 +354,16 @@ class Kernel:
     def _converter(self, maps: Mappings) -> Converter:
         static = self.image.header.workgroup_group_segment_byte_size
         program = self.program
-        return Converter(program.memory, maps, program.target.level, static, lambda: program.queue()[0])
+        return Converter(program.memory, maps, program.target.level, static, lambda shape: program.queue(shape)[0])
 
     def _sizes(self, global_size: Size, local_size: Size | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        grid = _sizes(global_size)
+        grid = checked_sizes(global_size, "global size")
         required = self.metadata.required_work_group_size
         if local_size is None:
             first = min(LANES, max(grid[0], 1)) if grid else 1
             group = required[: len(grid)] if required else (first, *[1] * (len(grid) - 1))
         else:
-            group = _sizes(local_size)
+            group = checked_sizes(local_size, "local size")
         if required and (*group, 1, 1)[:3] != required:
             text = f"kernel {self.name} was compiled for work-groups of {required}, not {group}"
             raise RuleError(text, rule=rules.REQUIRED_SIZE)
@@ -323,20 +371,12 @@ class Kernel:
 
     def _hidden(self, global_offset: Size) -> dict[str, int]:
         """The values of the setup arguments."""
-        offsets = (*_sizes(global_offset), 0, 0)[:3]
+        offsets = checked_offsets(global_offset, self.program.container.bits)
         needs_queue = self.metadata.uses_enqueue or any(a.kind is Kind.QUEUE for a in self.arguments)
         queue, parent = self.program.queue() if needs_queue else (0, 0)
-        hidden = {f"global_offset_{axis}": offset & (1 << 64) - 1 for axis, offset in enumerate(offsets)}
+        hidden = {f"global_offset_{axis}": offset for axis, offset in enumerate(offsets)}
         return hidden | {
             "printf_buffer": self.program.printf_address,
             "vqueue_pointer": queue,
             "aqlwrap_pointer": parent,
         }
-
-
-def _sizes(size: Size) -> tuple[int, ...]:
-    """One size or several as a tuple; `WireError` for what is none."""
-    try:
-        return (int(size),) if isinstance(size, (int, np.integer)) else tuple(int(each) for each in size)
-    except (TypeError, ValueError):
-        raise WireError(f"sizes are 1 to 3 integers, not {size!r}") from None

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from understudy.core.errors import WireError
 from understudy.core.space import Ram
+from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.host.amdcl2_memory import DeviceMemory, Mappings
-from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler
+from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler, checked_array, integer
 from understudy.image.amdcl2.arguments import Argument, Kind, Slot
+from understudy.image.amdcl2.formats import ImageKind
 from understudy.image.amdcl2.objects import image_object
 from understudy.launch.amdcl2 import local_offsets
+
+IMAGE_TYPES: Final = {
+    "image1d_buffer_t": ImageKind.BUFFER_1D,
+    "image1d_t": ImageKind.IMAGE_1D,
+    "image1d_array_t": ImageKind.ARRAY_1D,
+    "image2d_t": ImageKind.IMAGE_2D,
+    "image2d_depth_t": ImageKind.IMAGE_2D,
+    "image2d_array_t": ImageKind.ARRAY_2D,
+    "image2d_array_depth_t": ImageKind.ARRAY_2D,
+    "image3d_t": ImageKind.IMAGE_3D,
+}
+"""What kind of image an argument of an OpenCL type takes. Other names may mean any kind."""
 
 
 @dataclass(slots=True)
@@ -34,30 +48,40 @@ class Converter:
     maps: Mappings
     level: int
     static_lds_bytes: int
-    queue: Callable[[], int]
+    queue: Callable[[QueueShape | None], int]
     images: dict[int, _Placed] = field(default_factory=dict)
 
-    def convert(self, slots: Sequence[Slot], given: Sequence[Any]) -> tuple[dict[int, Any], int]:
-        """The value of each argument by index (addresses, LDS offsets, numbers), and the LDS of a work-group.
+    def convert(self, slots: Sequence[Slot], args: Iterable[Any]) -> tuple[dict[int, Any], int]:
+        """The value of each argument by index (addresses, LDS offsets, numbers), and the LDS of local pointers.
 
         `WireError` with the argument for what does not fit.
         """
+        given = _listed(args)
         if len(given) != len(slots):
             names = ", ".join(slot.argument.described() for slot in slots)
             raise WireError(f"takes {len(slots)} arguments, not {len(given)}: {names or 'none'}")
+        self._prepare_queue(given)
         values: dict[int, Any] = {}
-        locals_: dict[int, int] = {}
+        locals_: dict[int, tuple[int, int]] = {}
         for index, (slot, value) in enumerate(zip(slots, given, strict=True)):
             argument = slot.argument
             try:
                 if argument.is_local:
-                    locals_[index] = _local_size(value)
+                    locals_[index] = _local_size(value), argument.alignment
                 else:
                     values[index] = self._value(argument, value)
             except WireError as error:
                 raise error.at("argument", index, argument.name) from None
-        offsets, lds = local_offsets(self.static_lds_bytes, list(locals_.values()))
+        offsets, lds = local_offsets(self.static_lds_bytes, locals_.values())
         return values | dict(zip(locals_, offsets, strict=True)), lds
+
+    def _prepare_queue(self, given: Sequence[Any]) -> None:
+        """Make the device's queue as large as the arguments say."""
+        shapes = {shape for each in given if isinstance(each, DeviceQueue) and (shape := each.shape()) is not None}
+        if len(shapes) > 1:
+            raise WireError(f"the device has one queue, expected one size and not {len(shapes)} for it")
+        if shapes:
+            self.queue(shapes.pop())
 
     def _value(self, argument: Argument, given: Any) -> Any:
         if argument.kind is Kind.VALUE:
@@ -75,7 +99,7 @@ class Converter:
                 return self.maps.copy(given.pack(), f"sampler object of {argument.name}")[0]
             case Kind.QUEUE:
                 _expect(argument, given, DeviceQueue)
-                return self.queue()
+                return self.queue(None)
             case Kind.STRUCTURE:
                 return self._structure(argument, given)
         raise WireError(f"{argument.kind.value} takes an address, not {type(given).__name__}")
@@ -84,10 +108,11 @@ class Converter:
         if given is None:
             return 0
         _expect(argument, given, np.ndarray)
-        return self.maps.array(given, argument.name)
+        return self.maps.array(checked_array(given, f"array for {argument.name}"), argument.name)
 
     def _image(self, argument: Argument, image: Image) -> int:
         """Put texels and image object into memory, once for each image; texels that are written come back."""
+        _check_image(argument, image)
         if id(image) not in self.images:
             texels, ram = self.memory.allocate(image.texels.size_bytes, f"texels of {argument.name}")
             self.maps.keep(texels)
@@ -95,7 +120,7 @@ class Converter:
             data = image_object(self.level, image.texels, texels).pack()
             self.images[id(image)] = _Placed(self.maps.copy(data, f"image object of {argument.name}")[0], ram)
         placed = self.images[id(image)]
-        if argument.access != "read_only" and image.array.flags.writeable and not placed.comes_back:
+        if argument.access != "read_only" and not placed.comes_back:
             placed.comes_back = True
             self.maps.defer(lambda: image.download(placed.texels.view))
         return placed.address
@@ -113,11 +138,30 @@ class Converter:
 def _expect(argument: Argument, given: Any, *kinds: type) -> None:
     if not isinstance(given, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise WireError(f"{argument.kind.value} takes {names}, not {type(given).__name__}")
+        what = " ".join(dict.fromkeys(text for text in (argument.kind.value, argument.type_name) if text))
+        raise WireError(f"{what} takes {names}, not {type(given).__name__}")
+
+
+def _listed(args: Any) -> list[Any]:
+    """The arguments one after the other."""
+    if isinstance(args, (str, bytes, bytearray, Mapping)) or not isinstance(args, Iterable):
+        raise WireError(f"arguments are given one after the other, as a list: expected that, not {type(args).__name__}")
+    return list(args)
+
+
+def _check_image(argument: Argument, image: Image) -> None:
+    kind = IMAGE_TYPES.get(argument.type_name)
+    if kind not in (None, image.texels.kind):
+        raise WireError(f"{argument.type_name} takes an image of kind {kind.name}, not {image.texels.kind.name}")
+    if argument.access != "read_only" and not image.array.flags.writeable:
+        raise WireError(
+            f"{argument.access} image over an array that is read-only: what the kernel writes would be lost"
+        )
 
 
 def _local_size(given: Any) -> int:
-    size = given.size_bytes if isinstance(given, Local) else given
-    if not isinstance(size, (int, np.integer)) or isinstance(size, bool):
+    if isinstance(given, Local):
+        return int(given.size_bytes)
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool):
         raise WireError(f"local pointer takes Local(bytes), not {type(given).__name__}")
-    return Local(int(size)).size_bytes
+    return Local(integer(given, "")).size_bytes

@@ -8,6 +8,7 @@ upper half of an address faults too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +16,20 @@ import numpy as np
 from understudy.core.allocator import Allocator
 from understudy.core.errors import WireError
 from understudy.core.space import PAGE_SIZE, Ram
-from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.memory import GpuMemory, MemoryState
 
 LOW: Final = (0x0001_0000, 0xFFE0_0000)
 """First address and bytes for 32-bit programs."""
 HIGH: Final = (0x10_0000_0000, 1 << 36)
 """Likewise for 64-bit programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemoryState:
+    """Memory, and which addresses are taken: see `DeviceMemory.snapshot`."""
+
+    gpu: MemoryState = field(repr=False)
+    pages: tuple[tuple[int, bool], ...] = field(repr=False)
 
 
 class DeviceMemory:
@@ -29,7 +38,6 @@ class DeviceMemory:
     def __init__(self, bits: int) -> None:
         self.gpu = GpuMemory()
         self._pages = Allocator(*(LOW if bits == 32 else HIGH))
-        self._sizes: dict[int, int] = {}
 
     def map(self, buffer: Any, name: str, writable: bool = True) -> int:
         """The guest address at which `buffer` can be seen from now on; `WireError` where no room is left."""
@@ -49,6 +57,15 @@ class DeviceMemory:
         """Take a buffer away again."""
         self.gpu.unmap(address)
         self._pages.free(address)
+
+    def snapshot(self) -> DeviceMemoryState:
+        """The state, contents included, while no kernel runs."""
+        return DeviceMemoryState(self.gpu.snapshot(), self._pages.snapshot())
+
+    def restore(self, state: DeviceMemoryState) -> None:
+        """Go back to a state that `snapshot` gave; host addresses stay."""
+        self.gpu.restore(state.gpu)
+        self._pages.restore(state.pages)
 
 
 class Mappings:

@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import IntEnum
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from understudy.core.errors import WireError
+from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.image.amdcl2.formats import ChannelOrder, ChannelType, ImageFormat, ImageKind, image_format
 from understudy.image.amdcl2.objects import Addressing, Filter, SamplerObject, Texels, texels
 
 KINDS_BY_AXES: Final = {1: ImageKind.IMAGE_1D, 2: ImageKind.IMAGE_2D, 3: ImageKind.IMAGE_3D}
+AnyEnum = TypeVar("AnyEnum", bound=IntEnum)
+
+
+def integer(value: Any, what: str) -> int:
+    """An integer of Python or NumPy as one of Python; `WireError` for anything else, truth values too."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise WireError(f"{what} must be an integer, not {value!r}")
+    return int(value)
+
+
+def checked_array(array: Any, what: str) -> np.ndarray:
+    """A NumPy array of numbers; `WireError` for what is none."""
+    if not isinstance(array, np.ndarray):
+        raise WireError(f"{what} must be a NumPy array, not {type(array).__name__}")
+    if isinstance(array, np.ma.MaskedArray):
+        raise WireError(f"{what} is masked, which a device cannot see: expected its data or what filled() gives")
+    return array
+
+
+def _member(kind: type[AnyEnum], value: Any) -> AnyEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise WireError(f"{value!r} is no {kind.__name__}: there are {', '.join(kind.__members__)}") from None
 
 
 class Image:
@@ -26,8 +52,10 @@ class Image:
     def __init__(
         self, array: np.ndarray, order: ChannelOrder, type: ChannelType, kind: ImageKind | None = None
     ) -> None:
+        order, type = _member(ChannelOrder, order), _member(ChannelType, type)
+        kind = _member(ImageKind, kind) if kind is not None else None
         self.format: ImageFormat = image_format(order, type)
-        self.array = array
+        self.array = checked_array(array, "an image's texels")
         if array.dtype != np.dtype(self.format.dtype):
             raise WireError(f"texels of {type.name} are {self.format.dtype}, not {array.dtype}")
         shape = array.shape
@@ -59,11 +87,18 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """A sampler of OpenCL."""
+    """A sampler of OpenCL; `WireError` for modes that are none."""
 
     normalised: bool = False
     addressing: Addressing = Addressing.CLAMP_TO_EDGE
     filter: Filter = Filter.NEAREST
+
+    def __post_init__(self) -> None:
+        """Modes may be given by their numbers."""
+        if not isinstance(self.normalised, (bool, np.bool_)):
+            raise WireError(f"normalised must be True or False, not {self.normalised!r}")
+        object.__setattr__(self, "addressing", _member(Addressing, self.addressing))
+        object.__setattr__(self, "filter", _member(Filter, self.filter))
 
     def pack(self) -> bytes:
         """The sampler object."""
@@ -77,11 +112,26 @@ class Local:
     size_bytes: int
 
     def __post_init__(self) -> None:
-        """A `WireError` for less than a byte."""
-        if self.size_bytes < 1:
+        """A `WireError` for less than a byte, and for what is no number of bytes."""
+        if integer(self.size_bytes, "the size of a local pointer's LDS") < 1:
             raise WireError(f"a local pointer needs LDS of 1 byte or more, not {self.size_bytes}")
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceQueue:
-    """The device's queue, for arguments of type queue_t."""
+    """The device's queue, for arguments of type queue_t.
+
+    `size_bytes` is OpenCL's CL_QUEUE_SIZE: there is one queue, which is made anew for another size. None: as it is, at
+    first 256 KiB, which are 2048 slots. `WireError` for more than 8 MiB.
+    """
+
+    size_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """A `WireError` for a size that no device has."""
+        self.shape()
+
+    def shape(self) -> QueueShape | None:
+        """Its sizes; None where any will do."""
+        size = self.size_bytes
+        return None if size is None else QueueShape.of_size(integer(size, "the size of a device queue"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
@@ -28,9 +28,11 @@ from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.objects import QueueType
 from understudy.device.hsa.packets import FenceScope
 from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.saved import DeviceState
 from understudy.device.hsa.signals import Condition, Signal
 from understudy.host.hsa_arguments import Local, Segments, pack
 from understudy.host.hsa_executable import Executable, Kernel, file_bytes, read
+from understudy.host.hsa_hidden import Printf, given_by_name, told
 from understudy.host.hsa_launch import (
     KERNARG_ALIGNMENT,
     Launch,
@@ -41,8 +43,7 @@ from understudy.host.hsa_launch import (
     private_bytes,
     three,
 )
-from understudy.host.hsa_memory import Arrays, Borrowed
-from understudy.launch.hsa_kernarg import Hidden
+from understudy.host.hsa_memory import Arrays, Block, Borrowed
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
 __all__ = [
@@ -63,6 +64,16 @@ QUEUE_PACKETS: Final = 256
 """Size of the queue that launches use where none is named."""
 Code = Executable | bytes | bytearray | str | Path
 """An executable, a code object, its file, or the file of an OpenCL source (.cl)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuState:
+    """A device's state, and which arrays and queues there are, for `Gpu.restore`; to be kept, not to be looked into."""
+
+    device: DeviceState
+    arrays: tuple[Block, ...] = field(repr=False)
+    queue: Queue | None = field(repr=False)
+    mine: frozenset[Queue] = field(repr=False)
 
 
 class Gpu:
@@ -87,7 +98,7 @@ class Gpu:
 
         Arrays are whole pages; with `exact` the first byte behind one is a fault, and all are slower at their ends.
         `settings` are those of the device: engine ("jit" or "reference"), execution ("synchronous", "threaded" or
-        "manual"), threads, seed, step_limit, poison, and what `Settings` lists further.
+        "manual"), machine_model ("large" or "small"), threads, seed, step_limit, poison, and what `Settings` lists.
         """
         return cls(HsaDevice(agent, **settings), exact=exact)
 
@@ -98,8 +109,41 @@ class Gpu:
         self.close()
 
     def close(self) -> None:
-        """End the device's threads."""
+        """End the device's threads. Launches are refused then, and to wait for one that is left is an error."""
         self.device.close()
+
+    # ---- snapshots -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> GpuState:
+        """The state of the device (see `HsaDevice.snapshot`), arrays included, for `restore`.
+
+        `RuleError` where a launch has not been waited for.
+        """
+        with self._lock:
+            if self._users:
+                raise RuleError(
+                    f"{sum(self._users.values())} launches were not waited for, expected none in a snapshot"
+                )
+            state = self.device.snapshot()
+            return GpuState(state, self._arrays.snapshot(), self._queue, frozenset(self._mine))
+
+    def restore(self, state: GpuState) -> None:
+        """Go back to a state that `snapshot` of this object gave. Arrays of then hold what they held.
+
+        Arrays, queues, signals and executables that are newer are not on the device any more (`run` takes such an array
+        like any other; `HsaDevice.restore` says the rest). To wait for a launch that nobody has waited for is an error.
+        """
+        with self._lock:
+            self.device.restore(state.device)
+            self._arrays.restore(state.arrays)
+            self._queue, self._mine, self._users = state.queue, set(state.mine), {}
+
+    def reset(self) -> None:
+        """Go back to a fresh device: nothing is allocated, loaded or shared."""
+        with self._lock:
+            self.device.reset()
+            self._arrays.restore(())
+            self._queue, self._mine, self._users = None, set(), {}
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
@@ -129,18 +173,23 @@ class Gpu:
     # ---- code ----------------------------------------------------------------------------------------------------
 
     def load(
-        self, code: bytes | bytearray | str | Path, externals: Mapping[str, int | NDArray[Any]] | None = None
+        self,
+        code: bytes | bytearray | str | Path,
+        externals: Mapping[str, int | NDArray[Any]] | None = None,
+        *,
+        any_target: bool = False,
     ) -> Executable:
-        """Load a code object: its bytes, or its file.
+        """Load a code object: its bytes, or its file; of an offload bundle the entry for this agent.
 
         `externals`: addresses (or arrays in device memory) of symbols that the object only names. `WireError` for what
-        is no code object, `RuleError` for one that is for another processor.
+        is no code object, `RuleError` for one that is for another processor or machine model; with `any_target`, code
+        for another processor of the same generation is loaded, too.
         """
         places = {
             name: self.address(value) if isinstance(value, np.ndarray) else int(value)
             for name, value in (externals or {}).items()
         }
-        return Executable(self.device, read(code), places)
+        return Executable(self.device, read(code, self.device.agent.name), places, any_target=any_target)
 
     def compile(self, source: str, *, options: Sequence[str] = (), version: str = "V5") -> Executable:
         """Compile OpenCL C for this agent, and load it; needs ``understudy[kernels]`` or an installed clang.
@@ -201,42 +250,64 @@ class Gpu:
         barrier: bool = False,
         acquire: FenceScope = FenceScope.SYSTEM,
         release: FenceScope = FenceScope.SYSTEM,
+        hidden: Mapping[str, Any] | None = None,
     ) -> Launch:
         """Write a dispatch packet into a queue and ring its doorbell; wait for the result when it is needed.
 
         `offset` is OpenCL's global offset, `group_bytes` LDS beyond the kernel's own, `stack_bytes` private memory
-        beyond it. `barrier`, `acquire` and `release` go into the packet's header.
+        beyond it. `barrier`, `acquire` and `release` go into the packet's header. `hidden` gives hidden arguments by
+        name (``{"hostcall_buffer": array}``) instead of what they get otherwise. Where a launch fails, its packet,
+        kernarg segment, signal and printf buffer stay, so that its queue may be resumed; arrays that were mapped for it
+        are not device memory any more: `share` those that it has to find again.
         """
+        self.device.check_open()
+        offsets, _ = three(offset, "offset", 0)
         sizes, dimensions = three(grid, "grid")
         shape = group_of(kernel, sizes, group)
         draft = packet_of(sizes, shape, dimensions, barrier=barrier, acquire=acquire, release=release)
         used = self._take(queue)
-        borrowed = self._arrays.lend()
+        borrowed, printf = self._arrays.lend(), None
         try:
-            segments = pack(kernel.image, args, draft, self._hidden(used, offset), borrowed.address, group_bytes)
+            given = given_by_name(kernel.image, hidden or {}, borrowed.address)
+            printf = Printf.of(self.device, kernel.image, given)
+            place = printf.address if printf else 0
+            words = replace(told(self.device, used, offsets), printf_buffer=place, given=given)
+            segments = pack(kernel.image, args, draft, words, borrowed.address, group_bytes, self._pointer_bytes)
             packet = replace(
                 draft,
                 kernel_object=kernel.address,
                 group_segment_size=segments.group_bytes,
                 private_segment_size=private_bytes(kernel, stack_bytes),
             )
-            return self._submit(used, kernel, packet, segments.kernarg, borrowed)
+            return self._submit(used, kernel, packet, segments.kernarg, borrowed, printf)
         except BaseException:
             borrowed.release()
+            if printf is not None:
+                printf.free()
             self._give(used)
             raise
 
     def pack(
-        self, kernel: Kernel, grid: Size, group: Size | None = None, args: Sequence[Any] = (), *, group_bytes: int = 0
+        self,
+        kernel: Kernel,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Any] = (),
+        *,
+        group_bytes: int = 0,
+        hidden: Mapping[str, Any] | None = None,
     ) -> Segments:
         """The kernarg segment and the LDS of a launch, for a packet that is written by hand.
 
-        Arrays have to be device memory already. Hidden arguments are told of the queue that launches use by default.
+        Arrays have to be device memory already. Hidden arguments are told of the queue that launches use by default;
+        `hidden` gives others, and without it there is no printf buffer.
         """
         sizes, dimensions = three(grid, "grid")
         draft = packet_of(sizes, group_of(kernel, sizes, group), dimensions)
-        hidden = self._hidden(self._own(), 0)
-        return pack(kernel.image, args, draft, hidden, self._arrays.address, group_bytes)
+        address = self._arrays.address
+        given = given_by_name(kernel.image, hidden or {}, address)
+        words = replace(told(self.device, self._own(), (0, 0, 0)), given=given)
+        return pack(kernel.image, args, draft, words, address, group_bytes, self._pointer_bytes)
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 
@@ -248,7 +319,7 @@ class Gpu:
         key = hashlib.sha256(data).digest()
         is_source = isinstance(code, str | Path) and Path(code).suffix == ".cl"
         with self._lock:
-            if key not in self._loaded:
+            if key not in self._loaded or not self._loaded[key].is_loaded:
                 self._loaded[key] = self.compile(data.decode("utf-8", "replace")) if is_source else self.load(data)
             return self._loaded[key]
 
@@ -285,37 +356,38 @@ class Gpu:
                     self._mine.remove(queue)
                     queue.destroy()
 
-    def _hidden(self, queue: Queue, offset: Size) -> Hidden:
-        """What hidden arguments are told."""
-        given = (offset,) if isinstance(offset, int) else tuple(offset)
-        x, y, z = (*given, 0, 0, 0)[:3]
-        apertures = self.device.apertures
-        return Hidden(
-            global_offset=(x, y, z),
-            shared_base=apertures.shared_base,
-            private_base=apertures.private_base,
-            queue=queue.address,
-            default_queue=queue.address,
-        )
+    @property
+    def _pointer_bytes(self) -> int:
+        return self.device.signal_bits // 8
 
     def _submit(
-        self, queue: Queue, kernel: Kernel, packet: KernelDispatchPacket, kernarg: bytes, borrowed: Borrowed
+        self,
+        queue: Queue,
+        kernel: Kernel,
+        packet: KernelDispatchPacket,
+        kernarg: bytes,
+        borrowed: Borrowed,
+        printf: Printf | None,
     ) -> Launch:
         device = self.device
-        place = device.allocate(len(kernarg), KERNARG_ALIGNMENT)
+        place = device.allocate(len(kernarg), KERNARG_ALIGNMENT, mtype=device.fine_mtype)
         device.memory.write(place, kernarg)
         signal = device.create_signal(1)
+        users = self._users
 
         def release(completed: bool) -> None:
             borrowed.release()
-            self._give(queue)
+            if users is self._users:  # else the device went back to before the launch
+                self._give(queue)
             if completed:  # else the packet is still in its ring, and somebody may resume the queue
                 device.free(place)
                 device.destroy_signal(signal)
+                if printf is not None:
+                    printf.free()
 
         ready = replace(packet, kernarg_address=place, completion_signal=signal.address)
         index = queue.submit(ready.pack())
-        return Launch(kernel, queue, index, signal, ready, release)
+        return Launch(kernel, queue, index, signal, ready, release, None if printf is None else printf.read)
 
 
 def demo_code(agent: str = "gfx900") -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,6 @@ from understudy.image.hsa_code import Kernel
 from understudy.launch.hsa_kernarg import Hidden, Value, pack_kernarg
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
-POINTER_BYTES: Final = 8
 LOCAL_ALIGNMENT: Final = 16
 """Of LDS that is given at launch, where metadata does not say more."""
 POINTERS: Final = frozenset({"global_buffer", "pipe", "queue", "image", "sampler"})
@@ -61,16 +60,23 @@ def pack(
     hidden: Hidden,
     address: Address,
     group_bytes: int = 0,
+    pointer_bytes: int = 8,
 ) -> Segments:
     """The segments for `values`: one for each argument that is not hidden, or the whole kernarg segment as bytes.
 
-    `group_bytes` of LDS are added to the kernel's own. `WireError` with the argument where a value does not fit it.
+    `group_bytes` of LDS are added to the kernel's own. `pointer_bytes` matters without metadata only. `WireError` with
+    the argument where a value does not fit it.
     """
+    if group_bytes < 0:
+        raise WireError(f"group_bytes {group_bytes}, expected 0 or more")
     group = kernel.group_bytes + group_bytes
     if isinstance(values, bytes | bytearray | memoryview):
-        return Segments(bytes(values).ljust(kernel.kernarg_bytes, b"\0"), group)
+        if len(values) < kernel.kernarg_bytes:
+            text = f"{len(values)} bytes of arguments, expected the {kernel.kernarg_bytes} of kernel {kernel.name}"
+            raise WireError(f"{text}, hidden ones included")
+        return Segments(bytes(values), group)
     if kernel.metadata is None:
-        return Segments(_by_hand(values, address).ljust(kernel.kernarg_bytes, b"\0"), group)
+        return Segments(_by_hand(values, address, pointer_bytes).ljust(kernel.kernarg_bytes, b"\0"), group)
     explicit = [each for each in kernel.metadata.arguments if not each.is_hidden]
     if len(values) != len(explicit):
         takes = ", ".join(each.name or each.type_name or each.kind for each in explicit) or "none"
@@ -86,6 +92,7 @@ def pack(
                 fitted.append(_fitted(argument, value, address))
         except (WireError, BeyondModel) as error:
             raise error.at("argument", number, argument.name or argument.type_name) from None
+    hidden = replace(hidden, dynamic_lds_size=group - kernel.group_bytes)
     return Segments(pack_kernarg(kernel.metadata, kernel.kernarg_bytes, fitted, packet, hidden), group)
 
 
@@ -101,22 +108,39 @@ def _fitted(argument: Argument, value: Any, address: Address) -> Value:
     if isinstance(value, Local):
         raise WireError(f"Local for an argument of kind {argument.kind}, expected one that points to group memory")
     if argument.kind in POINTERS:
-        return _pointer(value, address)
+        if isinstance(value, np.ndarray):
+            _check_items(argument, value)
+        return address_of(value, address, argument.size)
     if argument.kind != "by_value":
         raise BeyondModel(f"arguments of kind {argument.kind} have no values here: give the kernarg segment as bytes")
     return _by_value(argument, value)
 
 
-def _pointer(value: Any, address: Address) -> int:
-    """The address that a pointer gets; None is the null pointer."""
+def _check_items(argument: Argument, array: np.ndarray) -> None:
+    """A `WireError` for an array whose elements are of another size than what the pointer points to.
+
+    Bytes may stand for anything, and so may structures; a vector may be one element or several.
+    """
+    match = _TYPE.match(argument.type_name.removesuffix("*").rstrip())
+    code = _SCALARS.get(match.group(1)) if match and argument.type_name.endswith("*") else None
+    if match is None or code is None or array.dtype.kind in "VO" or match.group(1) == "size_t":
+        return
+    one, count = np.dtype(code).itemsize, int(match.group(2) or 1)
+    sizes = {one, one * (4 if count == 3 else count)}
+    if array.dtype.itemsize not in (1, *sizes):
+        expected = " or ".join(map(str, sorted(sizes)))
+        text = f"an array of {array.dtype} for {argument.type_name}, expected elements of {expected} bytes"
+        raise WireError(f"{text} (or of 1: array.view(np.uint8))")
+
+
+def address_of(value: Any, address: Address, size: int) -> int:
+    """The address that a pointer of `size` bytes gets; None is the null pointer."""
     if value is None:
         return 0
-    if isinstance(value, np.ndarray):
-        return address(value)
-    place = getattr(value, "address", value)
+    place = address(value) if isinstance(value, np.ndarray) else getattr(value, "address", value)
     if isinstance(place, int | np.integer) and not isinstance(place, bool):
-        if not 0 <= place < 1 << 64:
-            raise WireError(f"address {place:#x} does not fit 64 bits")
+        if not 0 <= place < 1 << 8 * size:
+            raise WireError(f"address {place:#x} does not fit {8 * size} bits")
         return int(place)
     raise WireError(f"{_what(value)}, expected an array or an address")
 
@@ -187,7 +211,7 @@ def _untyped(argument: Argument, value: Any) -> bytes:
     raise WireError(f"{_what(value)}, expected bytes or a NumPy value of {argument.size} bytes")
 
 
-def _by_hand(values: Sequence[Any], address: Address) -> bytes:
+def _by_hand(values: Sequence[Any], address: Address, pointer_bytes: int) -> bytes:
     """Values one behind the other, each at a multiple of its size, as C lays out a structure."""
     data = b""
     for number, value in enumerate(values):
@@ -196,7 +220,8 @@ def _by_hand(values: Sequence[Any], address: Address) -> bytes:
         elif isinstance(value, bytes):
             raw, alignment = value, 1
         elif isinstance(value, np.ndarray) or hasattr(value, "address") or value is None:
-            raw, alignment = _pointer(value, address).to_bytes(POINTER_BYTES, "little"), POINTER_BYTES
+            alignment = pointer_bytes
+            raw = address_of(value, address, alignment).to_bytes(alignment, "little")
         else:
             text = f"{_what(value)}, expected a NumPy value: without metadata nobody knows its size"
             raise WireError(text).at("argument", number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,13 +12,17 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from understudy.core.errors import RuleError, WireError
+from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
+from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.events import Lint
+from understudy.image.hsa import targets
+from understudy.image.hsa.elf import SHT_NOBITS
 from understudy.image.hsa_code import CodeObject, read_code_object
 from understudy.image.hsa_code import Kernel as KernelImage
+from understudy.isa.gcn.target import TARGETS
 
 PAGE: Final = 4096
-EQUAL: Final = (frozenset({"gfx800", "gfx802"}), frozenset({"gfx803", "gfx804"}), frozenset({"gfx900", "gfx901"}))
-"""Processors that have the same instructions: code for one of them runs on the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +45,14 @@ class Kernel:
 class Executable:
     """A code object loaded into the memory of an agent. It stays there until `unload`."""
 
-    def __init__(self, device: HsaDevice, code: CodeObject, externals: Mapping[str, int]) -> None:
+    def __init__(
+        self, device: HsaDevice, code: CodeObject, externals: Mapping[str, int], *, any_target: bool = False
+    ) -> None:
         self.code = code
         self._device = device
-        fits(code, device.agent.name)
+        fits(code, device.agent.name, any_target)
+        has_code(code)
+        fits_model(code, device)
         self.base = device.allocate(code.layout.size, PAGE)
         try:
             loaded = code.load(self.base, externals)
@@ -55,15 +64,20 @@ class Executable:
         self.kernels = {
             name: Kernel(self, image, loaded.kernels[name]) for name, image in code.kernels.items()
         }  # fmt: skip
-        self._is_loaded = True
+        self._block = device.block(self.base)
 
     def __repr__(self) -> str:
         code = self.code
         return f"<executable {code.version} for {code.target or '?'} at {self.base:#x}: {', '.join(self.kernels)}>"
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is in device memory: not after `unload`, nor where the device went back to before it."""
+        return self._device.block(self.base) is self._block
+
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name; a `WireError` that says what is near, `RuleError` after `unload`."""
-        if not self._is_loaded:
+        if not self.is_loaded:
             raise RuleError("the executable was unloaded, expected one that is in device memory")
         return self.kernels[self.code.kernel(name).name]
 
@@ -94,8 +108,7 @@ class Executable:
 
     def unload(self) -> None:
         """Give its memory back; once is enough."""
-        if self._is_loaded:
-            self._is_loaded = False
+        if self.is_loaded:
             self._device.free(self.base)
 
 
@@ -103,18 +116,52 @@ def _is_code(name: str) -> bool:
     return not name.endswith((".kd", "_DYNAMIC"))
 
 
-def fits(code: CodeObject, agent: str) -> None:
-    """A `RuleError` where a code object is for another processor than the agent's. One that names none fits."""
-    if not code.target or code.target == agent or any({code.target, agent} <= group for group in EQUAL):
+def fits(code: CodeObject, agent: str, any_target: bool = False) -> None:
+    """A `RuleError` where a code object is for another processor than the agent's. One that names none fits.
+
+    With `any_target`, one for another processor of the agent's generation fits as well.
+    """
+    if not code.target or targets.runs_on(code.target, agent):
         return
-    raise RuleError(f"the code object is for {code.target}, the agent is {agent}: open the one that it is for")
+    known = TARGETS.get(targets.read_as(code.target))
+    is_near = known is not None and known.level == AGENTS[agent].target.level
+    if any_target and is_near:
+        return
+    fitting = [each for each in AGENTS if targets.runs_on(code.target, each)]
+    stands = f" (that is {', '.join(targets.GENERIC[code.target])})" if code.target in targets.GENERIC else ""
+    hints = [f"open {' or '.join(fitting)}"] if fitting else []
+    hints += ["load it with any_target=True"] if is_near else []
+    hint = ", or ".join(hints) or "there is no agent that runs it"
+    raise RuleError(f"the code object is for {code.target}{stands}, the agent is {agent}: {hint}")
 
 
-def read(source: bytes | bytearray | str | Path) -> CodeObject:
-    """A code object from its bytes or its file."""
-    if isinstance(source, bytes | bytearray):
-        return read_code_object(bytes(source))
-    return read_code_object(file_bytes(Path(source)))
+def fits_model(code: CodeObject, device: HsaDevice) -> None:
+    """Whether kernels' pointers have the size that the device's machine model gives them: the choice `hsa/is-ptr64`.
+
+    A `RuleError` in the small machine model, a lint in the large one.
+    """
+    for kernel in code.kernels.values():
+        text = ptr64_mismatch(device.agent, device.settings.small, kernel.is_ptr64)
+        if text and device.settings.small:
+            raise RuleError(text, rule=IS_PTR64).at("kernel", kernel.name)
+        if text:
+            lint = partial(Lint, check="is-ptr64", message=f"kernel {kernel.name}: {text}", rule=IS_PTR64)
+            device.telemetry.emit(lint)
+
+
+def has_code(code: CodeObject) -> None:
+    """A `RuleError` where a kernel's section has no bytes in the file: then it is one of debug information only."""
+    for kernel in code.kernels.values():
+        section = next((each for each in code.elf.sections if each.index == kernel.symbol.section), None)
+        if section is not None and section.header.type == SHT_NOBITS:
+            text = f"its code is empty, section {section.name} has no bytes in the file (debug information only?)"
+            raise RuleError(text).at("kernel", kernel.name)
+
+
+def read(source: bytes | bytearray | str | Path, agent: str = "") -> CodeObject:
+    """A code object from its bytes or its file; the one for `agent` where the file is an offload bundle."""
+    data = bytes(source) if isinstance(source, bytes | bytearray) else file_bytes(Path(source))
+    return read_code_object(data, agent)
 
 
 def file_bytes(path: Path) -> bytes:

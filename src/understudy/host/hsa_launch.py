@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, SupportsIndex
 
 from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
 from understudy.device.hsa.packets import FenceScope
@@ -19,18 +20,22 @@ DEFAULT_GROUP: Final = 64
 """Work-items of a work-group where nobody says: one wave."""
 KERNARG_ALIGNMENT: Final = 64
 
-Size = int | Sequence[int]
+Size = SupportsIndex | Sequence[SupportsIndex]
 """Work-items in x, or in x, y and z."""
 Three = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a launch took: `start` and `end` on the device's clock, wave instructions retired in between."""
+    """What a launch took: `start` and `end` on the device's clock, wave instructions retired in between.
+
+    `printf` is what the kernel printed, as it stands in the printf buffer behind its header: nothing formats it.
+    """
 
     kernel: str
     start: int
     end: int
+    printf: bytes = field(default=b"", repr=False)
 
     @property
     def instructions(self) -> int:
@@ -49,6 +54,8 @@ class Launch:
     packet: KernelDispatchPacket
     _release: Callable[[bool], None] = field(repr=False)
     """Gives back what the launch needed; called with whether it completed."""
+    _printed: Callable[[], bytes] | None = field(default=None, repr=False)
+    """Reads the printf buffer that the launch was given, if it was."""
     _result: Result | None = field(default=None, init=False, repr=False)
     _failure: UnderstudyError | None = field(default=None, init=False, repr=False)
 
@@ -74,7 +81,8 @@ class Launch:
                     self._fail(self.queue.error)
                 raise TimeoutError(f"kernel {self.kernel.name} has not completed in {timeout_seconds} seconds")
             record = self.signal.record()
-            self._result = Result(self.kernel.name, record.start_ts, record.end_ts)
+            printed = b"" if self._printed is None else self._printed()
+            self._result = Result(self.kernel.name, record.start_ts, record.end_ts, printed)
             self._release(True)
         return self._result
 
@@ -108,15 +116,26 @@ def _placed(place: Place, kernel: Kernel) -> Place:
 # ---- sizes ---------------------------------------------------------------------------------------------------------
 
 
-def three(size: Size, what: str) -> tuple[Three, int]:
-    """Sizes in x, y and z, and how many of them were given; `WireError` for what is no size."""
-    given = (size,) if isinstance(size, int) else tuple(int(each) for each in size)
+def three(size: Size, what: str, least: int = 1) -> tuple[Three, int]:
+    """Sizes in x, y and z, `least` or more each, and how many of them were given; `WireError` for what is no size."""
+    given = _whole(size, what)
     if not 1 <= len(given) <= 3:
         raise WireError(f"{what} {given} has {len(given)} dimensions, expected 1 to 3")
-    if any(each < 1 for each in given):
-        raise WireError(f"{what} {given}, expected sizes of 1 or more")
-    x, y, z = (*given, 1, 1)[:3]
+    if any(each < least for each in given):
+        raise WireError(f"{what} {given}, expected sizes of {least} or more")
+    x, y, z = (*given, least, least)[:3]
     return (x, y, z), len(given)
+
+
+def _whole(size: Any, what: str) -> tuple[int, ...]:
+    try:
+        return (operator.index(size),)
+    except TypeError:
+        pass
+    try:
+        return tuple(operator.index(each) for each in size)
+    except TypeError:
+        raise WireError(f"{what} {size!r:.40}, expected a whole number, or up to three of them") from None
 
 
 def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
@@ -166,6 +185,8 @@ def packet_of(
 
 def private_bytes(kernel: Kernel, stack_bytes: int | None) -> int:
     """Private memory of a work-item: the static part, and a call stack where the kernel has a dynamic one."""
+    if stack_bytes is not None and stack_bytes < 0:
+        raise WireError(f"stack_bytes {stack_bytes}, expected 0 or more")
     if stack_bytes is None:
         stack_bytes = DYNAMIC_STACK_BYTES if kernel.image.uses_dynamic_stack else 0
     return kernel.image.private_bytes + stack_bytes

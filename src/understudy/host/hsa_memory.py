@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right, insort
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,17 @@ from understudy.core.errors import BeyondModel, RuleError, WireError
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.words import align_up
 from understudy.device.hsa.device import HsaDevice
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Bytes of this process from `start` on: device memory at `address`, as long as `mapping` is what lies there."""
+
+    start: int
+    size: int
+    address: int
+    data: NDArray[np.uint8]
+    mapping: object
 
 
 class Arrays:
@@ -27,10 +39,8 @@ class Arrays:
         self._device = device
         self._exact = exact
         self._lock = threading.RLock()
-        self._starts: list[int] = []
-        """Host addresses of all blocks, ascending."""
-        self._blocks: dict[int, tuple[int, int, NDArray[np.uint8]]] = {}
-        """By host address: bytes, device address, and what keeps the memory."""
+        self._blocks: list[Block] = []
+        """By host address, ascending."""
 
     # ---- making and sharing --------------------------------------------------------------------------------------
 
@@ -63,10 +73,13 @@ class Arrays:
         known = self.find(array)
         if known is not None:
             return known
+        return self.enter(array).address
+
+    def enter(self, array: NDArray[Any]) -> Block:
+        """Likewise, one that is not device memory yet."""
         flat = _flat(array)
         address = self._device.map(flat, flat.flags.writeable, f"array {array.dtype}{list(array.shape)}")
-        self._enter(flat, flat.nbytes, address)
-        return address
+        return self._enter(flat, flat.nbytes, address)
 
     def free(self, array: NDArray[Any]) -> None:
         """Give an array's device memory back, or no longer share it; `RuleError` for one that has none.
@@ -74,12 +87,18 @@ class Arrays:
         The array itself stays what it is for those who hold it, but kernels must not be given it any more.
         """
         with self._lock:
-            start = _host(array)
-            block = self._blocks.pop(start, None)
-            if block is None:
-                raise RuleError("the array does not begin an array of the device, expected one that gpu.array() made")
-            self._starts.remove(start)
-        self._device.unmap(block[1])
+            block = self._holder(_host(array), array.nbytes)
+        if block is None or block.start != _host(array):
+            raise RuleError("the array does not begin an array of the device, expected one that gpu.array() made")
+        self.drop(block)
+
+    def drop(self, block: Block) -> None:
+        """Give a block back, where the device has not gone back to before it."""
+        with self._lock:
+            if block in self._blocks:
+                self._blocks.remove(block)
+        if self._is_mapped(block):
+            self._device.unmap(block.address)
 
     # ---- finding -------------------------------------------------------------------------------------------------
 
@@ -101,18 +120,44 @@ class Arrays:
             return 0  # the null pointer: there is nothing to point to
         start = _host(array)
         with self._lock:
-            index = bisect_right(self._starts, start) - 1
-            if index < 0:
-                return None
-            base = self._starts[index]
-            size, address, _ = self._blocks[base]
-        return address + start - base if start + array.nbytes <= base + size else None
+            block = self._holder(start, array.nbytes)
+        return None if block is None else block.address + start - block.start
 
-    def _enter(self, data: NDArray[np.uint8], size: int, address: int) -> None:
+    def _holder(self, start: int, size: int) -> Block | None:
+        """The block that holds `size` bytes from `start` on. Forgets those that the device went back to before."""
+        index, near = bisect_right(self._blocks, start, key=_start), None
+        while index and (near is None or self._blocks[index - 1].start == near.start):
+            index -= 1
+            block = self._blocks[index]
+            if not self._is_mapped(block):
+                del self._blocks[index]
+            elif start + size <= block.start + block.size:
+                return block
+            else:
+                near = block
+        return None
+
+    def _enter(self, data: NDArray[np.uint8], size: int, address: int) -> Block:
         with self._lock:
-            start = int(data.ctypes.data)
-            insort(self._starts, start)
-            self._blocks[start] = size, address, data
+            block = Block(_host(data), size, address, data, self._device.block(address))
+            insort(self._blocks, block, key=_start)
+            return block
+
+    def _is_mapped(self, block: Block) -> bool:
+        """Whether a block is device memory still: not where the device went back to before it was."""
+        return self._device.block(block.address) is block.mapping
+
+    # ---- snapshots -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[Block, ...]:
+        """All arrays, for `restore`."""
+        with self._lock:
+            return tuple(self._blocks)
+
+    def restore(self, blocks: tuple[Block, ...]) -> None:
+        """Go back to the arrays of a `snapshot`, on a device that has gone back likewise."""
+        with self._lock:
+            self._blocks = list(blocks)
 
 
 class Borrowed:
@@ -120,20 +165,21 @@ class Borrowed:
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
-        self._mapped: list[NDArray[Any]] = []
+        self._mapped: list[Block] = []
 
     def address(self, array: NDArray[Any]) -> int:
         """Device address of an array; it is mapped where it is not device memory yet."""
         found = self._arrays.find(array)
         if found is None:
-            found = self._arrays.share(array)
-            self._mapped.append(array)
+            block = self._arrays.enter(array)
+            self._mapped.append(block)
+            return block.address
         return found
 
     def release(self) -> None:
         """Map them no longer."""
-        for array in self._mapped:
-            self._arrays.free(array)
+        for block in self._mapped:
+            self._arrays.drop(block)
         self._mapped = []
 
 
@@ -152,6 +198,10 @@ def _check(array: NDArray[Any]) -> None:
 
 def _host(array: NDArray[Any]) -> int:
     return int(array.ctypes.data)
+
+
+def _start(block: Block) -> int:
+    return block.start
 
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -20,14 +20,11 @@ from functools import cached_property
 from typing import Final
 
 from understudy.core.errors import WireError
+from understudy.image.elf_bytes import MAX_NAME_BYTES, ElfBytes, check_magic, wrong
 
 MACHINE_RISCV: Final = 243
 MAX_SEGMENT_BYTES: Final = 1 << 32
 """Largest p_memsz that is believed, and largest sum of all of them; no device of ours has more memory."""
-MAX_NAME_BYTES: Final = 4096
-"""Longest symbol name that is believed."""
-MAX_OVERLAP: Final = 4
-"""How often the file's bytes may be claimed over all segments, and over all names: real files claim each once."""
 
 PT_LOAD: Final = 1
 SHT_SYMTAB: Final = 2
@@ -118,7 +115,7 @@ def read_elf(data: bytes) -> ElfImage:
     layout = _Layout.of(data)
     header = layout.header
     if header.machine != MACHINE_RISCV:
-        raise _wrong(f"e_machine is {header.machine}, expected {MACHINE_RISCV} (RISC-V)", 18)
+        raise wrong(f"e_machine is {header.machine}, expected {MACHINE_RISCV} (RISC-V)", 18)
     segments = tuple(_segments(layout))
     return ElfImage(header.machine, layout.bits, header.entry, segments, _symbols(layout))
 
@@ -157,52 +154,39 @@ _FORMATS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(ElfBytes):
     """A file with its class known: unpacks records with their bounds checked."""
 
-    data: bytes
-    bits: int
-    header: _Header
+    def __init__(self, data: bytes, bits: int, header: _Header) -> None:
+        super().__init__(data)
+        self.bits = bits
+        self.header = header
 
     @classmethod
     def of(cls, data: bytes) -> _Layout:
-        if data[:4] != b"\x7fELF":
-            raise _wrong(f"file starts with {data[:4].hex(' ') or 'nothing'}, expected 7f 45 4c 46 (ELF)", 0)
+        check_magic(data)
         if len(data) < 16:
-            raise _wrong(f"file ends inside e_ident, after {len(data)} of 16 bytes", len(data))
+            raise wrong(f"file ends inside e_ident, after {len(data)} of 16 bytes", len(data))
         if data[4] not in (1, 2):
-            raise _wrong(f"EI_CLASS is {data[4]:#x}, expected 1 (32-bit) or 2 (64-bit)", 4)
+            raise wrong(f"EI_CLASS is {data[4]:#x}, expected 1 (32-bit) or 2 (64-bit)", 4)
         if data[5] != 1:
-            raise _wrong(f"EI_DATA is {data[5]:#x}, expected 1 (little-endian)", 5)
+            raise wrong(f"EI_DATA is {data[5]:#x}, expected 1 (little-endian)", 5)
         bits = 32 * data[4]
         form = _FORMATS[bits][0]
         if len(data) < 16 + form.size:
-            raise _wrong(f"file ends inside the ELF header, after {len(data)} of {16 + form.size} bytes", len(data))
+            raise wrong(f"file ends inside the ELF header, after {len(data)} of {16 + form.size} bytes", len(data))
         _, machine, _, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = form.unpack_from(data, 16)
         return cls(data, bits, _Header(machine, entry, phoff, shoff, phentsize, phnum, shentsize, shnum))
 
-    def table(self, what: str, start: int, count: int, entry_size: int, form: struct.Struct) -> Iterator[int]:
+    def table(self, what: str, start: int, count: int, entry_size: int, form: struct.Struct) -> range:
         """Offsets of the entries of a header table, which must lie in the file as a whole."""
-        if count == 0:
-            return iter(())
-        if entry_size < form.size:
-            raise _wrong(f"entries of the {what} have {entry_size} bytes, expected {form.size}", start)
-        self.inside(what, start, count * entry_size, start)
-        return iter(range(start, start + count * entry_size, entry_size))
-
-    def inside(self, what: str, start: int, size: int, place: int) -> None:
-        """`size` bytes at `start` must lie in the file; `place` is the byte that claims so."""
-        if start + size > len(self.data):
-            raise _wrong(
-                f"{what} at {start:#x}..{start + size:#x} runs over the file's {len(self.data):#x} bytes", place
-            )
+        return self.entries(what, start, count, entry_size, form.size) if count else range(0)
 
 
 def _segments(layout: _Layout) -> Iterator[Segment]:
     header = layout.header
     if header.phnum == PN_XNUM:
-        raise _wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 16)
+        raise wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 16)
     form = _FORMATS[layout.bits][1]
     claimed = memory = 0
     for place in layout.table("program header table", header.phoff, header.phnum, header.phentsize, form):
@@ -213,19 +197,18 @@ def _segments(layout: _Layout) -> Iterator[Segment]:
         if kind != PT_LOAD or memory_size == 0:
             continue
         if file_size > memory_size:
-            raise _wrong(f"segment has p_filesz {file_size:#x} above its p_memsz {memory_size:#x}", place)
+            raise wrong(f"segment has p_filesz {file_size:#x} above its p_memsz {memory_size:#x}", place)
         if memory_size > MAX_SEGMENT_BYTES:
-            raise _wrong(f"segment has p_memsz {memory_size:#x}, expected at most {MAX_SEGMENT_BYTES:#x}", place)
+            raise wrong(f"segment has p_memsz {memory_size:#x}, expected at most {MAX_SEGMENT_BYTES:#x}", place)
         memory += memory_size
         if memory > MAX_SEGMENT_BYTES:
             limit = f"at most {MAX_SEGMENT_BYTES:#x}"
-            raise _wrong(f"segments up to here claim {memory:#x} bytes of memory, expected {limit}", place)
+            raise wrong(f"segments up to here claim {memory:#x} bytes of memory, expected {limit}", place)
         if address + memory_size > 1 << layout.bits:
-            raise _wrong(f"segment at {address:#x} with p_memsz {memory_size:#x} leaves the address space", place)
+            raise wrong(f"segment at {address:#x} with p_memsz {memory_size:#x} leaves the address space", place)
         layout.inside("segment", start, file_size, place)
         claimed += file_size
-        if claimed > MAX_OVERLAP * len(layout.data):
-            raise _wrong(f"segments up to here claim {claimed:#x} bytes of a file of {len(layout.data):#x}", place)
+        layout.claim("segments", claimed, place)
         yield Segment(address, layout.data[start : start + file_size], memory_size, flags)
 
 
@@ -247,10 +230,10 @@ def _symbols(layout: _Layout) -> Mapping[str, Symbol] | None:
     if table is None:
         return None
     if table.link >= len(sections) or sections[table.link].type != SHT_STRTAB:
-        raise _wrong(f"sh_link of .symtab is {table.link}, expected the number of a string table", table.offset)
+        raise wrong(f"sh_link of .symtab is {table.link}, expected the number of a string table", table.offset)
     form = _FORMATS[layout.bits][3]
     if table.entry_size != form.size:
-        raise _wrong(f"sh_entsize of .symtab is {table.entry_size:#x}, expected {form.size:#x}", table.offset)
+        raise wrong(f"sh_entsize of .symtab is {table.entry_size:#x}, expected {form.size:#x}", table.offset)
     strings = sections[table.link]
     layout.inside(".symtab", table.start, table.size, table.offset)
     layout.inside(".strtab", strings.start, strings.size, strings.offset)
@@ -261,8 +244,7 @@ def _symbols(layout: _Layout) -> Mapping[str, Symbol] | None:
         if symbol is None:
             continue
         claimed += len(symbol.name)
-        if claimed > MAX_OVERLAP * len(layout.data):
-            raise _wrong(f"symbol names up to here claim {claimed:#x} bytes of a file of {len(layout.data):#x}", place)
+        layout.claim("symbol names", claimed, place)
         # The first definition wins, but a global one beats a local one.
         known = symbols.get(symbol.name)
         if known is None or (symbol.is_global and not known.is_global):
@@ -279,14 +261,9 @@ def _symbol(layout: _Layout, form: struct.Struct, place: int, strings: _Section)
     if name_at == 0 or section == SHN_UNDEF or kind in (STT_SECTION, STT_FILE):
         return None
     if name_at >= strings.size:
-        raise _wrong(f"st_name is {name_at:#x}, expected below the {strings.size:#x} bytes of .strtab", place)
+        raise wrong(f"st_name is {name_at:#x}, expected below the {strings.size:#x} bytes of .strtab", place)
     start, end = strings.start + name_at, strings.start + strings.size
-    stop = layout.data.find(b"\0", start, min(end, start + MAX_NAME_BYTES + 1))
-    if stop < 0:
-        raise _wrong(f"symbol name does not end within .strtab and {MAX_NAME_BYTES} bytes", start)
-    name = layout.data[start:stop].decode("utf-8", "backslashreplace")
+    name = layout.name_at(start, end)
+    if name is None:
+        raise wrong(f"symbol name does not end within .strtab and {MAX_NAME_BYTES} bytes", start)
     return Symbol(name, address, size, kind, info >> 4 != 0)
-
-
-def _wrong(message: str, byte: int) -> WireError:
-    return WireError(message).at("byte", byte)

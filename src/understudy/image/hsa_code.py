@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from understudy.core.errors import BeyondModel, WireError
-from understudy.image.hsa import metadata, targets
+from understudy.core.errors import BeyondModel, UnderstudyError, WireError
+from understudy.image.elf_bytes import wrong
+from understudy.image.hsa import bundle, metadata, targets
 from understudy.image.hsa.elf import (
     STT_FILE,
     STT_FUNC,
@@ -25,7 +26,6 @@ from understudy.image.hsa.elf import (
     STT_SECTION,
     ElfFile,
     Symbol,
-    wrong,
 )
 from understudy.image.hsa.loader import Layout, Loading, lay_out
 from understudy.image.hsa.metadata import KernelMetadata
@@ -75,6 +75,13 @@ class Kernel:
         if isinstance(self.header, KernelCode):
             return self.header.kernarg_segment_byte_size
         return self.header.kernarg_size or (self.metadata.kernarg_size if self.metadata else 0)
+
+    @property
+    def is_ptr64(self) -> bool:
+        """Whether its pointers have 64 bits; those of kernels with descriptors always do."""
+        if isinstance(self.header, KernelCode):
+            return bool(self.header.kernel_code_properties.is_ptr64)
+        return True
 
     @property
     def uses_dynamic_stack(self) -> bool:
@@ -145,18 +152,28 @@ class CodeObject:
         return found
 
 
-def read_code_object(data: bytes) -> CodeObject:
-    """Read a code object held in memory.
+def read_code_object(data: bytes, processor: str = "") -> CodeObject:
+    """Read a code object held in memory; of an offload bundle the entry for `processor`, or the only one.
 
     `WireError` with the byte offset of the first thing that cannot be; `BeyondModel` for objects of PAL.
     """
+    if bundle.is_bundle(data):
+        entry = bundle.pick(data, processor)
+        try:
+            return _read(data[entry.offset : entry.offset + entry.size])
+        except UnderstudyError as error:
+            raise error.at("bundle entry", entry.name) from None
+    return _read(data)
+
+
+def _read(data: bytes) -> CodeObject:
     elf = ElfFile(data)
     notes = read_notes(elf.notes)
     version = _version(elf, notes)
-    layout = lay_out(elf)
+    layout = lay_out(elf, version)
     missing: list[str] = []
     loading = Loading(elf, layout, 0, {}, missing)
-    warnings = list(notes.warnings)
+    warnings = [*elf.warnings, *notes.warnings]
     described = _metadata(notes, warnings)
     kernels = {kernel.name: kernel for kernel in _kernels(elf, loading, version, described, warnings)}
     target, features = _target(elf, notes, kernels, warnings)

@@ -7,20 +7,23 @@ a kernel with CLRX's features gets, the six setup arguments, and how values beco
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record, raw, u32, words
+from understudy.engine.gcn.memory import GpuMemory
 from understudy.image.amdcl2.arguments import Argument, Element, KernargLayout, Kind, Slot
 from understudy.image.hsa.records import KernelCode
+from understudy.launch.hsa import read_facts
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
 MASK32: Final = 0xFFFF_FFFF
 LDS_ARGUMENT_ALIGNMENT: Final = 16
-"""Dynamic LDS of a local argument begins at a multiple of this."""
+"""Dynamic LDS of a local argument begins at a multiple of this where metadata does not say what it points to."""
 
 
 class SpecialBuffer(Record, size=256):
@@ -60,9 +63,10 @@ def setup_buffer(
     kernarg: int,
     lds: int,
 ) -> KernelDispatchPacket:
-    """The kernel setup buffer, which is an AQL packet: all 16 dwords of it. `lds` are the bytes of a work-group's LDS.
+    """The kernel setup buffer, which is an AQL packet: all 16 dwords of it. `lds` are the bytes of local pointers.
 
-    `WireError` where the sizes do not fit their fields: 1 to 3 sizes, work-groups of up to 65535 in a direction.
+    What the kernel's own header asks for is not among them: see `launched`. `WireError` where the sizes do not fit
+    their fields: 1 to 3 sizes, work-groups of up to 65535 in a direction.
     """
     dimensions = len(global_size)
     if not 1 <= dimensions <= 3 or len(local_size) != dimensions:
@@ -84,6 +88,28 @@ def setup_buffer(
         group_segment_size=lds,
         kernel_object=kernel_object,
         kernarg_address=kernarg,
+    )
+
+
+class SegmentSizes(Record, size=8):
+    """What a kernel's header asks for: private memory of a work-item, LDS of a work-group, in bytes."""
+
+    private_bytes: int = u32()
+    group_bytes: int = u32()
+
+
+def launched(memory: GpuMemory, packet: KernelDispatchPacket) -> KernelDispatchPacket:
+    """The packet as it is launched: with the private memory and the LDS that the kernel's header in memory asks for.
+
+    A packet of this ABI has only the LDS that comes on top. `DispatchRefused` where it names no kernel.
+    """
+    read_facts(memory, packet.kernel_object)
+    at = packet.kernel_object + KernelCode.offset_of("workitem_private_segment_byte_size")
+    own = SegmentSizes.parse(memory.read(at, SegmentSizes.size_bytes))
+    return replace(
+        packet,
+        private_segment_size=max(packet.private_segment_size, own.private_bytes),
+        group_segment_size=packet.group_segment_size + own.group_bytes,
     )
 
 
@@ -127,16 +153,23 @@ def value_bytes(argument: Argument, value: Value, size: int) -> bytes:
     if argument.kind is not Kind.VALUE or argument.element is None:
         if not isinstance(value, (int, np.integer)):
             raise TypeError(f"expected an address, not {type(value).__name__}")
+        if not 0 <= value < 1 << size * 8:
+            raise OverflowError(f"an address of {size * 8} bits is expected, not {int(value):#x}")
         return int(value).to_bytes(size, "little")
-    given = np.atleast_1d(np.asarray(value))
-    if argument.length == 3 and given.shape == (4,):
-        given = given[:3]  # OpenCL's host types for vectors of 3 have 4
-    if given.shape != (argument.length,):
-        raise ValueError(f"expected {argument.length} of {argument.element.opencl}, not shape {given.shape}")
     dtype = np.dtype(DTYPES[argument.element])
+    try:
+        given = np.atleast_1d(np.asarray(value))
+    except ValueError:
+        raise ValueError(f"expected {argument.length} of {argument.element.opencl}, not a ragged sequence") from None
+    if argument.length == 3 and given.shape == (4,):
+        given = given[: size // dtype.itemsize]  # OpenCL's host types for vectors of 3 have 4
+    elif given.shape != (argument.length,):
+        raise ValueError(f"expected {argument.length} of {argument.element.opencl}, not shape {given.shape}")
     if dtype.kind in "iu":
         out = b"".join(_integer(argument.element, item, dtype) for item in given.tolist())
     else:
+        if not all(isinstance(item, (int, float)) for item in given.tolist()):
+            raise TypeError(f"expected numbers for {argument.element.opencl}, not {value!r}")
         with np.errstate(over="ignore"):
             out = given.astype(dtype).tobytes()
     return out.ljust(size, b"\0")
@@ -152,11 +185,15 @@ def _integer(element: Element, item: object, dtype: np.dtype[np.generic]) -> byt
     return (item & (1 << bits) - 1).to_bytes(dtype.itemsize, "little")
 
 
-def local_offsets(static_bytes: int, sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Offsets of dynamic LDS behind `static_bytes` of static LDS, and the bytes of all of it."""
+def local_offsets(static_bytes: int, blocks: Iterable[tuple[int, int]]) -> tuple[list[int], int]:
+    """Offsets of dynamic LDS behind `static_bytes` of static LDS, and the bytes behind the latter.
+
+    Each of `blocks` is a size and an alignment in bytes: that of what the local pointer points to, 0 where not known.
+    """
     offsets, at = [], static_bytes
-    for size in sizes:
-        at = -(-at // LDS_ARGUMENT_ALIGNMENT) * LDS_ARGUMENT_ALIGNMENT
+    for size, alignment in blocks:
+        alignment = alignment or LDS_ARGUMENT_ALIGNMENT
+        at = -(-at // alignment) * alignment
         offsets.append(at)
         at += size
-    return offsets, at
+    return offsets, at - static_bytes

@@ -1,7 +1,8 @@
 """Device-side queues: the virtual queue that kernels enqueue into, its slots and its events. Layout only.
 
 The document names only the two pointers (vqueue_pointer, aqlwrap_pointer); these are the layouts of AMD's runtime.
-Pointers are 64 bits wide in files of either word size.
+Pointers in these records are 64 bits wide in files of either word size; the entries of what `kernel_table` and
+`wait_list` point to are size_t, and so 4 bytes wide where the code is 32-bit code.
 """
 
 from __future__ import annotations

@@ -2,14 +2,7 @@
 
 From a kernel dispatch packet and the kernel's header in memory to a `Dispatch` of the wave engines. Sources: "Initial
 kernel register state", "Flat scratch", "AMD Kernel Code Object" of the ROCm Code Object document, and where it
-contradicts itself or is silent, the prologues that LLVM writes.
-
-Choices
-    User SGPRs end where rsrc2.user_sgpr_count says, and system SGPRs begin there, whatever the enable bits add up to:
-    that is the register that hardware looks at. A register that was not enabled, or lies beyond the sixteenth, is
-    undefined.
-    The work-items of a partial work-group at the edge of a grid are numbered, lane by lane, in the partial size.
-    LDS is allocated in steps of 512 bytes, private memory of a work-item in steps of 4 bytes and of a wave of 1 KiB.
+contradicts itself or is silent, the prologues that LLVM writes and what `hsa_choices` lists.
 """
 
 from __future__ import annotations
@@ -23,9 +16,9 @@ import numpy as np
 
 from understudy.core.errors import AccessFault, BeyondModel, RuleError
 from understudy.engine.gcn.api import NOWHERE, Dispatch, Shapes, Words32
-from understudy.engine.gcn.memory import LIMIT, GpuMemory
+from understudy.engine.gcn.memory import GpuMemory
 from understudy.image.hsa.records import USER_SGPRS, CodeProperties, LaunchFacts, Rsrc1, Rsrc2
-from understudy.isa.gcn.state import LANES, Mode
+from understudy.isa.gcn.state import LANES, PTR32, Mode
 from understudy.isa.gcn.target import GFX9, Target
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
@@ -87,7 +80,8 @@ class Surroundings:
     """What the agent and the queue bring to a launch.
 
     `queue` is the address of amd_queue_t. `descriptor` is its scratch_resource_descriptor where that is not the one
-    that fits `scratch`. Apertures are flat addresses whose upper halves mean LDS and private memory.
+    that fits `scratch`. Apertures are flat addresses whose upper halves mean LDS and private memory. With `ptr32`
+    (SH_MEM_CONFIG.PTR32: the small machine model) pointers have 32 bits, and the upper halves are the apertures' own.
     """
 
     target: Target
@@ -97,6 +91,7 @@ class Surroundings:
     descriptor: tuple[int, int, int, int] | None = None
     shared_base: int = 0x0001_0000_0000_0000
     private_base: int = 0x0002_0000_0000_0000
+    ptr32: bool = False
     lds_limit_bytes: int = 65536
     workgroup_limit: int = 1024
 
@@ -112,7 +107,7 @@ def launch(
     facts = read_facts(around.memory, packet.kernel_object)
     _check(around, packet)
     entry = packet.kernel_object + facts.kernel_code_entry_byte_offset
-    if not 0 <= entry < LIMIT:
+    if not 0 <= entry < around.memory.limit:
         raise DispatchRefused(f"the kernel's entry {entry:#x} lies beyond all memory", BAD_CODE)
     shapes, groups = work_groups(packet, facts.compute_pgm_rsrc2.enable_vgpr_workitem_id)
     lane_bytes = _rounded(packet.private_segment_size, WORD)
@@ -130,7 +125,7 @@ def launch(
         group_id_sgprs=(system[0], system[1], system[2]),
         group_info_sgpr=system[3],
         wave_offset_sgpr=system[4],
-        mode=_mode(facts.compute_pgm_rsrc1),
+        mode=_mode(facts.compute_pgm_rsrc1) | around.ptr32 * PTR32,
         vgpr_count=facts.compute_pgm_rsrc1.vgprs,
         lds_bytes=_rounded(packet.group_segment_size, LDS_GRANULE),
         shared_base=around.shared_base,
@@ -138,6 +133,7 @@ def launch(
         scratch_base=around.scratch.address if around.scratch and lane_bytes else 0,
         scratch_lane_bytes=lane_bytes,
         scratch_slots=slots,
+        hidden_private_base=around.scratch.hidden_base if around.scratch else None,
         **options,
     )
 

@@ -6,8 +6,9 @@ where they lie says the metadata.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -15,13 +16,18 @@ from understudy.core.errors import WireError
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
+PREFIX: Final = "hidden_"
+"""What the value kinds of hidden arguments begin with."""
 Value = int | float | bytes | bytearray | memoryview | np.generic | np.ndarray
 """What an argument may be given as: an address or number, or the bytes themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What hidden arguments say that the packet does not."""
+    """What hidden arguments say that the packet does not. The upper halves of the bases are amd_queue_t's apertures.
+
+    `given`, by value kind, goes before all else.
+    """
 
     global_offset: tuple[int, int, int] = (0, 0, 0)
     shared_base: int = 0
@@ -34,6 +40,7 @@ class Hidden:
     multigrid_sync_arg: int = 0
     heap: int = 0
     dynamic_lds_size: int = 0
+    given: Mapping[str, int] = field(default_factory=dict)
 
 
 def pack_kernarg(
@@ -87,7 +94,7 @@ def hidden_values(packet: KernelDispatchPacket, hidden: Hidden) -> dict[str, int
         values[f"hidden_block_count_{letter}"] = grid // group
         values[f"hidden_group_size_{letter}"] = group
         values[f"hidden_remainder_{letter}"] = grid % group
-    return values
+    return {**values, **hidden.given}
 
 
 def _bytes(argument: Argument, value: Value) -> bytes:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from understudy.core.errors import WireError
-from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, Container, Kernel, read_container
+from understudy.image.amdcl2.arguments import Argument, Kind
+from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, TEXT, Container, Kernel, read_container
 from understudy.image.amdcl2.load import RELOCATIONS, LoadedProgram, load, relocated
 from understudy.image.amdcl2.metadata import KernelMetadata
 from understudy.image.amdcl2.objects import Addressing, Filter
@@ -24,6 +25,9 @@ RELOCATION_NAMES: Final = {1: "low 32 bits", 2: "high 32 bits", 3: "64 bits", 4:
 ROW_BYTES: Final = 32
 SHOWN_BYTES: Final = 512
 """Data that the text shows of a section; JSON has all of it."""
+OUTSIDE: Final = "code outside of kernels"
+DETAILS: Final = ("structure_bytes", "resource_id", "pointee_alignment")
+"""What only some kinds of arguments have."""
 REGISTERS: Final = ("compute_pgm_rsrc1", "compute_pgm_rsrc2", "kernel_code_properties")
 
 
@@ -44,18 +48,21 @@ def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = 
         "driver": found.driver,
         "bits": found.bits,
         "device": found.device,
-        "target": found.target.name,
+        "target": processor,
         "version": found.version,
         "compile_options": found.compile_options,
         "elf": _sections(found),
         "notes": _notes(found),
         "kernels": [_kernel(found, each, loaded) for each in kernels],
         "samplers": [_sampler(each) for each in found.samplers],
+        "symbols": list(_symbols(found)),
         "parts": [{"name": each.name, "place": each.place, "bytes": each.size} for each in loaded.parts],
         "data": {each.name: each.data.hex() for each in loaded.parts if each.name in (READ_ONLY, GLOBAL)},
         "relocations": list(_relocations(found)),
         "warnings": list(found.warnings),
-        "code": [_code(processor, each, loaded) for each in kernels] if code else [],
+        "code": [*(_code(processor, each, loaded) for each in kernels), *_outside(processor, found, loaded, kernel)]
+        if code
+        else [],
     }
 
 
@@ -81,6 +88,8 @@ def _notes(found: Container) -> Document:
     for name in ("producer", "producer_options"):
         if getattr(notes, name):
             shown[name] = getattr(notes, name)
+    if notes.hsail is not None:
+        shown["hsail"] = record_fields(notes.hsail)
     return shown
 
 
@@ -117,16 +126,42 @@ def _metadata(metadata: KernelMetadata) -> Document:
                 "kind": slot.argument.kind.value,
                 "declared": slot.argument.described(),
                 "hidden": slot.argument.is_hidden,
+                "used": slot.argument.is_used,
+                **_details(slot.argument),
             }
             for slot in metadata.layout.slots
         ],
         "uses_enqueue": metadata.uses_enqueue,
+        "kernel_id": metadata.header.kernel_id,
+        "kernel_index": metadata.queue.kernel_index,
     }
     for name in ("required_work_group_size", "work_group_size_hint"):
         size = getattr(metadata, name)
         shown[name] = list(size) if size else None
     shown["vector_type_hint"] = metadata.vector_type_hint
     return shown
+
+
+def _details(argument: Argument) -> Document:
+    match argument.kind:
+        case Kind.STRUCTURE:
+            return {"structure_bytes": argument.structure_bytes}
+        case Kind.IMAGE | Kind.SAMPLER:
+            return {"resource_id": argument.resource_id}
+        case Kind.POINTER:
+            return {"pointee_alignment": argument.alignment}
+    return {}
+
+
+def _symbols(found: Container) -> Iterator[Document]:
+    """Symbols of both files that have a name."""
+    elves = {"outer": found.elf} | ({"inner": found.inner} if found.inner is not None else {})
+    for name, elf in elves.items():
+        for each in elf.symbols:
+            if each.name:
+                section = elf.sections[each.section].name if each.section < len(elf.sections) else str(each.section)
+                yield {"file": name, "name": each.name, "section": section, "offset": each.value, "bytes": each.size,
+                       "type": each.kind}  # fmt: skip
 
 
 def _sampler(init: SamplerInit) -> Document:
@@ -161,6 +196,14 @@ def _code(processor: str, kernel: Kernel, loaded: LoadedProgram) -> Document:
     return disassembly(processor, data, entry, [kernel.name])
 
 
+def _outside(processor: str, found: Container, loaded: LoadedProgram, kernel: str) -> Iterator[Document]:
+    """What else stands in the code section; nothing where one kernel is asked for."""
+    place = next((part.place for part in loaded.parts if part.name == TEXT), 0)
+    for offset, data in found.outside if not kernel else ():
+        start = place + offset
+        yield disassembly(processor, bytes(loaded.data[start : start + len(data)]), start, [OUTSIDE])
+
+
 # ---- text ----------------------------------------------------------------------------------------------------------
 
 
@@ -168,12 +211,13 @@ def lines(document: Document, zeros: bool = False) -> Iterator[str]:
     """The text of what `describe` gives; `zeros`: registers' fields that are 0, too."""
     yield f"{document['format']}, {document['generation']} (driver {document['driver']} or later)"
     device = document["device"] or "unknown device"
-    yield f"{document['bits']}-bit code for {device}, {document['target']}"
+    yield f"{document['bits']}-bit code for {device} (e_flags {document['elf']['flags']:#x}), {document['target']}"
     yield f"compiler library: {document['version'] or 'not said'}"
     if document["compile_options"]:
         yield f"compile options: {document['compile_options']}"
     for name, value in document["notes"].items():
-        yield f"note {name.replace('_', ' ')}: {value}"
+        shown = ", ".join(f"{key} {word}" for key, word in value.items()) if isinstance(value, dict) else value
+        yield f"note {name.replace('_', ' ')}: {shown}"
     for name in ("outer", "inner"):
         for each in document["elf"].get(name, []):
             yield f"{name} section {each['name'] or '(no name)':28} {each['bytes']:#8x} bytes at {each['offset']:#x}"
@@ -184,6 +228,9 @@ def lines(document: Document, zeros: bool = False) -> Iterator[str]:
     for number, each in enumerate(document["samplers"]):
         coordinates = "normalised" if each["normalised"] else "unnormalised"
         yield f"sampler {number}: {coordinates}, {each['filter']}, {each['addressing']}"
+    for each in document["symbols"]:
+        place = f"{each['section']}+{each['offset']:#x}"
+        yield f"{each['file']} symbol {each['name']}: {each['bytes']:#x} bytes at {place}, type {each['type']}"
     for each in document["relocations"]:
         place = f"{each['section']}+{each['offset']:#x}"
         yield f"relocation {place}: {each['type']} of {each['symbol']} + {each['addend']:#x}"
@@ -193,6 +240,11 @@ def lines(document: Document, zeros: bool = False) -> Iterator[str]:
         yield from _kernel_lines(kernel, zeros)
         if kernel["name"] in by_name:
             yield from _code_lines(by_name[kernel["name"]])
+    for chunk in document["code"]:
+        if chunk["names"] == [OUTSIDE]:
+            yield ""
+            yield f"{OUTSIDE} at {chunk['address']:#x}"
+            yield from _code_lines(chunk)
     for warning in document["warnings"]:
         yield f"warning: {warning}"
 
@@ -214,12 +266,17 @@ def _kernel_lines(kernel: Document, zeros: bool) -> Iterator[str]:
     for name in ("required_work_group_size", "work_group_size_hint", "vector_type_hint"):
         if kernel.get(name):
             yield f"  {name.replace('_', ' ')}: {kernel[name]}"
+    if "kernel_id" in kernel:
+        yield f"  kernel id {kernel['kernel_id']}, number {kernel['kernel_index']} of the kernel table"
     if kernel.get("uses_enqueue"):
         yield "  enqueues kernels"
     for each in kernel["registers"]:
         yield f"  {each['registers']:10} {each['holds']}"
     for each in kernel["arguments"] or ():
-        yield f"  argument at {each['offset']:3}, {each['bytes']:3} bytes: {each['declared']}"
+        details = [f"{name.replace('_', ' ')} {each[name]}" for name in DETAILS if name in each]
+        details += ["not used"] if not each["used"] else []
+        more = f" ({', '.join(details)})" if details else ""
+        yield f"  argument at {each['offset']:3}, {each['bytes']:3} bytes: {each['declared']}{more}"
     if "metadata_error" in kernel:
         yield f"  arguments unknown: {kernel['metadata_error']}"
     for register in REGISTERS:

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record
-from understudy.image.hsa.elf import ET_REL, PF_W, PF_X, ElfFile, Symbol
-from understudy.image.hsa.loader import KINDS, Part
+from understudy.image.hsa import targets
+from understudy.image.hsa.elf import ET_DYN, ET_EXEC, ET_REL, PF_W, PF_X, ElfFile, Symbol
+from understudy.image.hsa.loader import Part
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.notes import NoteFacts
 from understudy.image.hsa.records import USER_SGPRS, KernelCode, Rsrc2
@@ -25,6 +26,7 @@ __all__ = ["describe", "describe_kernel", "disassembly", "lines", "record_fields
 
 Document = dict[str, Any]
 
+FILE_TYPES: Final = {ET_REL: "ET_REL", ET_EXEC: "ET_EXEC", ET_DYN: "ET_DYN"}
 SYMBOL_KINDS: Final = {0: "none", 1: "object", 2: "function", 3: "section", 4: "file", 10: "kernel"}
 BINDINGS: Final = {0: "local", 1: "global", 2: "weak"}
 VISIBILITIES: Final = {0: "default", 1: "internal", 2: "hidden", 3: "protected"}
@@ -45,10 +47,10 @@ def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = 
 
     `target` is taken for the processor instead of what the file says. `WireError` where the file is no code object.
     """
-    found = read_code_object(data)
+    found = read_code_object(data, target)
     kernels = [found.kernel(kernel)] if kernel else list(found.kernels.values())
-    processor = target or found.target
-    if target and target not in TARGETS:
+    processor = targets.read_as(target or found.target)
+    if target and processor not in TARGETS and target not in targets.MACHINES.values():
         raise WireError(f"no processor {target!r}: there are {', '.join(TARGETS)}")
     document: Document = {
         "format": "AMD HSA code object",
@@ -59,7 +61,7 @@ def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = 
         "notes": _notes(found.notes),
         "kernels": [describe_kernel(each) for each in kernels],
         "symbols": [_symbol(found, each) for each in _symbols(found.elf)],
-        "relocations": _relocations(found.elf),
+        "relocations": _relocations(found),
         "missing": list(found.missing),
         "warnings": list(found.warnings),
     }
@@ -76,7 +78,7 @@ def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = 
 def _elf(elf: ElfFile) -> Document:
     header = elf.header
     return {
-        "type": "ET_REL" if header.type == ET_REL else "ET_DYN",
+        "type": FILE_TYPES[header.type],
         "os_abi": header.os_abi,
         "abi_version": header.abi_version,
         "flags": header.flags,
@@ -139,16 +141,17 @@ def _symbol(code: CodeObject, symbol: Symbol) -> Document:
     }
 
 
-def _relocations(elf: ElfFile) -> list[Document]:
+def _relocations(code: CodeObject) -> list[Document]:
+    kinds, sections = code.layout.kinds, code.elf.sections
     return [
         {
-            "type": KINDS[each.type].name if each.type in KINDS else str(each.type),
-            "section": elf.sections[each.section].name if each.section < len(elf.sections) else "",
+            "type": kinds[each.type].name if each.type in kinds else str(each.type),
+            "section": sections[each.section].name if each.section < len(sections) else "",
             "offset": each.offset,
             "symbol": each.symbol.name if each.symbol else "",
             "addend": each.addend or 0,
         }
-        for each in elf.relocations
+        for each in code.elf.relocations
     ]
 
 

@@ -20,6 +20,8 @@ from understudy.launch.hsa_packet import KernelDispatchPacket
 ENTRY = 256
 RSRC1 = 0x00AC_0000
 """Denormals kept, DX10_CLAMP and IEEE, as compilers have it."""
+PTR64 = 19
+"""Bit of kernel_code_properties."""
 KERNARG = "enable_sgpr_kernarg_segment_ptr"
 
 STORE = {
@@ -36,6 +38,21 @@ COUNT = """
     s_endpgm
 """
 """Adds 1 to the dword at the kernarg address, for every work-item."""
+
+
+FLAT_SCRATCH = "enable_sgpr_flat_scratch_init"
+WAVE_OFFSET = 1
+"""Bit of rsrc2: the first system SGPR is the scratch wave offset."""
+
+
+def flat_scratch(agent: str, init: int) -> str:
+    """The prologue that sets up FLAT_SCRATCH, from s[init:init + 1] and the wave offset behind them."""
+    if agent == "gfx900":
+        return f"s_add_u32 flat_scratch_lo, s{init}, s{init + 2}\ns_addc_u32 flat_scratch_hi, s{init + 1}, 0\n"
+    return (
+        f"s_add_u32 s{init}, s{init}, s{init + 2}\ns_lshr_b32 flat_scratch_hi, s{init}, 8\n"
+        f"s_mov_b32 flat_scratch_lo, s{init + 1}\n"
+    )
 
 
 class Bench:
@@ -64,14 +81,21 @@ class Bench:
         vgprs: int = 8,
         rsrc2: int = 0,
         count: int | None = None,
+        ptr64: bool | None = None,
     ) -> int:
-        """Address of a kernel's header. `enable`: user SGPRs, from s0 on in the document's order."""
+        """Address of a kernel's header. `enable`: user SGPRs, from s0 on in the document's order.
+
+        Without `ptr64` it is one that suits the device, in the large machine model a kernel descriptor.
+        """
         code = self.code(text) if isinstance(text, str) else text
         places = {name: number for number, (name, _) in enumerate(USER_SGPRS)}
         properties = sum(1 << places[name] for name in enable)
         if count is None:
             count = sum(size for name, size in USER_SGPRS if name in enable)
         header = bytearray(ENTRY)
+        if ptr64 is not None or self.device.settings.small:
+            struct.pack_into("<IIHH", header, 0, 1, 1, 1, self.device.agent.target.level)
+            properties |= bool(ptr64) << PTR64
         struct.pack_into("<q", header, 16, ENTRY)
         struct.pack_into("<III", header, 48, RSRC1 | vgprs // 4 - 1, rsrc2 | count << 1, properties)
         address = self.device.allocate(ENTRY + len(code) + 64)

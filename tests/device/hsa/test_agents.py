@@ -55,8 +55,18 @@ def test_alignment_mode(name: str) -> None:
 def test_ptr32(name: str) -> None:
     register = SH_MEM_CONFIG[agent(name).target.level]
     field = "PTR32" if name < "gfx800" else "ADDRESS_MODE"
-    assert register.get(sh_mem_config(agent(name)), field) == 0
-    assert register.get(sh_mem_config(agent(name), small=True), field) == 1
+    large, small = HsaDevice(name), HsaDevice(name, machine_model="small")
+    assert [register.get(device.sh_mem_config, field) & 1 for device in (large, small)] == [0, 1]
+
+
+def test_address_modes() -> None:
+    """GFX8 has four of them, by whose addresses they are, too."""
+    texts = {
+        name: [SH_MEM_CONFIG[agent(name).target.level].explain(sh_mem_config(agent(name), small)) for small in (0, 1)]
+        for name in ("gfx801", "gfx803", "gfx900")
+    }
+    for name, modes in (("gfx801", ("HSA64", "HSA32")), ("gfx803", ("GPUVM64", "GPUVM32")), ("gfx900", ("64", "32"))):
+        assert [f"({mode})" in text for mode, text in zip(modes, texts[name], strict=True)] == [True, True]
 
 
 def test_pcie_three() -> None:

@@ -180,3 +180,67 @@ def test_callbacks_may_use_the_device(bench: Make) -> None:
 
     rig.device.create_queue(64, on_error=again).submit(dispatch(0))
     assert done.load() == 0
+
+
+# ---- after close -----------------------------------------------------------------------------------------------------
+
+every_execution = pytest.mark.parametrize("execution", ["synchronous", "manual", "threaded"])
+
+
+@every_execution
+def test_a_packet_after_close(bench: Make, execution: str) -> None:
+    """Nobody waits for it for ever."""
+    rig = bench(execution=execution)
+    done, kernel = rig.device.create_signal(1), rig.kernel()
+    rig.device.close()
+    rig.queue.submit(dispatch(kernel, signal=done))
+    assert (done.wait(Condition.EQ, 0, 0.01), rig.device.process(), rig.device.wait_idle()) == (1, 0, True)
+    with pytest.raises(RuleError, match="is 1 and will never be EQ 0: the device was closed"):
+        done.wait(Condition.EQ, 0)
+
+
+@pytest.mark.parametrize("execution", ["manual", "threaded"])
+def test_packets_that_are_left_at_close(bench: Make, execution: str) -> None:
+    rig = bench(execution=execution)
+    gate, done, caught = rig.device.create_signal(1), rig.device.create_signal(1), []
+
+    def wait() -> None:
+        with pytest.raises(RuleError, match="the device was closed") as error:
+            done.wait(Condition.EQ, 0)
+        caught.append(error.value)
+
+    rig.queue.submit(barrier(gate), dispatch(rig.kernel(), signal=done))
+    thread = threading.Thread(target=wait)
+    thread.start()
+    rig.device.close()
+    thread.join(10)
+    assert len(caught) == 1
+
+
+def test_a_full_ring_after_close(bench: Make) -> None:
+    rig = bench(size=2, execution="manual")
+    rig.queue.submit(*[dispatch(rig.kernel())] * 2)
+    rig.device.close()
+    with pytest.raises(RuleError, match="the device was closed"):
+        rig.queue.submit(dispatch(rig.kernel()))
+
+
+def test_an_error_goes_before_close(bench: Make) -> None:
+    rig = bench()
+    done = rig.device.create_signal(1)
+    rig.queue.submit(dispatch(0, signal=done))
+    rig.device.close()
+    with pytest.raises(RuleError, match="will never be EQ 0: kernel_object is 0"):
+        done.wait(Condition.EQ, 0)
+
+
+def test_signals_of_the_host_after_close(bench: Make) -> None:
+    """What no packet changes may be changed by another thread still."""
+    rig = bench(execution="threaded")
+    done, enough = rig.device.create_signal(1), threading.Event()
+    rig.device.close()
+    thread = threading.Thread(target=enough.wait)
+    thread.start()
+    assert rig.device.stuck(done.address) is None
+    enough.set()
+    thread.join()

@@ -11,7 +11,6 @@ from understudy.device.hsa import signals
 from understudy.device.hsa.doorbells import DoorbellPage
 from understudy.device.hsa.events import DoorbellRung, Lint
 from understudy.device.hsa.objects import AmdQueue
-from understudy.device.hsa.signals import Signal
 from understudy.device.hsa.wrapping import legacy_value, limit_of
 
 from .rig import Bench, barrier, dispatch
@@ -156,12 +155,11 @@ def test_legacy_spinlock(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("agent", ["gfx701", "gfx803"])
 def test_legacy_small(bench: Make, agent: str) -> None:
     """Small model: what the queue says, not what was signalled."""
-    rig = bench(agent, 16, listen=True)
-    small = Signal(rig.device, rig.queue.doorbell.address, bits=32)
+    rig = bench(agent, 16, listen=True, machine_model="small")
     rig.queue.store_write_index(9)
-    small.store(4)
+    rig.queue.doorbell.store(4)
     rig.queue.store_write_index(100)
-    small.store(5)
+    rig.queue.doorbell.store(5)
     factor = 16 if agent == "gfx701" else 1
     assert [event.value for event in rig.told(DoorbellRung)] == [9 * factor, 16 * factor]
 

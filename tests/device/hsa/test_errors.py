@@ -47,6 +47,7 @@ GRIDS: list[tuple[dict[str, Any], QueueError, str]] = [
     ({"dimensions": 0}, QueueError.INVALID_DIMENSION, "setup says 0 dimensions"),
     ({"grid_size_x": 0}, QueueError.INVALID_DIMENSION, "has a 0"),
     ({"workgroup_size_y": 0}, QueueError.INVALID_DIMENSION, "has a 0"),
+    ({"workgroup_size_z": 0, "grid_size_z": 0}, QueueError.INVALID_DIMENSION, "has a 0"),
     ({"grid_size_y": 2}, QueueError.INVALID_DIMENSION, "1 dimensions, but grid"),
     ({"workgroup_size_x": 2048, "grid_size_x": 2048}, QueueError.GROUP_TOO_LARGE, "expected at most 1024"),
     ({"group_segment_size": 65537}, QueueError.INVALID_GROUP_MEMORY, "65537 bytes of LDS, expected at most 65536"),
@@ -133,6 +134,54 @@ def test_step_limits(bench: Make) -> None:
     rig.queue.submit(dispatch(rig.kernel("again: s_branch again")))
     assert rig.errors[0][0] == QueueError.EXCEPTION
     assert "did not end within 1000 instructions" in str(rig.errors[0][1])
+
+
+SPIN = """
+    v_mov_b32 v0, s0
+    v_mov_b32 v1, s1
+    s_cmp_eq_u32 s2, {0}                    ; the work-group that sets the flag
+    s_cbranch_scc0 again
+    v_mov_b32 v2, 1
+    flat_store_dword v[0:1], v2
+    s_endpgm
+    again: s_sleep 1
+    flat_load_dword v2, v[0:1] glc
+    s_waitcnt vmcnt(0) lgkmcnt(0)
+    v_cmp_eq_u32 vcc, 0, v2
+    s_cbranch_vccnz again
+    s_endpgm
+"""
+WORK_GROUP_ID_X = 1 << 7
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_one_at_a_time(bench: Make, engine: str) -> None:
+    """Waiting for an earlier work-group ends; for a later one it does not, and the error says what did not begin."""
+    rig = bench(engine=engine, step_limit=1000, execution="manual", quantum=1)
+    address, words = rig.words()
+    grid = {"workgroup_size_x": 64, "grid_size_x": 4 * 64}
+    first, last = (rig.kernel(SPIN.format(group), rsrc2=WORK_GROUP_ID_X) for group in (0, 3))
+    rig.queue.submit(dispatch(first, address, **grid))
+    rig.device.process()
+    assert (rig.errors, words[0]) == ([], 1)
+    words[0] = 0
+    other = rig.new_queue()
+    rig.queue.submit(dispatch(last, address, **grid), dispatch(rig.kernel()))
+    other.submit(*[dispatch(rig.kernel())] * 3)  # one of them has its turn first
+    rig.device.process()
+    text = "within 1000 instructions; until it does these wait: work-groups of its 4 that have not begun, 2 packets of"
+    assert text in str(rig.errors[0][1])
+
+
+def test_the_host_waits_in_its_doorbell(bench: Make) -> None:
+    rig = bench(step_limit=1000)
+    rig.queue.submit(dispatch(rig.kernel("again: s_branch again")))
+    text = "instructions; until it does these wait: the host (execution is synchronous), at pc"
+    assert text in str(rig.errors[0][1])
+    alone = bench(step_limit=1000, execution="manual")
+    alone.queue.submit(dispatch(alone.kernel("again: s_branch again")))
+    alone.device.process()
+    assert "within 1000 instructions, at pc" in str(alone.errors[0][1])
 
 
 @pytest.mark.parametrize("number", [1, 2])

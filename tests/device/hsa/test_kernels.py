@@ -10,7 +10,7 @@ import pytest
 from understudy.device.hsa.exceptions import QueueError
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
-from .rig import COUNT, KERNARG, Bench, dispatch
+from .rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
 
 Make = Callable[..., Bench]
 every_level = pytest.mark.parametrize("agent", ["gfx701", "gfx803", "gfx900"])
@@ -169,7 +169,8 @@ def test_flat_segments(bench: Make, machine_code: bool) -> None:
     """One flat instruction reaches LDS, private and global memory, by the apertures that amd_queue_t names."""
     rig = bench("gfx803", machine_code=machine_code)
     kernel = rig.kernel(
-        """
+        flat_scratch("gfx803", 4)
+        + """
         s_load_dwordx2 s[4:5], s[0:1], 0x40     ; aperture bases
         s_waitcnt lgkmcnt(0)
         s_mov_b32 m0, -1
@@ -193,7 +194,8 @@ def test_flat_segments(bench: Make, machine_code: bool) -> None:
         flat_store_dword v[0:1], v6             ; global
         s_endpgm
         """,
-        ["enable_sgpr_queue_ptr", KERNARG],
+        ["enable_sgpr_queue_ptr", KERNARG, FLAT_SCRATCH],
+        rsrc2=WAVE_OFFSET,
     )
     address, words = rig.words()
     for _ in range(4):

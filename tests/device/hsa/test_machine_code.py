@@ -47,6 +47,38 @@ def test_what_is_left_behind(bench: Make, machine_code: bool) -> None:
     assert rig.queue.load_read_index() == 60
 
 
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_turns_are_the_same(seed: int | None) -> None:
+    """How many packets of a queue are processed before it is another's turn does not depend on how they are."""
+    found = []
+    for options in ({}, {"machine_code": False}, {"engine": "reference"}, {"listen": True}):
+        rig = Bench(execution="manual", quantum=3, profiling=True, seed=seed, **options)
+        kernel, (address, _), times = rig.kernel(COUNT), rig.words(), []
+        queues = [rig.queue, rig.new_queue(), rig.new_queue()]
+        for queue in queues * 3:
+            signals = [rig.device.create_signal(1) for _ in range(7)]
+            queue.submit(*(dispatch(kernel, address, signal) for signal in signals))
+            times += signals
+            rig.device.process(5)
+        rig.device.process()
+        found.append([signal.record().start_ts for signal in times])
+        rig.device.close()
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_failures_behind_packets_of_machine_code(bench: Make) -> None:
+    """Whatever came before it in its turn, a packet that failed starts again as soon as the host says so."""
+    rig = bench()
+    kernel, done = rig.kernel(), rig.device.create_signal(9)
+    good = dispatch(kernel, signal=done)
+    rig.queue.submit(good, good, good, good)
+    bad = rig.queue.submit(good, good, good, dispatch(0)) % rig.queue.size
+    assert (done.load(), len(rig.errors)) == (2, 1)
+    rig.device.memory.write(rig.queue.packet_address(bad), good)
+    rig.queue.inactive_signal.store(0)
+    assert done.load() == 1
+
+
 def test_changed_code_is_seen(bench: Make) -> None:
     """Code that the host writes over between two packets of the same kernel."""
     rig = bench()

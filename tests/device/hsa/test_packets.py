@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from understudy.device.hsa import rules
 from understudy.device.hsa.events import Lint, PacketBlocked, PacketCompleted, PacketStarted
 from understudy.device.hsa.exceptions import QueueError, Status, status_of
 from understudy.device.hsa.objects import QueueFeature
@@ -177,7 +179,25 @@ def test_vendor_packet(bench: Make, format_: int) -> None:
     rig = bench()
     rig.queue.submit(bytes([0, 0, format_]) + bytes(61))
     assert rig.errors[0][0] == QueueError.INVALID_VENDOR_PACKET
-    assert f"vendor packet of format {format_:d}, expected 2 (barrier value)" in str(rig.errors[0][1])
+    text = f"vendor packet of format {format_:d}, expected 2 (barrier value): PM4 commands, in the ring or in indirect"
+    assert f"{text} buffers, and AIE packets are not modelled" in str(rig.errors[0][1])
+    assert (rig.errors[0][0], rig.queue.load_read_index()) == (0x100, 0)
+    assert getattr(rig.errors[0][1], "rule", None) is rules.VENDOR_PACKET
+
+
+@pytest.mark.parametrize("agent", ["gfx701", "gfx803"])
+def test_raw_pm4(bench: Make, agent: str) -> None:
+    """What the runtime writes over a slot on hardware before GFX9: a NOP of five dwords, an indirect buffer, an end."""
+    rig = bench(agent)
+    kernel, done = rig.kernel(), rig.device.create_signal(1)
+    commands = (0xC003_1000, 0, 0, 0, 0, 0xC002_3F00, 0x1000, 0, 16, 0xC005_4900, 0, 0, 0, 0, 0, 0)
+    index = rig.queue.submit(np.array(commands, "<u4").tobytes())
+    assert rig.errors[0][0] == QueueError.INVALID_VENDOR_PACKET
+    assert "PM4 commands, in the ring or in indirect buffers, and AIE packets are not modelled" in str(rig.errors[0][1])
+    # A packet that can be processed in its place gets the queue going again.
+    rig.device.memory.write(rig.queue.packet_address(index), dispatch(kernel, signal=done))
+    rig.queue.inactive_signal.store(0)
+    assert done.load() == 0
 
 
 def test_agent_dispatch(bench: Make) -> None:
@@ -237,7 +257,7 @@ def test_queues_take_turns(bench: Make) -> None:
         queue.submit(*[dispatch(kernel)] * 4)
     assert rig.device.process(5) == 5
     rig.device.process()
-    assert [event.queue for event in rig.told(PacketCompleted)][:5] == [0, 1, 2, 0, 1]
+    assert [event.queue for event in rig.told(PacketCompleted)] == [0, 0, 1, 1, 2, 0, 0, 1, 1, 2, 2, 2]
     assert [queue.load_read_index() for queue in queues] == [4, 4, 4]
 
 

@@ -86,14 +86,15 @@ def test_signal_increment_and_cas(bench: Make) -> None:
 
 
 def test_small_model_value(bench: Make) -> None:
-    device = bench().device
-    signal = device.create_signal(0x7_0000_0005)
-    small = Signal(device, signal.address, bits=32)
-    assert small.load() == 5
-    assert small.rmw("sub", 6) == 5
-    assert small.load() == -1
-    assert signal.load() == 0x7_FFFF_FFFF
-    assert small.cas(-1, 3) == -1
+    device = bench(machine_model="small").device
+    signal = device.create_signal(5)
+    device.memory.write(signal.address + 12, b"\7\0\0\0")
+    assert signal.load() == 5
+    assert signal.rmw("sub", 6) == 5
+    assert signal.load() == -1
+    assert signal.record().value == 0x7_FFFF_FFFF
+    assert signal.cas(-1, 3) == -1
+    assert device.create_signal(-2).record().value == 0xFFFF_FFFE
 
 
 @pytest.mark.parametrize(

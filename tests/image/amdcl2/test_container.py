@@ -8,11 +8,12 @@ import pytest
 
 from tests.amdcl2_rig import kernel, parts, vector, vectors
 from understudy.core.errors import WireError
-from understudy.image.amdcl2.build import pointer
+from understudy.image.amdcl2.build import Described, build_metadata, pointer, setup_arguments
 from understudy.image.amdcl2.container import READ_ONLY, Container, read_container
 from understudy.image.amdcl2.elf import read_elf
 from understudy.image.amdcl2.generations import ISA_VERSIONS, Generation, device_codes, generation_of, target_of
 from understudy.image.amdcl2.load import load
+from understudy.image.amdcl2.metadata import parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
 from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
 from understudy.isa.gcn.listing import listing
@@ -264,6 +265,65 @@ def test_metadata_that_cannot_be(at: int, data: bytes, message: str) -> None:
     with pytest.raises(WireError) as caught:
         _ = found.metadata("vadd").arguments
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize(("said", "read"), [((4, 0, 0), (4, 1, 1)), ((4, 2, 0), (4, 2, 1)), ((0, 2, 1), None)])
+def test_directions_that_are_not_said_are_1(said: tuple[int, ...], read: tuple[int, ...] | None, bits: int) -> None:
+    described = Described(required_work_group_size=said, work_group_size_hint=said)  # type: ignore[arg-type]
+    found = build_metadata("tonga", 252700, bits, [], described)
+    assert (found.required_work_group_size, found.work_group_size_hint) == (read, read)
+    assert parse_metadata(found.pack(), bits, Generation.CRIMSON_16_4).pack() == found.pack()
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_an_empty_hint_before_the_first_argument(bits: int) -> None:
+    found = build_metadata("tonga", 191205, bits, setup_arguments(bits), Described())
+    data = found.pack()
+    first = data.index(found.entries[0][0].pack())
+    longer = data[:first] + b"\0" + data[first:]
+    again = parse_metadata(longer, bits, Generation.CRIMSON)
+    assert again.arguments == found.arguments
+    assert (again.vector_type_hint, again.pack()) == ("", longer)
+
+
+def test_metadata_that_cannot_be_read_hides_its_own_kernel_only() -> None:
+    sources = tuple(kernel("tonga", name, TEXT, []) for name in ("bad", "good"))
+    data = bytearray(write_container(ProgramSource("tonga", 252700, 64, sources)))
+    place = read_container(bytes(data)).metadata_bytes("bad")[1]
+    data[place : place + 2] = b"\x08\0"
+    found = read_container(bytes(data))
+    assert (found.target.name, found.driver, found.metadata("good").architecture) == ("gfx800", 223600, 8)
+    with pytest.raises(WireError, match="metadata header of 8 bytes"):
+        found.metadata("bad")
+
+
+def test_kernels_without_a_size_end_where_the_next_begins() -> None:
+    sources = tuple(kernel("tonga", name, TEXT, []) for name in ("first", "second"))
+    data = bytearray(write_container(ProgramSource("tonga", 252700, 64, sources)))
+    inner = read_container(bytes(data)).inner
+    assert inner is not None
+    for symbol in inner.symbols[1:3]:
+        at = inner.base + symbol.place + 16
+        data[at : at + 8] = bytes(8)
+    found = read_container(bytes(data))
+    assert [kernel.size for kernel in found.kernels.values()] == [512, 256 + len(sources[1].code)]
+
+
+def test_kernels_that_claim_each_others_code() -> None:
+    for driver in (180005, 252700):
+        sources = tuple(kernel("tonga", f"k{n}", TEXT, [], driver=driver) for n in range(40))
+        data = bytearray(write_container(ProgramSource("tonga", driver, 64, sources)))
+        found = read_container(bytes(data))
+        elf = found.inner or found.elf
+        marks = "_kernel" if found.inner else "_kernel_binary"
+        kernels = [symbol for symbol in elf.symbols if symbol.name.endswith(marks)]
+        size = kernels[-1].value + kernels[-1].size
+        for symbol in kernels:
+            at = elf.base + symbol.place + 8
+            data[at : at + 16] = struct.pack("<QQ", 0, size)
+        with pytest.raises(WireError, match=r"kernels up to here claim 0x[0-9a-f]+ bytes of a file of"):
+            read_container(bytes(data))
 
 
 def test_programs_without_kernels() -> None:

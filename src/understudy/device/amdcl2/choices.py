@@ -37,7 +37,7 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "driver",
         "which driver wrote a file",
-        "the oldest that writes what the file shows: 180005, 191205, 200406, 203603, 223600",
+        "the oldest that writes what the file shows, of those with which containers changed or the numbers of devices",
         "no field says it",
     ),
     _choice(
@@ -64,8 +64,9 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "setup-rest",
         "the rest of the setup buffer",
-        "it is the AQL packet of the dispatch: header, sizes of private and group memory, kernel object, arguments",
-        "the ABI is that of HSA, and field by field the same",
+        "it is the AQL packet of the dispatch: header, private memory, LDS of local pointers (without that of the "
+        "kernel's header), kernel object, arguments",
+        "the ABI is that of HSA, and field by field the same; " + _RUNTIME,
     ),
     _choice(
         "flat-scratch",
@@ -107,8 +108,9 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "local-pointers",
         "what a local pointer is, and how its LDS is aligned",
-        "an offset in LDS: static LDS comes first, then each argument's at a multiple of 16",
-        "code adds the low dword to static offsets; " + _RUNTIME + " for children of kernels",
+        "an offset in LDS: static LDS comes first, then each argument's, aligned like what it points to as metadata "
+        "says, or to 16 bytes where it says nothing",
+        "code adds the low dword to static offsets; " + _RUNTIME,
     ),
     _choice(
         "lds-size",
@@ -133,14 +135,22 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "vqueue",
         "what vqueue_pointer and aqlwrap_pointer point to, and when they are there",
-        "the virtual queue of AMD's runtime, 64 slots of 1024 bytes of arguments, 64 events, wait lists of 8; "
+        "the virtual queue of AMD's runtime, at first 2048 slots of 1088 bytes of arguments, 1024 events, wait lists "
+        "of 8; entries of wait lists and kernel table are as long as pointers, the latter by kernel_index; "
         "0 for kernels that neither enqueue nor take a queue",
         "its code for the device side reads these fields, and so do drivers' kernels",
     ),
     _choice(
+        "child-memory",
+        "private memory and LDS of enqueued kernels",
+        "LDS is what the packet says and what the kernel's header says, together; private memory the larger of the two",
+        "AMD's code for the device side writes the LDS of local pointers only; its scheduler adds the header's",
+    ),
+    _choice(
         "scheduler",
         "when enqueued kernels run",
-        "after the kernel that the host launched, one at a time, the lowest slot that may start first",
+        "after the kernel that the host launched, one at a time, the lowest slot that may start first; a fault ends "
+        "the run, and the queue begins anew",
         "kernels that wait as OpenCL asks cannot tell",
     ),
     # ---- images ----
@@ -153,7 +163,8 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "image-layout",
         "how texels lie in memory",
-        "linear, rows a multiple of 64 texels and 256 bytes apart, one level",
+        "linear, rows a multiple of 64 texels and 256 bytes apart, one level; depth and last_array of arrays both name "
+        "the last slice (GFX9 has depth only)",
         "what the descriptor can say on all generations without a driver's tables",
     ),
     _choice(

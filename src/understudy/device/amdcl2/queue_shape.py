@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from understudy.core.errors import WireError
 from understudy.launch.amdcl2_queue import AqlWrap, QueueEvent, VirtualQueue
+
+PREFERRED_BYTES: Final = 256 * 1024
+"""CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE: the size of a queue for which none is asked."""
+LEAST_BYTES: Final = 16 * 1024
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE."""
+MASK_SLOTS: Final = 32
+"""Slots of one word of the mask."""
+GROUP_BYTES: Final = 512 * 1024
+"""Bytes of slots for each word of the mask that a work-item of the runtime's scheduler looks after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +32,26 @@ class QueueParts:
 
 @dataclass(frozen=True, slots=True)
 class QueueShape:
-    """Sizes of a queue: `slots` (a multiple of 64), `events`, what a wait list may hold, bytes of arguments."""
+    """Sizes of a queue: `slots` (a multiple of 32), `events`, what a wait list may hold, bytes of arguments.
 
-    slots: int = 64
-    events: int = 64
+    They are those of AMD's runtime: for arguments the largest parameter size of its devices and 64 bytes.
+    """
+
+    slots: int = PREFERRED_BYTES // AqlWrap.size_bytes
+    events: int = 1024
     wait_size: int = 8
-    arg_size: int = 1024
+    arg_size: int = 1024 + 64
+    mask_groups: int = 1
+
+    @classmethod
+    def of_size(cls, size_bytes: int) -> QueueShape:
+        """The queue that AMD's runtime makes for CL_QUEUE_SIZE; `WireError` for more than the device has."""
+        if not 0 < size_bytes <= MOST_BYTES:
+            raise WireError(f"a device queue of {size_bytes} bytes, expected 1 to {MOST_BYTES}")
+        size = max(size_bytes, LEAST_BYTES)
+        groups = max(size // GROUP_BYTES, 1)
+        unit = MASK_SLOTS * groups
+        return cls(slots=-(-size // (AqlWrap.size_bytes * unit)) * unit, mask_groups=groups)
 
     @property
     def kernarg_bytes(self) -> int:

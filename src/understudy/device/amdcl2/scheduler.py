@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import numpy as np
+
 from understudy.core.errors import AccessFault, GuestFault
 from understudy.core.telemetry import Telemetry
 from understudy.device.amdcl2.events import ChildCompleted, ChildLaunched
@@ -35,12 +37,20 @@ MAX_LAUNCHES: Final = 1 << 20
 
 
 class Scheduler:
-    """Serves the queue whose header lies at `address`."""
+    """Serves the queue whose header lies at `address`. `pointer_bytes`: 8, or 4 where kernels are 32-bit code."""
 
-    def __init__(self, memory: GpuMemory, address: int, launch: Launch, telemetry: Telemetry | None = None) -> None:
+    def __init__(
+        self,
+        memory: GpuMemory,
+        address: int,
+        launch: Launch,
+        telemetry: Telemetry | None = None,
+        pointer_bytes: int = 8,
+    ) -> None:
         self.memory = memory
         self.address = address
         self.launch = launch
+        self.pointer_bytes = pointer_bytes
         self.telemetry = telemetry if telemetry is not None else Telemetry()
         self.time = 0
 
@@ -175,8 +185,9 @@ class Scheduler:
             return []
         if wrap.wait_num > self._header().wait_size:
             raise GuestFault(f"a wait list of {wrap.wait_num} events, the queue allows {self._header().wait_size}")
-        data = self.memory.read(wrap.wait_list, 8 * wrap.wait_num)
-        return [int.from_bytes(data[n : n + 8], "little") for n in range(0, len(data), 8)]
+        size = self.pointer_bytes
+        data = self.memory.read(wrap.wait_list, size * wrap.wait_num)
+        return [int.from_bytes(data[n : n + size], "little") for n in range(0, len(data), size)]
 
     def _status(self, wrap: AqlWrap) -> int | None:
         """0 where all events of the wait list are complete, -1 where one has failed, None where one is awaited."""
@@ -214,29 +225,30 @@ class Scheduler:
         self.memory.write(event + QueueEvent.offset_of("timer") + 8 * which, self.time.to_bytes(8, "little"))
 
 
-def make_queue(memory: GpuMemory, address: int, kernarg: int, options: QueueShape, kernels: int) -> int:
+def make_queue(memory: GpuMemory, address: int, kernarg: int, shape: QueueShape, kernels: int) -> int:
     """Write an empty queue to `address`, with argument buffers at `kernarg`; the parent's slot lies at the result.
 
-    The block must have `options.size_bytes`, the argument buffers `options.kernarg_bytes`.
+    The block must have `shape.size_bytes`, the argument buffers `shape.kernarg_bytes`.
     """
-    parts = options.parts(address)
+    parts = shape.parts(address)
     header = VirtualQueue(
-        aql_slot_num=options.slots,
-        event_slot_num=options.events,
+        aql_slot_num=shape.slots,
+        event_slot_num=shape.events,
         event_slot_mask=parts.event_mask,
         event_slots=parts.events,
         aql_slot_mask=parts.slot_mask,
         command_counter=0,
-        wait_size=options.wait_size,
-        arg_size=options.arg_size,
-        mask_groups=1,
+        wait_size=shape.wait_size,
+        arg_size=shape.arg_size,
+        mask_groups=shape.mask_groups,
         kernel_table=kernels,
     )
     memory.write(address, header.pack())
-    for slot in range(options.slots):
-        packet = KernelDispatchPacket(kernarg_address=kernarg + slot * options.arg_size)
-        wrap = AqlWrap(wait_list=parts.wait_lists + slot * 8 * options.wait_size, aql=packet)
-        memory.write(address + VirtualQueue.size_bytes + slot * AqlWrap.size_bytes, wrap.pack())
+    slots = np.tile(np.frombuffer(AqlWrap(aql=KernelDispatchPacket()).pack(), np.uint64), (shape.slots, 1))
+    numbers = np.arange(shape.slots, dtype=np.uint64)
+    slots[:, AqlWrap.offset_of("wait_list") // 8] = parts.wait_lists + numbers * (8 * shape.wait_size)
+    slots[:, (PACKET + KernelDispatchPacket.offset_of("kernarg_address")) // 8] = kernarg + numbers * shape.arg_size
+    memory.write(address + VirtualQueue.size_bytes, slots.tobytes())
     empty = QueueEvent(state=CL_SUBMITTED, counter=0, timer=(0, 0, 0), capture_info=0)
-    memory.write(parts.events, empty.pack() * options.events)
+    memory.write(parts.events, empty.pack() * shape.events)
     return parts.parent

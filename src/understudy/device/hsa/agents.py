@@ -12,9 +12,9 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.register import Field, Register
+from understudy.engine.gcn.memory_type import Mtype
 from understudy.isa.gcn.target import GFX7, GFX8, GFX9, Target, target
 
-MTYPE_NC: Final = 1
 UNALIGNED: Final = 3
 """SH_MEM_ALIGNMENT_MODE_UNALIGNED."""
 SIMDS_PER_CU: Final = 4
@@ -107,7 +107,7 @@ def agent(name: str) -> Agent:
         raise WireError(f"no agent {name!r}: there are {', '.join(AGENTS)}") from None
 
 
-_MTYPES: Final = {0: "NC_NV", 1: "NC", 2: "CC", 3: "UC"}
+_MTYPES: Final = {int(mtype): mtype.name for mtype in Mtype}
 _ALIGNMENTS: Final = {0: "DWORD", 1: "DWORD_STRICT", 2: "STRICT", 3: "UNALIGNED"}
 
 # Offsets are those of the kernel driver's register headers, in dwords.
@@ -120,14 +120,14 @@ SH_MEM_CONFIG: Final = {
         Field("APE1_MTYPE", 7, 3, values=_MTYPES),
     ), width=32),
     GFX8: Register("SH_MEM_CONFIG", 0x230D, (
-        Field("ADDRESS_MODE", 0, 2, values={0: "HSA64", 1: "HSA32"}),
+        Field("ADDRESS_MODE", 0, 2, values={0: "GPUVM64", 1: "GPUVM32", 2: "HSA64", 3: "HSA32"}),
         Field("PRIVATE_ATC", 2),
         Field("ALIGNMENT_MODE", 3, 2, values=_ALIGNMENTS),
         Field("DEFAULT_MTYPE", 5, 3, values=_MTYPES),
         Field("APE1_MTYPE", 8, 3, values=_MTYPES),
     ), width=32),
     GFX9: Register("SH_MEM_CONFIG", 0x230D, (
-        Field("ADDRESS_MODE", 0, 1, values={0: "HSA64", 1: "HSA32"}),
+        Field("ADDRESS_MODE", 0, 1, values={0: "64", 1: "32"}),
         Field("ALIGNMENT_MODE", 3, 2, values=_ALIGNMENTS),
         Field("RETRY_DISABLE", 12),
     ), width=32),
@@ -136,18 +136,36 @@ SH_MEM_CONFIG: Final = {
 
 
 def sh_mem_config(agent: Agent, small: bool = False) -> int:
-    """What SH_MEM_CONFIG holds: NC by default, unaligned accesses allowed, 32-bit pointers in the small model."""
+    """What SH_MEM_CONFIG holds: NC by default, unaligned accesses allowed, 32-bit pointers in the small model.
+
+    GFX8 also tells whether addresses are the host's (HSA), as those of APUs are, or the device's (GPUVM). APE1 is where
+    fine-grained memory lies.
+    """
     register = SH_MEM_CONFIG[agent.target.level]
     names = {part.name for part in register.fields}
     fields: dict[str, int | str] = {"ALIGNMENT_MODE": UNALIGNED}
-    fields["PTR32" if "PTR32" in names else "ADDRESS_MODE"] = int(small)
+    if "PTR32" in names:
+        fields["PTR32"] = int(small)
+    else:
+        fields["ADDRESS_MODE"] = int(small) | (agent.is_apu and agent.target.level == GFX8) << 1
     if "DEFAULT_MTYPE" in names:
-        fields["DEFAULT_MTYPE"] = MTYPE_NC
+        fields["DEFAULT_MTYPE"] = Mtype.NC
+        fields["APE1_MTYPE"] = Mtype.CC if agent.is_apu else Mtype.UC
     if "PRIVATE_ATC" in names:
         fields["PRIVATE_ATC"] = int(agent.is_apu)
     if "RETRY_DISABLE" in names:
         fields["RETRY_DISABLE"] = int(not agent.xnack)
     return register.encode(**fields)
+
+
+def ptr64_mismatch(agent: Agent, small: bool, is_ptr64: bool) -> str:
+    """What is wrong where a kernel's is_ptr64 does not match SH_MEM_CONFIG; "" where it does."""
+    if is_ptr64 is not small:
+        return ""
+    register = SH_MEM_CONFIG[agent.target.level]
+    config = register.explain(sh_mem_config(agent, small))
+    pointers = "32 bits in the small" if small else "64 bits in the large"
+    return f"the kernel's is_ptr64 is {int(is_ptr64)}, pointers have {pointers} machine model: {config}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +190,11 @@ CAS_LOOPS: Final = frozenset({"max", "min", "and", "or", "xor", "wrapinc", "wrap
 """Operations that take a loop of compare-and-swap."""
 
 
+def has_pcie_atomics(agent: Agent, enabled: bool | None = None) -> bool:
+    """Whether agent and host have them: as `enabled` says, or the agent's table."""
+    return agent.pcie_atomics if enabled is None else enabled
+
+
 def pcie_atomic(agent: Agent, operation: str, enabled: bool | None = None) -> PcieAtomic:
     """The sequence for a system scope atomic `operation` on memory behind PCIe.
 
@@ -182,7 +205,6 @@ def pcie_atomic(agent: Agent, operation: str, enabled: bool | None = None) -> Pc
         raise WireError(
             f"no atomic operation {operation!r}: there are {', '.join([*PCIE_ATOMICS, *sorted(CAS_LOOPS)])}"
         )
-    supported = agent.pcie_atomics if enabled is None else enabled
-    if not supported and operation not in ("load", "store"):
+    if not has_pcie_atomics(agent, enabled) and operation not in ("load", "store"):
         raise BeyondModel(f"{agent.name} has no PCIe atomics: {operation} on host memory is not atomic there")
     return PCIE_ATOMICS.get(operation, PCIE_ATOMICS["cas"])

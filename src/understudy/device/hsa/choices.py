@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.core.rule import Choice
+from understudy.device.hsa.memory_choices import MEMORY_CHOICES
+from understudy.launch.hsa_choices import LAUNCH_CHOICES
 
 
 def _choice(name: str, gap: str, answer: str, reason: str) -> Choice:
@@ -32,26 +34,52 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "the values of SH_MEM_BASES, and the garbled formula of the group aperture (erratum 5)",
         "GFX7 and GFX8: 0x20000000 and 0x20000001 as upper halves; GFX9: 0x00010000 and 0x00020000; small model: "
         "0x80000000 and 0x80010000",
-        "the kernel driver's values; the small model's are ours",
+        "the kernel driver's values; the small model's are ours, the driver lets them lie anywhere but at 0",
     ),
     _choice(
         "sh-mem-config",
         "the other fields of SH_MEM_CONFIG, and GFX9, which has no DEFAULT_MTYPE there",
-        "PRIVATE_ATC on APUs, RETRY_DISABLE where there is no XNACK, all else 0",
-        "the kernel driver does so",
+        "PRIVATE_ATC on APUs, RETRY_DISABLE where there is no XNACK, APE1_MTYPE that of fine-grained memory, which "
+        "lies in that aperture, all else 0; ADDRESS_MODE of GFX8: HSA64 or HSA32 on APUs, GPUVM64 or GPUVM32 elsewhere",
+        "the kernel driver does so, and has no 32-bit mode but on APUs; the document makes no difference",
     ),
     _choice(
         "small-model",
-        "kernels of the small machine model",
-        "conversions, signals and doorbells exist as library functions; waves run in the large model",
-        "no known object for these agents uses it",
+        "what the small machine model is beyond flat addresses, signals and legacy doorbells",
+        "a setting of the device: all memory lies from 16 MiB to 4 GiB, on both sides of the apertures, and there is "
+        "none beyond; records keep their layouts, with upper halves 0 (else a packet's kernarg_address is error 0x20); "
+        "doorbells of GFX9 still take 64 bits; what instructions do say `gcn/pointer-size` and the two behind it",
+        "the document gives no second layout, and its value field of 64 bits uses the lower 32",
+    ),
+    _choice(
+        "is-ptr64",
+        "what happens to code whose is_ptr64 does not match SH_MEM_CONFIG",
+        "1 in the small machine model: an executable with such a kernel is refused, a packet that names one is error "
+        "0x8; 0 in the large one: a lint, the kernel runs and its pointers have 64 bits; a header that is no "
+        "amd_kernel_code_t is a kernel descriptor, whose code is of the large model",
+        "hardware does not look at it; assemblers leave it 0 where the text does not say, with 64-bit code; compilers "
+        "write 64-bit code only, and descriptors have no such bit",
     ),
     _choice(
         "pcie-atomics",
         "which agents and hosts have PCIe Gen3 atomics",
-        "a property of the agent that a setting overrides; all memory here is reached atomically",
+        "a property of the agent that a setting overrides; it matters for memory that was allocated or mapped as the "
+        "host's, is not cached, and belongs to no APU",
         "the document names products, and says that it depends on the host",
     ),
+    _choice(
+        "pcie-others",
+        "what instructions do that PCIe has no transaction for",
+        "an access fault before any lane has changed memory; so do all read-modify-writes where the platform has none",
+        "hardware drops them without a word; a bench that did so would hide mistakes",
+    ),
+    _choice(
+        "pcie-objects",
+        "where queues and signals lie",
+        "in memory that the agent reaches by every operation, fine-grained",
+        "kernels may do all of them on signals; the runtime puts them into memory of the host",
+    ),
+    *MEMORY_CHOICES,
     # ---- the queue object ----
     _choice(
         "index-names",
@@ -128,6 +156,14 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "every order that headers allow includes this one; results do not depend on chance",
     ),
     _choice(
+        "one-at-a-time",
+        "which work-groups and packets make progress side by side",
+        "a work-group begins when one before it has ended (machine code runs as many at once as there are `threads`, "
+        "the strict memory all of them), a packet when no queue has one under way; a wave that waits for a later "
+        "work-group or for another queue's kernel meets `step_limit`, and the error says what waited for it",
+        "HSA promises progress only to who waits for earlier work-groups; the order does not depend on chance",
+    ),
+    _choice(
         "slot-release",
         "when a slot may be used again",
         "at completion: the header becomes INVALID, read_dispatch_id moves on, then the completion signal changes",
@@ -148,8 +184,9 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "vendor-packets",
         "vendor packets",
-        "barrier value packets are processed; indirect buffers, raw PM4 and others are error 0x100",
-        "only the runtime sends the former, to hardware of its own",
+        "barrier value packets are processed; PM4 commands (indirect buffers of GFX9, raw ones of GFX7 and GFX8), AIE "
+        "packets and unknown formats are error 0x100, and the message says that they are not modelled",
+        "only the runtime writes PM4, to clear caches and the like; document and HSA specification are silent",
     ),
     _choice(
         "reserved-fields",
@@ -160,8 +197,11 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "fences",
         "acquire and release fences",
-        "memory is coherent: they order nothing that is not in order already",
-        "what caches would show is the strict memory model's business",
+        "without the strict memory everything is in order already. With it, acquire invalidates first-level caches "
+        "(agent) and the second level (system), before each look at a packet; release waits for stores to arrive "
+        "(agent) and writes the second level back (system), before the completion signal changes. With scope none "
+        "neither happens, and only what passes the second level by has arrived when the next packet comes",
+        "HSA leaves it to other packets then; a processor that does more hides what is missing",
     ),
     _choice(
         "timestamps",
@@ -245,5 +285,7 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "with the private one",
         "erratum 4",
     ),
+    # ---- launches ----
+    *LAUNCH_CHOICES,
 )
 """All of them, by subject."""

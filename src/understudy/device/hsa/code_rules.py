@@ -24,6 +24,10 @@ _CODE: Final = "AMD Kernel Code Object amd_kernel_code_t"
 _RSRC1: Final = "Compute shader program settings 1 amd_compute_pgm_rsrc1_t"
 _RSRC2: Final = "Compute shader program settings 2 amd_compute_pgm_rsrc2_t"
 
+IS_PTR64: Final = _rule(
+    "is-ptr64", _CODE, "is_ptr64 must match SH_MEM_CONFIG.PTR32 (GFX7), SH_MEM_CONFIG.ADDRESS_MODE (GFX8+)"
+)
+
 CODE_RULES: Final[tuple[Rule, ...]] = (
     _rule("elf-format", _FILES, "AMD code objects use the ELF format"),
     # ---- first registers ----
@@ -41,6 +45,7 @@ CODE_RULES: Final[tuple[Rule, ...]] = (
     _rule("partial-groups", _STATE, "partial work-groups have the lanes of the work-items that exist", _CHOSEN),
     # ---- prologue ----
     _rule("kernarg-scalar", _GLOBAL, "scalar loads read the kernarg segment where the offset is uniform"),
+    _rule("buffer-mtype", _GLOBAL, "MTYPE of the global buffer's V# gives the memory coherence asked for", _CHOSEN),
     _rule("global-instructions", _GLOBAL, "GFX9 reaches global memory by GLOBAL_* instructions"),
     _rule("m0-limit", _M0, "GFX7/GFX8: LDS accesses need M0 with the size of LDS; the maximum will do"),
     # ---- memory model ----
@@ -56,6 +61,7 @@ CODE_RULES: Final[tuple[Rule, ...]] = (
     _rule("entry-offset", _CODE, "the entry is a byte offset, possibly negative, from the object's start"),
     _rule("code-properties", _CODE, "bits 448 to 470 enable registers and describe the code"),
     _rule("private-element-size", _CODE, "private_element_size is the interleave size in bytes", _CHOSEN),
+    IS_PTR64,
     _rule("reserved-zero", _CODE, "reserved fields must be 0", _CHOSEN),
     _rule("alignments", _CODE, "alignments and wavefront size are powers of two", _CHOSEN),
     _rule("dynamic-lds", _CODE, "the packet's group segment size, static and dynamic, is what is allocated"),

@@ -39,12 +39,14 @@ def new_queue(
 ) -> Queue:
     """Queue `number` of a device, with doorbell `slot`."""
     ring, ring_address = _new_ring(device, size)
-    address = device.allocate(AmdQueue.size_bytes, QUEUE_ALIGNMENT)
+    address = device.allocate(AmdQueue.size_bytes, QUEUE_ALIGNMENT, mtype=device.fine_mtype)
     doorbell, inactive = device.create_signal(), device.create_signal(0)
     kind = SignalKind.LEGACY_DOORBELL if device.agent.is_legacy else SignalKind.DOORBELL
     hardware = device.doorbell_base + slot * DOORBELL_BYTES
     device.memory.write(doorbell.address, AmdSignal(kind=kind, value=hardware, queue_ptr=address).pack())
-    properties = QueueProperties.ENABLE_TRAP_HANDLER | QueueProperties.IS_PTR64
+    properties = QueueProperties.ENABLE_TRAP_HANDLER
+    if not device.settings.small:
+        properties |= QueueProperties.IS_PTR64
     if profiling:
         properties |= QueueProperties.ENABLE_PROFILING
     record = AmdQueue(
@@ -75,9 +77,9 @@ def _new_ring(device: HsaDevice, size: int) -> tuple[np.ndarray[Any, Any], int]:
         raw = np.zeros(size_bytes + PAGE_SIZE, np.uint8)
         start = -int(raw.ctypes.data) % PAGE_SIZE
         ring = raw[start : start + size_bytes]
-        address = device.heap.map(ring, "ring", copies=2)
+        address = device.heap.map(ring, "ring", copies=2, type=device.memory_types.fine)
     else:
-        address = device.allocate(size_bytes)
+        address = device.allocate(size_bytes, mtype=device.fine_mtype)
         ring = device.array(address, size_bytes)
     ring[::PACKET_BYTES] = PacketType.INVALID
     return ring, address

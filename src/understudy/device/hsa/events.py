@@ -8,7 +8,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
 from understudy.core.rule import Rule
 from understudy.device.hsa.packets import Packet, PacketType
-from understudy.engine.gcn.coherence import Finding
+from understudy.engine.gcn.strict_findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,11 @@ class QueueInactivated(Event):
 
     queue: int
     active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRestored(Event):
+    """The host went back to a snapshot, or to the fresh device: time goes on from there."""
 
 
 @dataclass(frozen=True, slots=True)

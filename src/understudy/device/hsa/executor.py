@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.core.order import Arbiter
 from understudy.device.hsa.events import QueueInactivated
 from understudy.device.hsa.fast_ir import Q
@@ -18,8 +19,20 @@ from understudy.device.hsa.settings import SYNCHRONOUS, Settings
 from understudy.device.hsa.signals import POLL_SECONDS
 
 ALL: Final = 1 << 62
+CLOSED: Final = "the device was closed"
 _ACTIVE: Final = Q["active"]
 _LIMIT: Final = Q["limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Whose turn it is, and what that follows from: see `Executor.save`."""
+
+    created: int
+    next: int
+    chance: int | None
+    changes: int
+    looked: dict[int, int]
 
 
 class Executor:
@@ -30,6 +43,8 @@ class Executor:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.queues: list[Queue] = []
+        self.created = 0
+        """Queues that there ever were."""
         self.is_closed = False
         self._processor = processor
         self._settings = settings
@@ -62,6 +77,11 @@ class Executor:
         elif self._settings.execution == SYNCHRONOUS:
             self.work(ALL)
 
+    def check_open(self) -> None:
+        """A `RuleError` after `close`: what is asked for would never be done."""
+        if self.is_closed:
+            raise RuleError(CLOSED)
+
     # ---- work ----------------------------------------------------------------------------------------------------
 
     def work(self, budget: int) -> int:
@@ -89,14 +109,21 @@ class Executor:
             raise
 
     def _turn(self, queue: Queue, budget: int) -> int:
-        seen = self._changes
-        done = self._processor.turn(queue, budget)
-        if done:
-            self._changes += 1
+        """Process up to `budget` packets of a queue, however many the processor does at once; how many were."""
+        done, words = 0, queue.words
+        while True:
+            seen = self._changes
+            count = self._processor.turn(queue, budget - done)
+            done += count
+            self._changes += bool(count)
+            if not count or queue.error is not None:
+                self._looked[queue.number] = seen
+                return done
             self._looked.pop(queue.number, None)
-        else:
-            self._looked[queue.number] = seen
-        return done
+            if done >= budget or self.is_closed or (len(self.queues) == 1 and self._arbiter.seed is None):
+                return done  # a queue that is alone has the next turn as well
+            if not words[_ACTIVE] or queue.load_read_index() >= words[_LIMIT]:
+                return done
 
     def _share(self) -> int:
         quantum = self._settings.quantum
@@ -156,7 +183,7 @@ class Executor:
     def is_idle(self) -> bool:
         """Whether nobody is at work, and nothing could be done."""
         with self.changed:
-            return not self._busy and not any(self._ready(queue) for queue in self.queues)
+            return not self._busy and (self.is_closed or not any(self._ready(queue) for queue in self.queues))
 
     def wait_idle(self, timeout_seconds: float | None) -> bool:
         """Wait until it is so; False if it is not in time."""
@@ -169,11 +196,13 @@ class Executor:
         """Why a signal cannot change without the host: the error of a queue; None where it may.
 
         Unless the host has one thread only (`alone`), it counts only if a packet of that queue completes the signal, or
-        one of a queue that waits for such a packet.
+        one of a queue that waits for such a packet. After `close` that holds for all packets.
         """
         with self.lock:
             if not self.is_idle or self.is_mine:
                 return None
+            if self.is_closed and (alone or any(address in queue.completions() for queue in self.queues)):
+                return self._dead().get(address) or RuleError(CLOSED)
             first = next((queue.error for queue in self.queues if queue.error is not None), None)
             return first if first is None or alone else self._dead().get(address)
 
@@ -207,6 +236,21 @@ class Executor:
                 with self.changed:
                     self._busy = 0
                     self.changed.notify_all()
+
+    # ---- snapshots -----------------------------------------------------------------------------------------------
+
+    def save(self) -> Turns:
+        """Whose turn it is, when nobody is at work."""
+        return Turns(self.created, self._next, self._arbiter.snapshot(), self._changes, dict(self._looked))
+
+    def restore(self, queues: list[Queue], turns: Turns) -> None:
+        """Go back to these queues, and to what `save` gave when they were there."""
+        with self.changed:
+            self.queues[:] = queues
+            self.created, self._next, self._changes = turns.created, turns.next, turns.changes
+            self._looked = dict(turns.looked)
+            self._arbiter.restore(turns.chance)
+            self.changed.notify_all()
 
     # ---- the thread ----------------------------------------------------------------------------------------------
 

@@ -153,10 +153,14 @@ guard:
   %p_template = getelementptr i64, ptr %q, i64 {Q["template"]}
   store i64 %i, ptr %p_template
   %holds = call i1 @guarded(ptr %t)
-  br i1 %holds, label %start, label %out_other
+{_field("p", 40, "kernarg", "i64")}
+  %most = load i64, ptr @most
+  %fits = icmp ule i64 %kernarg, %most
+  %good = and i1 %holds, %fits
+  br i1 %good, label %start, label %out_other
 start:
 {_template("context", "ptr")}{_template("groups")}{_template("table")}{_template("sgprs", "ptr")}{_template("waves")}
-{_field("p", 40, "kernarg", "i64")}{_field("p", SIGNAL_AT, "signal", "i64")}
+{_field("p", SIGNAL_AT, "signal", "i64")}
   %q_id = getelementptr i64, ptr %q, i64 {Q["id"]}
   store i64 %id, ptr %q_id
   %q_signal = getelementptr i64, ptr %q, i64 {Q["signal"]}
@@ -264,7 +268,7 @@ times:
   br label %decrement
 decrement:
   %p_value = getelementptr i8, ptr %target, i64 {AmdSignal.offset_of("value")}
-  %before = atomicrmw sub ptr %p_value, i64 1 seq_cst, align 8
+  %before = atomicrmw sub ptr %p_value, %value 1 seq_cst, align 8
   br label %completed
 completed:
   %n1 = add i64 %n, 1
@@ -315,7 +319,8 @@ same:
 
 
 @cache
-def consumer() -> Callable[[int, int], int]:
-    """``consume(block, budget)``, without the interpreter lock."""
-    code = linked(_IR, ObjectCache(default_folder()))
+def consumer(bits: int) -> Callable[[int, int], int]:
+    """``consume(block, budget)``, without the interpreter lock; pointers and signals have 64 or 32 `bits`."""
+    model = f"%value = type i{bits}\n@most = internal constant i64 {(1 << bits) - 1}\n"
+    code = linked(model + _IR, ObjectCache(default_folder()))
     return code.function("consume", ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -11,16 +12,51 @@ from understudy.core.allocator import Allocator
 from understudy.core.errors import BeyondModel, RuleError, WireError
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.words import align_up
-from understudy.engine.gcn.memory import GpuMemory
+from understudy.device.hsa.segments import SMALL_APERTURE_BYTES, SMALL_APERTURES
+from understudy.engine.gcn.memory import GpuMemory, MemoryState, Plain
+from understudy.engine.gcn.memory_type import COARSE, MemoryType
 
-ARENA_BASE: Final = 0x1_0000_0000
-"""Blocks begin here: what GFX7 and GFX8 can count private memory from."""
-ARENA_BYTES: Final = 1 << 32
-WINDOW_BASE: Final = 0x40_0000_0000
-WINDOW_BYTES: Final = 1 << 40
-"""What is mapped by itself lies here, with a page that nobody has behind each; so do blocks that find no other room."""
 SLAB_BYTES: Final = 1 << 16
 """Small blocks are shared out from pieces of this size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Which guest addresses are shared out.
+
+    Blocks lie in the `arena`, from whose first byte GFX7 and GFX8 count private memory: it has 4 GiB at most. What is
+    mapped by itself lies among the `windows`; so do blocks that find no other room.
+    """
+
+    arena: range
+    windows: range
+
+
+LARGE_PLACES: Final = Places(range(0x1_0000_0000, 0x2_0000_0000), range(0x40_0000_0000, 0x140_0000_0000))
+SMALL_PLACES: Final = Places(
+    range(0x0100_0000, SMALL_APERTURES.shared_base),
+    range(SMALL_APERTURES.private_base + SMALL_APERTURE_BYTES, 0x1_0000_0000),
+)
+"""Both sides of the apertures; what lies below is reserved, as the kernel driver does."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Something that lies at an address until it is freed or unmapped, of `size` bytes in each of its `places`."""
+
+    size: int
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeapState:
+    """Memory, and who has which of it: see `Heap.snapshot`."""
+
+    memory: MemoryState
+    allocators: tuple[tuple[Allocator, tuple[tuple[int, bool], ...]], ...]
+    slabs: tuple[Allocator, ...]
+    blocks: dict[int, Block]
+    windows: dict[int, Block]
 
 
 class Heap:
@@ -30,59 +66,62 @@ class Heap:
     fault. Smaller ones share pages. Pages that nobody writes cost nothing.
     """
 
-    def __init__(self, memory: GpuMemory) -> None:
+    def __init__(self, memory: GpuMemory, places: Places = LARGE_PLACES) -> None:
         self.memory = memory
+        self.base = places.arena.start
         self._lock = threading.RLock()
-        self._near = Allocator(ARENA_BASE, ARENA_BYTES)
-        self._space = Allocator(WINDOW_BASE, WINDOW_BYTES)
+        self._near, self._space = (Allocator(each.start, len(each)) for each in (places.arena, places.windows))
         self._slabs: list[Allocator] = []
-        self._windows: dict[int, tuple[int, ...]] = {}
-        self._sizes: dict[int, int] = {}
+        self._blocks: dict[int, Block] = {}
+        self._windows: dict[int, Block] = {}
 
-    def allocate(self, size: int, alignment: int = 64) -> int:
+    def allocate(self, size: int, alignment: int = 64, type: MemoryType = COARSE) -> int:
         """Address of `size` zeroed bytes; `alignment` a power of two. Blocks never share a 64-byte line."""
         if size < 0 or alignment < 1 or alignment & alignment - 1:
             raise WireError(f"{size} bytes aligned to {alignment}, expected a size and a power of two")
         size, alignment = align_up(max(size, 1), 64), max(alignment, 64)
         with self._lock:
             if size < PAGE_SIZE and alignment < PAGE_SIZE:
-                address = self._small(size, alignment)
+                address = self._small(size, alignment, type)
             else:
                 size = align_up(size, PAGE_SIZE)
-                address = self._large(size, max(alignment, PAGE_SIZE))
-            self._sizes[address] = size
+                address = self._large(size, max(alignment, PAGE_SIZE), type)
+            self._blocks[address] = Block(size, (address,))
         return address
 
-    def _small(self, size: int, alignment: int) -> int:
+    def _small(self, size: int, alignment: int, type: MemoryType) -> int:
         for slab in self._slabs:
+            found = self.memory.find(slab.base)
+            if not isinstance(found, Plain) or found.type is not type:
+                continue
             address = slab.allocate(size, alignment)
             if address:
                 self.view(address, size)[:] = bytes(size)
                 return address
-        self._slabs.append(Allocator(self._large(SLAB_BYTES, SLAB_BYTES), SLAB_BYTES))
+        self._slabs.append(Allocator(self._large(SLAB_BYTES, SLAB_BYTES, type), SLAB_BYTES))
         return self._slabs[-1].allocate(size, alignment)
 
-    def _large(self, size: int, alignment: int) -> int:
+    def _large(self, size: int, alignment: int, type: MemoryType) -> int:
         for space in (self._near, self._space):
             address = space.allocate(size + PAGE_SIZE, alignment)
             if address:
-                self.memory.map(address, Ram(size), name="device memory")
+                self.memory.map(address, Ram(size), name="device memory", type=type)
                 return address
         raise BeyondModel(f"{size} bytes of device memory: no guest addresses are left")
 
     def is_shared(self, address: int) -> bool:
         """Whether the block that begins there shares its pages, so that freeing it changes no mapping."""
-        return self._sizes.get(address, 0) < PAGE_SIZE
+        return self.size_of(address) < PAGE_SIZE
 
     def free(self, address: int) -> None:
         """Give a block back; `RuleError` where none begins there. Waves may not run if it `is_shared` with nobody."""
         with self._lock:
-            size = self._sizes.pop(address, None)
-            if size is None:
+            block = self._blocks.pop(address, None)
+            if block is None:
                 raise RuleError(f"no block begins at {address:#x} that could be freed")
-            if size >= PAGE_SIZE:
+            if block.size >= PAGE_SIZE:
                 self.memory.unmap(address)
-                (self._near if address < WINDOW_BASE else self._space).free(address)
+                (self._near if address < self._space.base else self._space).free(address)
                 return
             for slab in self._slabs:
                 if slab.base <= address < slab.end:
@@ -90,7 +129,12 @@ class Heap:
 
     def size_of(self, address: int) -> int:
         """Bytes of the block that begins there; 0 where none does."""
-        return self._sizes.get(address, 0)
+        block = self._blocks.get(address)
+        return 0 if block is None else block.size
+
+    def block(self, address: int) -> Block | None:
+        """What was allocated or mapped at an address: another one as soon as it is something else."""
+        return self._blocks.get(address) or self._windows.get(address)
 
     def view(self, address: int, size: int) -> memoryview:
         """Guest memory as this process sees it, without a copy; an `AccessFault` where it is not one stretch."""
@@ -105,7 +149,7 @@ class Heap:
         kind = np.dtype(dtype)
         return np.frombuffer(self.view(address, count * kind.itemsize), kind)
 
-    def map(self, what: Any, name: str, writable: bool = True, copies: int = 1) -> int:
+    def map(self, what: Any, name: str, writable: bool = True, copies: int = 1, type: MemoryType = COARSE) -> int:
         """Put a buffer or region at an address of its own, `copies` times one behind the other."""
         with self._lock:
             size = what.size if hasattr(what, "host_address") or not hasattr(what, "nbytes") else what.nbytes
@@ -118,16 +162,34 @@ class Heap:
             address = start + lead
             places = tuple(address + number * size for number in range(copies))
             for place in places:
-                self.memory.map(place, what, writable=writable, name=name)
-            self._windows[address] = places
+                self.memory.map(place, what, writable=writable, name=name, type=type)
+            self._windows[address] = Block(size, places)
         return address
 
     def unmap(self, address: int) -> None:
         """Take out what `map` put there; `RuleError` where it did not."""
         with self._lock:
-            places = self._windows.pop(address, None)
-            if places is None:
+            block = self._windows.pop(address, None)
+            if block is None:
                 raise RuleError(f"nothing was mapped at {address:#x} that could be unmapped")
-            for place in places:
+            for place in block.places:
                 self.memory.unmap(place)
             self._space.free(address - address % PAGE_SIZE)
+
+    def snapshot(self) -> HeapState:
+        """The state, contents included, while no packet is processed."""
+        with self._lock:
+            allocators = (self._near, self._space, *self._slabs)
+            states = tuple((each, each.snapshot()) for each in allocators)
+            return HeapState(
+                self.memory.snapshot(), states, tuple(self._slabs), dict(self._blocks), dict(self._windows)
+            )
+
+    def restore(self, state: HeapState) -> None:
+        """Go back to a state of this heap."""
+        with self._lock:
+            for allocator, saved in state.allocators:
+                allocator.restore(saved)
+            self._slabs = list(state.slabs)
+            self._blocks, self._windows = dict(state.blocks), dict(state.windows)
+            self.memory.restore(state.memory)

@@ -14,7 +14,8 @@ from enum import StrEnum
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.isa.gcn.target import GFX9, Target
+from understudy.device.hsa.agents import CAS_LOOPS, PCIE_ATOMICS
+from understudy.isa.gcn.target import GFX7, GFX9, Target
 
 
 class Operation(StrEnum):
@@ -132,15 +133,32 @@ FENCES: Final = (
 """Memory fence constraints."""
 # fmt: on
 
-TEXTS: Final = {
-    (Segment.GLOBAL, 7): ("flat_load_dword", "flat_store_dword", "flat_atomic_add"),
-    (Segment.GLOBAL, GFX9): ("global_load_dword", "global_store_dword", "global_atomic_add"),
-    (Segment.FLAT, 7): ("flat_load_dword", "flat_store_dword", "flat_atomic_add"),
-    (Segment.FLAT, GFX9): ("flat_load_dword", "flat_store_dword", "flat_atomic_add"),
-    (Segment.GROUP, 7): ("ds_read_b32", "ds_write_b32", "ds_add_u32"),
-    (Segment.GROUP, GFX9): ("ds_read_b32", "ds_write_b32", "ds_add_u32"),
+# fmt: off
+RMW: Final = {
+    "add":     ("add", "ds_add_u32"),
+    "sub":     ("sub", "ds_sub_u32"),
+    "max":     ("umax", "ds_max_u32"),
+    "min":     ("umin", "ds_min_u32"),
+    "and":     ("and", "ds_and_b32"),
+    "or":      ("or", "ds_or_b32"),
+    "xor":     ("xor", "ds_xor_b32"),
+    "wrapinc": ("inc", "ds_inc_u32"),
+    "wrapdec": ("dec", "ds_dec_u32"),
+    "swap":    ("swap", "ds_wrxchg_rtn_b32"),
+    "cas":     ("cmpswap", "ds_cmpst_b32"),
 }
-"""Instructions that stand for load, store and atomic."""
+"""Read-modify-writes of unsigned dwords by the document's names: ending of the FLAT instruction, and the DS one."""
+_COMPUTED: Final = {
+    "max":     ("v_max_u32",),
+    "min":     ("v_min_u32",),
+    "and":     ("v_and_b32",),
+    "or":      ("v_or_b32",),
+    "xor":     ("v_xor_b32",),
+    "wrapinc": ("{add}", "v_cmp_lt_u32", "v_cndmask_b32"),
+    "wrapdec": ("{sub}", "v_min_u32"),
+}
+"""What comes between reading and exchanging, where a loop does it."""
+# fmt: on
 
 
 def sequence(operation: Operation, order: Order, scope: Scope, segment: Segment) -> tuple[Kind, ...]:
@@ -167,22 +185,60 @@ def _both(operation: Operation, order: Order, scope: Scope) -> tuple[Kind, ...]:
 
 
 def lower(
-    operation: Operation | str, order: Order | str, scope: Scope | str, segment: Segment | str, agent: Target
+    operation: Operation | str,
+    order: Order | str,
+    scope: Scope | str,
+    segment: Segment | str,
+    agent: Target,
+    *,
+    rmw: str = "add",
+    pcie: bool = False,
 ) -> tuple[str, ...]:
     """The instructions, by name, that an operation of one dword needs on a processor: ``("s_waitcnt vmcnt(0)", ...)``.
 
-    Words may be given as the document has them. A `WireError` for words or combinations that it does not have.
+    `rmw` says which read-modify-write is meant, one of `RMW`; with `pcie` memory lies behind PCIe, which does not have
+    all of them (clause "PCIe Gen3 Atomic Operations"). Words may be given as the document has them. A `WireError` for
+    words or combinations that it does not have.
     """
     try:
         words = Operation(operation), Order(order), Scope(scope), Segment(segment)
     except ValueError as error:
         raise WireError(f"memory model: {error}") from None
-    load, store, atomic = TEXTS[words[3], GFX9 if agent.level == GFX9 else 7]
-    names = {
-        Kind.LOAD: load,
-        Kind.LOAD_GLC: f"{load} glc",
-        Kind.STORE: store,
+    rmw = "swap" if rmw == "exch" else rmw
+    if rmw not in RMW:
+        raise WireError(f"memory model: {rmw!r} is no read-modify-write, expected one of {', '.join(RMW)}")
+    if pcie and words[3] is Segment.GROUP:
+        raise WireError("memory model: group memory does not lie behind PCIe")
+    names = _names(words[3], agent, rmw, pcie)
+    return tuple(name for kind in sequence(*words) for name in names.get(kind, (kind.value,)))
+
+
+def _names(segment: Segment, agent: Target, rmw: str, pcie: bool) -> dict[Kind, tuple[str, ...]]:
+    """Instructions that stand for the elements of a sequence."""
+    family = "global" if segment is Segment.GLOBAL and agent.level == GFX9 else "flat"
+    load, store = f"{family}_load_dword", f"{family}_store_dword"
+    atomic: tuple[str, ...] = (f"{family}_atomic_{RMW[rmw][0]}",)
+    if segment is Segment.GROUP:
+        load, store, atomic = "ds_read_b32", "ds_write_b32", (RMW[rmw][1],)
+    elif pcie:
+        atomic = _over_pcie(family, agent, rmw)
+    return {
+        Kind.LOAD: (load,),
+        Kind.LOAD_GLC: (f"{load} glc",),
+        Kind.STORE: (store,),
         Kind.ATOMIC: atomic,
-        Kind.WAIT_ALL: "s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)",
+        Kind.WAIT_ALL: ("s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)",),
+        Kind.FENCE: (),
     }
-    return tuple(names.get(kind, kind.value) for kind in sequence(*words) if kind is not Kind.FENCE)
+
+
+def _over_pcie(family: str, agent: Target, rmw: str) -> tuple[str, ...]:
+    """A read-modify-write by the three that PCIe has."""
+    add, sub = ("v_add_i32", "v_sub_i32") if agent.level == GFX7 else ("v_add_u32", "v_sub_u32")
+    if rmw not in CAS_LOOPS:
+        found = PCIE_ATOMICS[rmw]
+        atomic = found.instruction.replace("flat", family)
+        return (sub, atomic) if found.negated else (atomic,)
+    computed = (name.format(add=add, sub=sub) for name in _COMPUTED[rmw])
+    exchange = (f"{family}_atomic_cmpswap glc", WAIT.value, "v_cmp_ne_u32", "s_cbranch_vccnz again")
+    return (f"{family}_load_dword glc", WAIT.value, "again:", *computed, *exchange)

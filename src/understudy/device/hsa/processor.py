@@ -7,13 +7,16 @@ wait is looked at again when something has changed. Who executes, and when, is `
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from understudy.core.errors import GuestFault, ModelBug, UnderstudyError
-from understudy.core.words import U64, signed
+from understudy.core.words import U32, U64, signed
 from understudy.device.hsa import rules
+from understudy.device.hsa.agents import ptr64_mismatch
+from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.events import (
     Lint,
     PacketBlocked,
@@ -39,7 +42,9 @@ from understudy.device.hsa.packets import (
     packet_record,
 )
 from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.settings import SYNCHRONOUS
 from understudy.device.hsa.signals import Condition, Signal, notify
+from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.exceptions import ExceptionEngine, Exceptions
 from understudy.image.hsa.records import LaunchFacts, Rsrc2
 from understudy.isa.gcn.state import EXEC, M0, Wave
@@ -126,9 +131,14 @@ class Processor:
             handler = self._handlers.get(kind)
             if handler is None:
                 raise PacketRefused(f"packet type {kind}", QueueError.INVALID_PACKET, rules.PACKET_TYPES)
+            fences = self.device.fences
+            if fences is not None:
+                fences.acquire(queue, index, data)
             instructions = handler(queue, index, data)
             if instructions is None:
                 return 0
+            if fences is not None:
+                fences.release(queue, index, data)
             handle = int.from_bytes(data[SIGNAL_AT:PACKET_BYTES], "little")
             self._complete(queue, index, handle, start, instructions)
         except ModelBug:
@@ -142,12 +152,17 @@ class Processor:
 
     def _kernel(self, queue: Queue, index: int, data: bytes) -> int:
         templates = queue.templates
+        kernarg = int.from_bytes(data[40:48], "little")
+        if self.device.settings.small and kernarg > U32:
+            text = f"kernarg_address {kernarg:#x}, expected 32 bits in the small machine model"
+            raise PacketRefused(text, QueueError.INVALID_PACKET)
         if templates is not None:
             again = templates.again(data, index)
             if again is not None:
                 return again.instructions
         packet = KernelDispatchPacket.parse(data)
         device, settings = self.device, self.device.settings
+        self._check_pointers(packet.kernel_object, index)
         scratch, descriptor = queue.scratch()
         around = Surroundings(
             target=device.agent.target,
@@ -155,8 +170,9 @@ class Processor:
             queue=queue.address,
             scratch=scratch,
             descriptor=descriptor,
-            shared_base=device.apertures.shared_base,
-            private_base=device.apertures.private_base,
+            shared_base=device.apertures.group_segment_aperture_base_hi << 32,
+            private_base=device.apertures.private_segment_aperture_base_hi << 32,
+            ptr32=settings.small,
             lds_limit_bytes=device.agent.lds_bytes,
             workgroup_limit=device.agent.workgroup_limit,
         )
@@ -173,9 +189,22 @@ class Processor:
         )
         enabled = self._exceptions(packet.kernel_object)
         if enabled:
+            if device.fences is not None:
+                device.fences.flush()
             return ExceptionEngine(enabled, device.watched).run(dispatch).instructions
         statistics = device.run(dispatch) if templates is None else templates.first(data, dispatch)
         return statistics.instructions
+
+    def _check_pointers(self, kernel_object: int, index: int) -> None:
+        """See the choice `hsa/is-ptr64`."""
+        device = self.device
+        small, is_ptr64 = device.settings.small, read_facts(device.memory, kernel_object).is_ptr64
+        mismatch = ptr64_mismatch(device.agent, small, is_ptr64)
+        if mismatch and small:
+            raise PacketRefused(mismatch, QueueError.INVALID_CODE, IS_PTR64)
+        if mismatch:
+            text = f"packet {index}: {mismatch}"
+            device.telemetry.emit(lambda time: Lint(time, "is-ptr64", text, IS_PTR64))
 
     def _exceptions(self, kernel_object: int) -> Exceptions:
         """Exceptions that waves of a kernel start with and that need an engine which looks for them.
@@ -216,6 +245,7 @@ class Processor:
     def _vendor(self, queue: Queue, index: int, data: bytes) -> int | None:
         if data[2] != AmdFormat.BARRIER_VALUE:
             text = f"vendor packet of format {data[2]}, expected {AmdFormat.BARRIER_VALUE:d} (barrier value)"
+            text += ": PM4 commands, in the ring or in indirect buffers, and AIE packets are not modelled"
             raise PacketRefused(text, QueueError.INVALID_VENDOR_PACKET, rules.VENDOR_PACKET)
         packet = BarrierValuePacket.parse(data)
         if packet.condition not in _ORDERED_CONDITIONS:
@@ -304,6 +334,8 @@ class Processor:
         code = code_of(error)
         error.at("AQL packet", index).at("queue", queue.number)
         device = self.device
+        if isinstance(error, StepLimit):
+            error.message += self._meanwhile(queue, index)
         if code & QueueError.INSUFFICIENT_SCRATCH and device.grow_scratch(queue, self._data(queue, index)):
             return
         queue.progress.error, queue.progress.code = error, int(code)
@@ -314,6 +346,20 @@ class Processor:
         device.telemetry.emit(lambda time: QueueErrored(time, queue.number, index, int(code), error))
         if queue.on_error is not None:
             queue.on_error(queue, int(code), error)
+
+    def _meanwhile(self, queue: Queue, index: int) -> str:
+        """What waits as long as the kernel of packet `index` does not end: what it waits for may be among that."""
+        device, waiting = self.device, []
+        packet = KernelDispatchPacket.parse(self._data(queue, index))
+        groups = prod(-(-grid // max(group, 1)) for grid, group in zip(packet.grid, packet.workgroup, strict=True))
+        if groups > 1 and device.fences is None:
+            waiting.append(f"work-groups of its {groups} that have not begun")
+        others = sum(each.pending for each in device.queues if each is not queue)
+        if others:
+            waiting.append(f"{others} packets of other queues")
+        if device.settings.execution == SYNCHRONOUS:
+            waiting.append("the host (execution is synchronous)")
+        return f"; until it does these wait: {', '.join(waiting)}" if waiting else ""
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,7 +22,6 @@ from understudy.device.hsa.fast_ir import QUEUE_WORDS, Q
 from understudy.device.hsa.objects import AmdQueue, QueueFeature, QueueProperties, SignalKind
 from understudy.device.hsa.packets import DEPENDENCIES, PACKET_BYTES, SIGNAL_AT, AgentDispatchPacket, PacketType
 from understudy.device.hsa.signals import Signal
-from understudy.engine.gcn.memory import LIMIT
 from understudy.launch.hsa import Scratch
 
 if TYPE_CHECKING:
@@ -56,6 +55,17 @@ class Progress:
     code: int = 0
     packets: int = 0
     instructions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """A queue, and what it knows beyond guest memory: see `Queue.save`."""
+
+    queue: Queue
+    progress: Progress
+    limit: int
+    is_active: bool
+    scratch_block: int
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +116,7 @@ class Queue:
 
     def record(self) -> AmdQueue:
         """amd_queue_t as it is now."""
+        self.check()
         return AmdQueue.parse(self.device.memory.read(self.address, AmdQueue.size_bytes))
 
     def packet_address(self, index: int) -> int:
@@ -132,8 +143,8 @@ class Queue:
         scratch = None
         if size:
             place = hidden + location
-            if place + size > LIMIT:
-                text = f"private memory at {place:#x} lies beyond {LIMIT:#x}"
+            if place + size > self.device.memory.limit:
+                text = f"private memory at {place:#x} lies beyond {self.device.memory.limit:#x}"
                 raise PacketRefused(text, QueueError.INSUFFICIENT_SCRATCH)
             scratch = Scratch(place, size, hidden)
         return scratch, (words[0], words[1], words[2], words[3])
@@ -148,18 +159,22 @@ class Queue:
 
     def load_write_index(self) -> int:
         """Load Queue Write Index."""
+        self.check()
         return self._write.load_unsigned()
 
     def store_write_index(self, value: int) -> None:
         """Store Queue Write Index: for the one producer of a SINGLE queue."""
+        self.check()
         self._write.store(value)
 
     def add_write_index(self, value: int) -> int:
         """Add Queue Write Index: reserve `value` packets; the index of the first."""
+        self.check()
         return self._write.rmw("add", value) & U64
 
     def cas_write_index(self, expected: int, value: int) -> int:
         """Compare-And-Swap Queue Write Index; the index before."""
+        self.check()
         return self._write.cas(expected, value) & U64
 
     def load_read_index(self) -> int:
@@ -189,6 +204,7 @@ class Queue:
 
     def write_packet(self, index: int, data: bytes) -> None:
         """Put a packet into its slot and hand it over: the body first, then the header with release."""
+        self.check()
         if len(data) != PACKET_BYTES:
             raise RuleError(f"a packet of {len(data)} bytes, expected {PACKET_BYTES}", rule=rules.PACKET_SIZE)
         if index - self.size >= self.load_read_index():
@@ -221,11 +237,15 @@ class Queue:
 
     # ---- what is pending ----
 
+    @property
+    def pending(self) -> int:
+        """Packets that are known and not done."""
+        return min(max(self.limit - self.load_read_index(), 0), self.size)
+
     def completions(self) -> list[int]:
         """Completion signals of the packets that are known and not done, without zeros."""
         read = self.load_read_index()
-        count = min(max(self.limit - read, 0), self.size)
-        slots = (read + np.arange(count, dtype=np.uint64)) & np.uint64(self.size - 1)
+        slots = (read + np.arange(self.pending, dtype=np.uint64)) & np.uint64(self.size - 1)
         handles = self.ring.view(np.uint64).reshape(-1, PACKET_BYTES // 8)[slots, SIGNAL_AT // 8]
         return [handle for handle in handles.tolist() if handle]
 
@@ -240,6 +260,29 @@ class Queue:
 
     # ---- life ----------------------------------------------------------------------------------------------------
 
+    def check(self) -> None:
+        """A `RuleError` where it is destroyed: its memory is somebody else's now."""
+        if self.is_destroyed:
+            raise RuleError(f"queue {self.number} was destroyed")
+
+    def end(self) -> None:
+        """No further packet is processed: it is destroyed, unless `restore` brings it back."""
+        self.is_destroyed = True
+        self.words[Q["active"]] = 0
+        if self.templates is not None:
+            self.templates.drop()
+
+    def save(self) -> QueueState:
+        """What is not in guest memory."""
+        words = self.words
+        return QueueState(self, replace(self.progress), int(words[Q["limit"]]), self.is_active, self.scratch_block)
+
+    def restore(self, state: QueueState) -> None:
+        """Go back to a state that `save` gave."""
+        self.is_destroyed = False
+        self.progress, self.scratch_block = replace(state.progress), state.scratch_block
+        self.words[Q["limit"]], self.words[Q["active"]] = state.limit, int(state.is_active)
+
     def inactivate(self) -> None:
         """hsa_queue_inactivate: no further packet is processed. One that runs ends first."""
         self.device.set_active(self, False)
@@ -247,8 +290,6 @@ class Queue:
     def destroy(self) -> None:
         """Give everything back. A packet that runs ends first."""
         self.device.destroy_queue(self)
-
-    # ---- for those who wait ----------------------------------------------------------------------------------------
 
     # ---- for the processor ---------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ LANES: Final = 64
 ELEMENT_BYTES: Final = (2, 4, 8, 16)
 """Interleave sizes of private memory."""
 SMALL_APERTURE_MASK: Final = 0xFFFF_0000
+SMALL_APERTURE_BYTES: Final = 1 << 16
 
 
 class Segment(Enum):
@@ -67,10 +68,14 @@ class Apertures:
         return self.private_segment_aperture_base_hi
 
 
+SMALL_APERTURES: Final = Apertures(0x8000_0000, 0x8001_0000, small=True)
+"""Those of all agents in the small model."""
+
+
 def apertures(agent: Agent, small: bool = False) -> Apertures:
     """What the driver puts into SH_MEM_BASES, as amd_queue_t shows it."""
     if small:
-        return Apertures(0x8000_0000, 0x8001_0000, True)
+        return SMALL_APERTURES
     if agent.target.level >= GFX9:
         return Apertures(0x0001_0000, 0x0002_0000)
     return Apertures(0x2000_0000, 0x2000_0001)

@@ -15,11 +15,14 @@ JIT: Final = "jit"
 REFERENCE: Final = "reference"
 COHERENT: Final = "coherent"
 STRICT: Final = "strict"
+LARGE: Final = "large"
+SMALL: Final = "small"
 
 _OPTIONS: Final = {
     "execution": (SYNCHRONOUS, MANUAL, THREADED),
     "engine": (JIT, REFERENCE),
     "coherence": (COHERENT, STRICT),
+    "machine_model": (LARGE, SMALL),
 }
 
 
@@ -30,20 +33,25 @@ class Settings:
     `execution`: "synchronous" (packets are processed inside the doorbell's store), "manual" (when `process` is called
     or somebody waits) or "threaded" (by a thread of the device's own).
     `engine`: "jit" or "reference", which decides how waves run; `threads` of the former.
-    `coherence`: "coherent", or "strict" for compute units with caches of their own and stores that take their time,
-    on an engine as slow as the reference: what may come out stale does, and `HsaDevice.findings` tells where.
+    `coherence`: "coherent", or "strict" for compute units with caches of their own, a second level that fences of
+    packets bring in line with the host, and stores that take their time, on an engine as slow as the reference: what
+    may come out stale does, and `HsaDevice.findings` tells where.
+    `machine_model`: "large", where pointers have 64 bits, or "small", where they have 32: all memory lies below 4 GiB
+    then, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
     `seed`: decides which queue is next, for how many packets, and the order of waves; None: queues take turns.
     `quantum`: packets of one queue before it is another's turn.
     `step_limit`: instructions of one wave; `poison`: what undefined registers and LDS hold.
     `dynamic_scratch`: private memory is allocated when a packet needs it, as the runtime's error handler does.
     `profiling`: queues write timestamps into completion signals.
-    `pcie_atomics`: whether the platform has them; None: as the agent's table says.
+    `pcie_atomics`: whether the platform has them, for memory allocated or mapped with ``host=True``; None: as the
+    agent's table says.
     `machine_code`: whether repeated launches are processed by machine code while nobody listens.
     """
 
     execution: str = SYNCHRONOUS
     engine: str = JIT
     coherence: str = COHERENT
+    machine_model: str = LARGE
     threads: int | None = None
     seed: int | None = None
     quantum: int = 1024
@@ -69,6 +77,11 @@ class Settings:
     def translates(self) -> bool:
         """Whether waves run as machine code."""
         return self.engine == JIT and self.coherence == COHERENT
+
+    @property
+    def small(self) -> bool:
+        """Whether it is the small machine model."""
+        return self.machine_model == SMALL
 
     @property
     def threaded(self) -> bool:

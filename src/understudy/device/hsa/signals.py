@@ -69,12 +69,20 @@ class World(Protocol):
     """What signals need of the device around them."""
 
     memory: GpuMemory
+    signal_bits: int
+    """Of a signal's value: 64, or 32 in the small machine model."""
+
+    def block(self, address: int) -> object:
+        """What was allocated at an address; None where nothing was."""
 
     def interrupt(self, event_id: int) -> None:
         """An event was sent: wake whoever waits."""
 
     def signal_changed(self) -> None:
         """The host changed a signal: packets may wait for it."""
+
+    def waited(self, signal: int) -> None:
+        """The host's wait for the signal at this address ended as it should."""
 
     def progress(self) -> bool:
         """Do what can be done now on this thread; False where nothing could be."""
@@ -87,32 +95,36 @@ class World(Protocol):
 
 
 class Signal:
-    """The signal at `address`: its operations as the host performs them. `bits` 32 in the small machine model.
+    """The signal at `address`: its operations as the host performs them.
 
-    Values are signed. `order` is checked against what HSA allows for the operation. `RuleError` for what the signal's
-    kind does not support, `AccessFault` where there is no signal.
+    Values are signed and have `bits` bits; in the small machine model 32, and the upper half of the field is not used.
+    `order` is checked against what HSA allows for the operation. `RuleError` for what the signal's kind does not
+    support, and for a signal that has gone with its memory; `AccessFault` where there is no signal.
     """
 
-    __slots__ = ("_parts", "_version", "_view", "_world", "address", "bits", "word")
+    __slots__ = ("_block", "_parts", "_version", "_view", "_world", "address", "bits", "word")
 
-    def __init__(self, world: World, address: int, bits: int = 64) -> None:
+    def __init__(self, world: World, address: int) -> None:
         if address % SIGNAL_ALIGNMENT:
             raise RuleError(
                 f"signal at {address:#x}, expected a multiple of {SIGNAL_ALIGNMENT}", rule=rules.SIGNAL_HANDLE
             )
         self.address = address
-        self.bits = bits
+        self.bits = world.signal_bits
         self._world = world
+        self._block = world.block(address)
         self._version = -1
         self._parts: tuple[Word, Word, Word, Word, Word, int] | None = None
         self._view = self.view()
-        self.word = Word(world.memory, address + VALUE_AT, bits)
+        self.word = Word(world.memory, address + VALUE_AT, self.bits)
 
     def view(self) -> memoryview:
         """Its 64 bytes as signed 64-bit words."""
         memory = self._world.memory
         if self._version != memory.version:
             version = memory.version
+            if self._world.block(self.address) is not self._block:
+                raise RuleError(f"signal at {self.address:#x} was destroyed", rule=rules.SIGNAL_HANDLE)
             found = memory.plain(self.address, SIGNAL_BYTES, store=True)
             if found is None:
                 memory.check(self.address, SIGNAL_BYTES, "write")
@@ -197,12 +209,14 @@ class Signal:
         world, load, holds = self._world, self.word.load, _HOLDS[condition]
         value = load()
         if holds(value, compare):
+            world.waited(self.address)
             return value
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
             moved = world.progress()
             value = load()
             if holds(value, compare):
+                world.waited(self.address)
                 return value
             left = POLL_SECONDS if end is None else end - time.monotonic()
             if left <= 0:

@@ -92,7 +92,7 @@ class Templates:
         self._seen: dict[Key, int] = {}
         self._order: list[Kept] = []
         self._rows = np.zeros((MOST, len(TEMPLATE_WORDS)), np.uint64)
-        self._consume = consumer()
+        self._consume = consumer(queue.device.signal_bits)
         words = queue.words
         words[Q["templates"]] = self._rows.ctypes.data
         words[Q["clock"]] = clock.ctypes.data

@@ -90,7 +90,10 @@ HIDDEN_PREFIX: Final = "_."
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of a kernel. `length` are the elements of a vector, `structure_bytes` those of a structure."""
+    """An argument of a kernel. `length` are the elements of a vector, `structure_bytes` the bytes of a structure.
+
+    `alignment` is that of what a pointer points to, in bytes; 0 where it is not known.
+    """
 
     name: str
     type_name: str
@@ -99,6 +102,7 @@ class Argument:
     length: int = 1
     structure_bytes: int = 0
     space: Space = Space.NONE
+    alignment: int = 0
     access: str = ""
     resource_id: int = 0
     is_const: bool = False
@@ -186,7 +190,7 @@ def argument_of(entry: ArgumentEntry, name: str, type_name: str) -> Argument:
             space = Space(entry.space)
         except ValueError:
             raise WireError(f"argument {name}: address space {entry.space}, expected 3, 4 or 5") from None
-        return Argument(name, type_name, Kind.POINTER, space=space, **flags)
+        return Argument(name, type_name, Kind.POINTER, space=space, alignment=entry.alignment, **flags)
     if entry.kind == KIND_SAMPLER:
         return Argument(name, type_name, Kind.SAMPLER, resource_id=entry.length, **flags)
     if entry.kind == KIND_IMAGE:

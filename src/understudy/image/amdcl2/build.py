@@ -201,6 +201,7 @@ def _entry_values(argument: Argument, generation: Generation) -> dict[str, Any]:
             return {"length": argument.structure_bytes, "type": TYPE_STRUCTURE}
         case Kind.POINTER:
             pointee, alignment = _pointee(argument, generation)
+            alignment = argument.alignment or alignment
             found = {"type": pointer_type, "alignment": alignment, "pointee": pointee, "usage": usage}
             return found | {"space": argument.space.value, "kind": KIND_POINTER}
         case Kind.IMAGE:

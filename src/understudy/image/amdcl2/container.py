@@ -9,6 +9,7 @@ nor that of the code object (where it is 0).
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,14 +28,12 @@ from understudy.image.amdcl2.generations import (
 )
 from understudy.image.amdcl2.metadata import KernelMetadata, parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.hsa.elf import Note, wrong
+from understudy.image.elf_bytes import wrong
+from understudy.image.hsa.elf import MACHINE_AMDGPU, MACHINES_AMDCL2, Note
 from understudy.image.hsa.notes import NoteFacts, read_notes
 from understudy.image.hsa.records import KernelCode, complaints
 from understudy.isa.gcn.target import Target
 
-MACHINES: Final = {0xAF5A: 32, 0xAF5B: 64}
-"""e_machine of the containers, with the word size of their code."""
-MACHINE_INNER: Final = 224
 STT_HSA_KERNEL: Final = 10
 STT_HSA_SAMPLER: Final = 12
 METADATA_PREFIX, METADATA_SUFFIX = "__OpenCL_&__OpenCL_", "_kernel_metadata"
@@ -94,7 +93,7 @@ class Container:
         """The kernel of that name; a `WireError` that says what is near."""
         found = self.kernels.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self.kernels, n=3)
+            near = difflib.get_close_matches(str(name), self.kernels, n=3)
             hint = f"; close to it: {', '.join(near)}" if near else f": there are {', '.join(self.kernels) or 'none'}"
             raise WireError(f"program has no kernel {name!r}{hint}")
         return found
@@ -112,16 +111,45 @@ class Container:
                 raise error.at("kernel", name) from None
         return self._parsed[name]
 
+    def metadata_bytes(self, name: str) -> tuple[bytes, int]:
+        """The metadata of a kernel as it stands in the file, and at which byte; nothing where there is none."""
+        return self._metadata.get(name, (b"", 0))
+
     @cached_property
     def _parsed(self) -> dict[str, KernelMetadata]:
         return {}
 
-    @cached_property
+    @property
     def driver(self) -> int:
-        """The oldest driver that writes what this file shows, such as 203603."""
+        """The oldest driver that writes what this file shows, e_flags too; such as 203603."""
+        return self._made_by[1]
+
+    @property
+    def device(self) -> str:
+        """The device that e_flags name: the first that fits the driver and the ISA note; "" where none does."""
+        return self._made_by[0]
+
+    @cached_property
+    def _made_by(self) -> tuple[str, int]:
+        """Device and driver."""
+        code, version, shown = self.elf.header.flags, self.notes.isa_version, self._shown_driver
+        if version is None:
+            return device_of(code, shown), shown
+        newer = self.generation is Generation.CRIMSON_16_4
+        drivers = [shown, *(each for each in DRIVERS if newer and each > shown)]
+        found = [(device_of(code, driver), driver) for driver in drivers]
+        for length in (3, 1):
+            for device, driver in found:
+                if device and ISA_VERSIONS[device][:length] == version[:length]:
+                    return device, driver
+        return "", shown
+
+    @property
+    def _shown_driver(self) -> int:
+        """The oldest driver that writes such notes and metadata."""
         if self.generation is not Generation.CRIMSON_16_4:
             return int(self.generation.value)
-        if any(self.metadata(name).architecture for name in self._metadata if name in self.kernels):
+        if self._level:
             return NAMED_ARCHITECTURE
         section = self.inner.section(".note") if self.inner is not None else None
         notes = self.inner.contents(section) if self.inner is not None else b""
@@ -129,31 +157,28 @@ class Container:
         return GPU_PRO if is_pro else int(self.generation.value)
 
     @cached_property
-    def device(self) -> str:
-        """The device that e_flags name: the first that fits the driver and the ISA note; "" where none does."""
-        code, version = self.elf.header.flags, self.notes.isa_version
-        if version is None:
-            return device_of(code, self.driver)
-        drivers = [self.driver, *(each for each in DRIVERS if self.generation.has_inner_elf and each > self.driver)]
-        found = [name for name in (device_of(code, driver) for driver in drivers) if name]
-        for length in (3, 1):
-            for name in found:
-                if ISA_VERSIONS[name][:length] == version[:length]:
-                    return name
-        return ""
+    def _level(self) -> int:
+        """7, 8 or 9 where metadata says GFX7, GFX8 or GFX9, else 0; metadata that cannot be read says nothing."""
+        for name in self.kernels:
+            try:
+                level = self.metadata(name).architecture
+            except WireError:
+                continue
+            if level:
+                return level
+        return 0
 
     @cached_property
     def target(self) -> Target:
         """The processor that the code is for; `WireError` where nothing in the file says it."""
         if self.notes.isa_version is not None:
             return target_of(self.notes.isa_version)
-        level = max((self.metadata(name).architecture for name in self._metadata if name in self.kernels), default=0)
-        if level:
-            return target_of((level, 0, 0))
+        if self._level:
+            return target_of((self._level, 0, 0))
         if self.device:
             return target_of(ISA_VERSIONS[self.device])
         text = f"e_flags {self.elf.header.flags:#x} are no device of driver {self.driver}, and no note names the ISA"
-        raise wrong(text, 48 if self.bits == 64 else 36)
+        raise wrong(f"{text}: the processor must be given as target", 48 if self.bits == 64 else 36)
 
     @cached_property
     def samplers(self) -> tuple[SamplerInit, ...]:
@@ -161,6 +186,21 @@ class Container:
         data = self.inner.contents(self.inner.section(SAMPLERS)) if self.inner is not None else b""
         count = len(data) // SamplerInit.size_bytes
         return tuple(SamplerInit.parse(data, n * SamplerInit.size_bytes) for n in range(count))
+
+    @cached_property
+    def outside(self) -> tuple[tuple[int, bytes], ...]:
+        """Code outside of kernels, such as functions that they call: what is not 0 in .hsatext, and where there."""
+        if self.inner is None:
+            return ()
+        data, at, found = self.inner.contents(self.inner.section(TEXT)), 0, []
+        kernels = sorted((kernel.offset, kernel.offset + kernel.size) for kernel in self.kernels.values())
+        for start, end in (*kernels, (len(data), len(data))):
+            code = data[at:start].lstrip(b"\0")
+            if code:
+                first = start - len(code) & ~3
+                found.append((first, data[first:start]))
+            at = max(at, end)
+        return tuple(found)
 
     @property
     def brig(self) -> bytes:
@@ -171,7 +211,7 @@ class Container:
 def read_container(data: bytes) -> Container:
     """Read a container held in memory; `WireError` with the byte of the first thing that cannot be."""
     elf = read_elf(data)
-    bits = MACHINES.get(elf.header.machine)
+    bits = MACHINES_AMDCL2.get(elf.header.machine)
     if bits is None:
         text = f"e_machine is {elf.header.machine:#x}, expected 0xaf5a or 0xaf5b (AMD OpenCL 2.0 program)"
         raise wrong(text, 18)
@@ -238,11 +278,12 @@ def _in_section(elf: Elf, symbol: Symbol, what: str, expected: str = "") -> tupl
     section = elf.sections[symbol.section]
     if expected and section.name != expected:
         raise elf.wrong(f"{what} lies in {section.name}, expected {expected}", symbol.place)
-    data = elf.contents(section)
-    if symbol.value + symbol.size > len(data):
+    place, size = elf.extent(section)
+    if symbol.value + symbol.size > size:
         text = f"{what} at {symbol.value:#x}..{symbol.value + symbol.size:#x} runs over {section.name}"
-        raise elf.wrong(f"{text} of {len(data):#x} bytes", symbol.place)
-    return section, data[symbol.value : symbol.value + symbol.size]
+        raise elf.wrong(f"{text} of {size:#x} bytes", symbol.place)
+    start = place + symbol.value
+    return section, elf.data[start : start + symbol.size]
 
 
 def _kernel(elf: Elf, name: str, data: bytes, offset: int, place: int, stub: bytes, isa: bytes) -> Kernel:
@@ -264,11 +305,13 @@ def _old_kernels(elf: Elf) -> Iterator[Kernel]:
         for symbol in elf.symbols
         if (name := _between(symbol.name, BINARY_PREFIX, METADATA_SUFFIX))
     }  # fmt: skip
+    claimed = 0
     for symbol in elf.symbols:
         name = _between(symbol.name, BINARY_PREFIX, BINARY_SUFFIX)
         if not name:
             continue
         section, data = _in_section(elf, symbol, f"kernel {name}", ".text")
+        claimed = elf.claim("kernels", claimed + len(data), symbol.place)
         place = section.header.offset + symbol.value
         if len(data) < 4 + KernelCode.size_bytes:
             raise elf.wrong(f"kernel {name} has {len(data)} bytes: too few for a stub and a header", place)
@@ -283,19 +326,24 @@ def _inner(elf: Elf, text: Section | None) -> Elf:
     if text is None:
         raise wrong("no section .text: expected the code of the kernels", 0)
     inner = read_elf(elf.contents(text), text.header.offset)
-    if inner.bits != 64 or inner.header.machine != MACHINE_INNER:
+    if inner.bits != 64 or inner.header.machine != MACHINE_AMDGPU:
         found = f"inner ELF file of {inner.bits} bits for machine {inner.header.machine}"
-        raise inner.wrong(f"{found}, expected 64 bits and {MACHINE_INNER} (AMD GPU)", 18)
+        raise inner.wrong(f"{found}, expected 64 bits and {MACHINE_AMDGPU} (AMD GPU)", 18)
     return inner
 
 
 def _inner_kernels(inner: Elf) -> Iterator[Kernel]:
-    for symbol in inner.symbols:
-        name = _between(symbol.name, KERNEL_PREFIX, KERNEL_SUFFIX)
-        if not name or symbol.kind != STT_HSA_KERNEL:
-            continue
+    named = [(symbol, _between(symbol.name, KERNEL_PREFIX, KERNEL_SUFFIX)) for symbol in inner.symbols]
+    kernels = [(symbol, name) for symbol, name in named if name and symbol.kind == STT_HSA_KERNEL]
+    starts, claimed = sorted({symbol.value for symbol, _ in kernels}), 0
+    for symbol, name in kernels:
         section, data = _in_section(inner, symbol, f"kernel {name}", TEXT)
-        data = data or inner.contents(section)[symbol.value :]  # a size of 0: up to the end
+        if not data:  # a size of 0: up to the next one
+            place, size = inner.extent(section)
+            following = bisect_right(starts, symbol.value)
+            end = min([size, *starts[following : following + 1]])
+            data = inner.data[place + symbol.value : place + end]
+        claimed = inner.claim("kernels", claimed + len(data), symbol.place)
         yield _kernel(inner, name, data, symbol.value, section.header.offset + symbol.value, b"", b"")
 
 

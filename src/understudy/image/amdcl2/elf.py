@@ -1,42 +1,31 @@
 """ELF files of either word size, as the containers use them: sections, symbols, relocations with addend, notes.
 
-Everything comes from outside: each length and offset is checked against the file before it is used, and every refusal
-is a `WireError` that names the byte. Two oddities of these files are taken as they are: ET_REL files whose symbol 0 is
-a real symbol (drivers before 2004.06), and string tables whose last name lacks its 0.
+Two oddities of these files are taken as they are: ET_REL files whose symbol 0 is a real symbol (drivers before
+2004.06), and string tables whose last name lacks its 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeVar
 
-from understudy.core.errors import WireError
 from understudy.core.record import Record, i32, raw, reserved, u8, u16, u32
+from understudy.image.elf_bytes import MAX_NAME_BYTES, ElfBytes, check_magic, wrong
 from understudy.image.hsa.elf import (
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_NULL,
+    SHT_RELA,
+    SHT_STRTAB,
+    SHT_SYMTAB,
     FileHeader,
     Note,
     ProgramHeader,
     RelaEntry,
     SectionHeader,
     SymbolEntry,
-    wrong,
 )
-
-MAGIC: Final = b"\x7fELF"
-SHT_NULL: Final = 0
-SHT_PROGBITS: Final = 1
-SHT_SYMTAB: Final = 2
-SHT_STRTAB: Final = 3
-SHT_RELA: Final = 4
-SHT_NOTE: Final = 7
-SHT_NOBITS: Final = 8
-SHF_ALLOC: Final = 2
-MAX_NAME_BYTES: Final = 4096
-"""Longest name that is believed."""
-MAX_OVERLAP: Final = 4
-"""How often the file's bytes may be claimed by names and tables: real files claim each once."""
 
 
 class FileHeader32(Record, size=52):
@@ -133,37 +122,17 @@ class Relocation:
     place: int
 
 
-AnyRecord = TypeVar("AnyRecord", bound=Record)
-
-
-@dataclass(frozen=True)
-class Elf:
+class Elf(ElfBytes):
     """An ELF file; `base` is where it begins in the file around it, for messages."""
 
-    data: bytes = field(repr=False)
-    header: FileHeader | FileHeader32
-    base: int = 0
+    def __init__(self, data: bytes, header: FileHeader | FileHeader32, base: int = 0) -> None:
+        super().__init__(data, base)
+        self.header = header
 
     @property
     def bits(self) -> int:
         """32 or 64."""
         return 64 if isinstance(self.header, FileHeader) else 32
-
-    def wrong(self, message: str, byte: int) -> WireError:
-        """A refusal with the byte of the outermost file."""
-        return wrong(message, self.base + byte)
-
-    def _table(self, what: str, at: int, count: int, entry: int, record: type[AnyRecord]) -> Iterator[AnyRecord]:
-        if count and entry < record.size_bytes:
-            raise self.wrong(f"entries of the {what} have {entry} bytes, expected {record.size_bytes}", at)
-        self.inside(what, at, count * entry, at)
-        return (record.parse(self.data, at + n * entry) for n in range(count))
-
-    def inside(self, what: str, start: int, size: int, place: int) -> None:
-        """`size` bytes at `start` must lie in the file; `place` is the byte that claims so."""
-        if start + size > len(self.data):
-            text = f"{what} at {start:#x}..{start + size:#x} runs over the file's {len(self.data):#x} bytes"
-            raise self.wrong(text, place)
 
     @cached_property
     def segments(self) -> tuple[ProgramHeader, ...]:
@@ -171,7 +140,7 @@ class Elf:
         header = self.header
         if isinstance(header, FileHeader32) or not header.phnum:
             return ()
-        return tuple(self._table("program header table", header.phoff, header.phnum, header.phentsize, ProgramHeader))
+        return tuple(self.records("program header table", header.phoff, header.phnum, header.phentsize, ProgramHeader))
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -180,22 +149,16 @@ class Elf:
         record: type[SectionHeader] | type[SectionHeader32] = SectionHeader if self.bits == 64 else SectionHeader32
         if not header.shnum:
             return ()
-        table = self._table("section header table", header.shoff, header.shnum, header.shentsize, record)
+        table = self.records("section header table", header.shoff, header.shnum, header.shentsize, record)
         headers: list[SectionHeader | SectionHeader32] = list(table)
         names = headers[header.shstrndx] if header.shstrndx < len(headers) else None
         found, claimed = [], 0
         for index, entry in enumerate(headers):
             place = header.shoff + index * header.shentsize
             name = self._name(names, entry.name_offset, place) if names is not None else ""
-            claimed = self._claim("section names", claimed + len(name), place)
+            claimed = self.claim("section names", claimed + len(name), place)
             found.append(Section(index, name, place, entry))
         return tuple(found)
-
-    def _claim(self, what: str, claimed: int, place: int) -> int:
-        if claimed > MAX_OVERLAP * len(self.data):
-            text = f"{what} up to here claim {claimed:#x} bytes of a file of {len(self.data):#x}"
-            raise self.wrong(text, place)
-        return claimed
 
     def _name(self, table: SectionHeader | SectionHeader32, offset: int, place: int) -> str:
         if not offset:
@@ -205,10 +168,10 @@ class Elf:
             raise self.wrong(text, place)
         self.inside("string table", table.offset, table.size, place)
         start, end = table.offset + offset, table.offset + table.size
-        stop = self.data.find(b"\0", start, min(end, start + MAX_NAME_BYTES + 1))
-        if stop < 0 and end - start > MAX_NAME_BYTES:
+        name = self.name_at(start, end)
+        if name is None and end - start > MAX_NAME_BYTES:
             raise self.wrong(f"a name does not end within {MAX_NAME_BYTES} bytes", start)
-        return self.data[start : stop if stop >= 0 else end].decode("utf-8", "backslashreplace")
+        return self.data[start:end].decode("utf-8", "backslashreplace") if name is None else name
 
     def section(self, name: str) -> Section | None:
         """The first section of that name."""
@@ -216,11 +179,16 @@ class Elf:
 
     def contents(self, section: Section | None) -> bytes:
         """The bytes of a section; none where it has none in the file."""
+        start, size = self.extent(section)
+        return self.data[start : start + size]
+
+    def extent(self, section: Section | None) -> tuple[int, int]:
+        """Where the bytes of a section begin in the file, and how many there are."""
         if section is None or section.header.type in (SHT_NOBITS, SHT_NULL):
-            return b""
+            return 0, 0
         header = section.header
         self.inside(f"section {section.name}", header.offset, header.size, section.place)
-        return self.data[header.offset : header.offset + header.size]
+        return header.offset, header.size
 
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
@@ -235,10 +203,10 @@ class Elf:
         record: type[SymbolEntry] | type[SymbolEntry32] = SymbolEntry if self.bits == 64 else SymbolEntry32
         count = header.size // record.size_bytes
         found, claimed = [], 0
-        for number, entry in enumerate(self._table(section.name, header.offset, count, record.size_bytes, record)):
+        for number, entry in enumerate(self.records(section.name, header.offset, count, record.size_bytes, record)):
             place = header.offset + number * record.size_bytes
             name = self._name(names, entry.name_offset, place)
-            claimed = self._claim("symbol names", claimed + len(name), place)
+            claimed = self.claim("symbol names", claimed + len(name), place)
             kind, binding = entry.info & 15, entry.info >> 4
             found.append(Symbol(name, entry.value, entry.size, kind, binding, entry.section, place, entry.other))
         return tuple(found)
@@ -252,7 +220,7 @@ class Elf:
         found = []
         record: type[RelaEntry] | type[RelaEntry32] = RelaEntry if self.bits == 64 else RelaEntry32
         count = header.size // record.size_bytes
-        for number, entry in enumerate(self._table(name, header.offset, count, record.size_bytes, record)):
+        for number, entry in enumerate(self.records(name, header.offset, count, record.size_bytes, record)):
             place = header.offset + number * record.size_bytes
             if isinstance(entry, RelaEntry):
                 index, kind = entry.symbol, entry.type
@@ -288,8 +256,7 @@ def _notes(data: bytes, place: int) -> Iterator[Note]:
 
 def read_elf(data: bytes, base: int = 0) -> Elf:
     """The headers of an ELF file; `WireError` where there is none or it is not little-endian."""
-    if data[:4] != MAGIC:
-        raise wrong(f"file starts with {data[:4].hex(' ') or 'nothing'}, expected 7f 45 4c 46 (ELF)", base)
+    check_magic(data, base)
     kinds: dict[int, type[FileHeader] | type[FileHeader32]] = {1: FileHeader32, 2: FileHeader}
     kind = kinds.get(data[4]) if len(data) > 4 else None
     if kind is None:

@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from understudy.image.amdcl2.elf import (
-    MAGIC,
-    SHT_NOBITS,
-    SHT_NULL,
-    FileHeader32,
-    SectionHeader32,
-    SymbolEntry32,
-)
-from understudy.image.hsa.elf import FileHeader, ProgramHeader, SectionHeader, SymbolEntry
+from understudy.image.amdcl2.elf import FileHeader32, SectionHeader32, SymbolEntry32
+from understudy.image.elf_bytes import MAGIC
+from understudy.image.hsa.elf import SHT_NOBITS, SHT_NULL, FileHeader, ProgramHeader, SectionHeader, SymbolEntry
 
 SHSTRTAB: Final = ".shstrtab"
 

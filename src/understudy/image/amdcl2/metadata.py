@@ -25,7 +25,7 @@ from understudy.image.amdcl2.records import (
     Queue32,
     Queue64,
 )
-from understudy.image.hsa.elf import wrong
+from understudy.image.elf_bytes import wrong
 
 MAX_ARGUMENTS: Final = 4096
 """More than any kernel has."""
@@ -63,14 +63,12 @@ class KernelMetadata:
     @property
     def required_work_group_size(self) -> tuple[int, int, int] | None:
         """The size that the kernel was compiled for."""
-        x, y, z = self.header.required_work_group_size
-        return (x, y, z) if x else None
+        return _size(self.header.required_work_group_size)
 
     @property
     def work_group_size_hint(self) -> tuple[int, int, int] | None:
         """The size that the kernel is likely to be called with."""
-        x, y, z = self.hint.work_group_size_hint if self.hint is not None else (0, 0, 0)
-        return (x, y, z) if x else None
+        return _size(self.hint.work_group_size_hint) if self.hint is not None else None
 
     @property
     def vector_type_hint(self) -> str:
@@ -96,6 +94,12 @@ class KernelMetadata:
         out.append(bytes(_entry(self.bits).size_bytes))
         out += [text.encode("utf-8", "surrogateescape") + b"\0" for _, *texts in self.entries for text in texts]
         return b"".join([*out, self.tail])
+
+
+def _size(words: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """A work-group size; assemblers leave directions that are not said 0."""
+    x, y, z = words
+    return (x, y or 1, z or 1) if x else None
 
 
 def _entry(bits: int) -> type[ArgumentEntry64] | type[ArgumentEntry32]:
@@ -138,6 +142,8 @@ class _Parser:
         entry = _entry(self.bits).size_bytes
         if hint is not None and self.data[self.at : self.at + 1] != bytes([entry]):
             names = (*names, self._text(hint.vector_type_hint_bytes))  # an entry that begins here says: no hint
+        elif self.data[self.at : self.at + 4] == (entry << 8).to_bytes(4, "little"):
+            names = (*names, self._text(0))  # an empty hint, for which the header has no length
         return KernelMetadata(
             self.bits, self.generation, header, queue, hint, rest, names, self._entries(header), self.data[self.at :]
         )

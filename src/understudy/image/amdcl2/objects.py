@@ -159,14 +159,13 @@ def _image(level: int, image: Texels, address: int) -> tuple[int, ...]:
     layout = LINEAR if level == GFX9 else LINEAR_ALIGNED
     last = image.slices - 1
     word3 = _select(image.format) | layout << 20 | int(image.kind) << _TYPE_BIT
-    depth = last if level == GFX9 or image.kind is ImageKind.IMAGE_3D else 0
     last_array = last << 13 if level != GFX9 and image.kind.is_array else 0
     return (
         address >> 8 & MASK32,
         address >> 40 & 0xFF | image.format.dfmt << 20 | image.format.nfmt << 26,
         (image.width - 1) | (image.height - 1) << 14,
         word3,
-        depth | (image.pitch - 1) << 13,
+        last | (image.pitch - 1) << 13,
         last_array,
         0,
         0,

@@ -1,13 +1,13 @@
 """Writing containers of all generations, from kernels, data, samplers and relocations.
 
-The order of sections and symbols, the notes and the constants are those of the files that were studied, so that what
-was read from such a file is written as the same bytes.
+The order of sections and symbols, the notes and the constants are those of the files that were studied. A program that
+was read from any file is written as the same bytes: only what was changed in it is set in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from understudy.core.errors import WireError
@@ -19,7 +19,6 @@ from understudy.image.amdcl2.container import (
     GLOBAL,
     KERNEL_PREFIX,
     KERNEL_SUFFIX,
-    MACHINE_INNER,
     METADATA_PREFIX,
     METADATA_SUFFIX,
     READ_ONLY,
@@ -29,20 +28,23 @@ from understudy.image.amdcl2.container import (
     TEXT,
     Container,
 )
-from understudy.image.amdcl2.elf import SHT_NOBITS, SHT_NOTE, SHT_PROGBITS, SHT_RELA, SHT_STRTAB, SHT_SYMTAB
 from understudy.image.amdcl2.elf_writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter
-from understudy.image.amdcl2.generations import (
-    GPU_PRO,
-    ISA_VERSIONS,
-    Generation,
-    device_codes,
-    generation_of,
-    level_of,
+from understudy.image.amdcl2.generations import GPU_PRO, ISA_VERSIONS, Generation, device_codes
+from understudy.image.amdcl2.load import MAX_ALIGNMENT
+from understudy.image.amdcl2.records import STUB_BYTES
+from understudy.image.amdcl2.rewriting import rewritten
+from understudy.image.amdcl2.source import HIGH, LOW, CodeRelocation, KernelSource, ProgramSource, source_of
+from understudy.image.hsa.elf import (
+    MACHINE_AMDGPU,
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_PROGBITS,
+    SHT_RELA,
+    SHT_STRTAB,
+    SHT_SYMTAB,
+    RelaEntry,
 )
-from understudy.image.amdcl2.records import DEFAULT_ISA_METADATA, STUB_BYTES, SamplerInit
-from understudy.image.hsa.elf import RelaEntry
 from understudy.image.hsa.notes import IsaVersionNote, ProducerNote
-from understudy.image.hsa.records import KernelCode
 
 VERSION_OLD: Final = "AMD-COMP-LIB-v0.8 (0.0.326)"
 VERSION_NEW: Final = "AMD-COMP-LIB-v0.8 (0.0.SC_BUILD_NUMBER)"
@@ -54,64 +56,44 @@ FLAGS: Final = {GLOBAL: 0x900003, BSS: 0x900003, READ_ONLY: 0xA00003, TEXT: 0xC0
 OS_ABI_HSA: Final = 0x40
 PRODUCER: Final = b"AMD HSA Runtime Finalizer"
 GPU_PRO_DRIVERS: Final = (GPU_PRO, 207903)
-LOW, HIGH, WHOLE = 1, 2, 3
+WAY_OUT: Final = "changes must keep all sizes, or leave it behind with origin=None"
 
-
-@dataclass(frozen=True, slots=True)
-class CodeRelocation:
-    """Sets 4 bytes at `offset` of a kernel's code to a half of the address of a section + `addend`."""
-
-    offset: int
-    section: str
-    addend: int = 0
-    high: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSource:
-    """A kernel to be written."""
-
-    name: str
-    header: KernelCode
-    code: bytes = field(repr=False)
-    metadata: bytes = field(repr=False)
-    stub: bytes = field(default=b"", repr=False)
-    isa_metadata: bytes = field(default=DEFAULT_ISA_METADATA, repr=False)
-    relocations: tuple[CodeRelocation, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramSource:
-    """A program to be written, as `driver` writes it for `device`.
-
-    `sampler_offsets` are the places in `read_only` that get the addresses of `samplers`, in their order.
-    """
-
-    device: str
-    driver: int
-    bits: int
-    kernels: tuple[KernelSource, ...]
-    read_only: bytes = b""
-    global_data: bytes = b""
-    bss_bytes: int = 0
-    bss_alignment: int = 8
-    samplers: tuple[SamplerInit, ...] = ()
-    sampler_offsets: tuple[int, ...] = ()
-    compile_options: str = ""
-    version: str = ""
-    brig: bytes = b""
-    isa_version: tuple[int, int, int] | None = None
-
-    @property
-    def generation(self) -> Generation:
-        """The generation that the driver writes."""
-        return generation_of(self.driver)
+__all__ = ["CodeRelocation", "KernelSource", "ProgramSource", "source_of", "write_container"]
 
 
 def write_container(source: ProgramSource) -> bytes:
-    """The bytes of a container; `WireError` for what the driver or the device does not have."""
+    """The bytes of a container; `WireError` for what the driver or the device does not have.
+
+    What was read from a file comes back byte for byte, and changes that keep all sizes are set in its bytes. For any
+    other change the file is built anew; `WireError` where that would lose something that a source cannot hold.
+    """
+    if source.origin is None:
+        return _built(source)
+    found = rewritten(source)
+    if found is None:
+        _check_whole(source.origin)
+        found = _built(source)
+    return found
+
+
+def _check_whole(origin: Container) -> None:
+    """A `WireError` where the file holds more than its source does."""
+    data = origin.elf.data
+    try:
+        built = _built(source_of(origin))
+    except WireError as error:
+        raise WireError(f"the file that was read cannot be built anew: {error.message}; {WAY_OUT}") from None
+    if built != data:
+        pairs = enumerate(zip(built, data, strict=False))
+        byte = next((n for n, (ours, theirs) in pairs if ours != theirs), min(len(built), len(data)))
+        text = f"the file that was read holds what a source does not, from the first difference on; {WAY_OUT}"
+        raise WireError(text).at("byte", byte)
+
+
+def _built(source: ProgramSource) -> bytes:
+    """The bytes of a new file."""
     codes = device_codes(source.driver)
-    if source.device not in codes:
+    if source.device not in codes and source.as_read is None:
         raise WireError(f"driver {source.driver} knows no device {source.device!r}: it knows {', '.join(codes)}")
     if source.bits not in (32, 64):
         raise WireError(f"a program of {source.bits} bits, expected 32 or 64")
@@ -122,24 +104,42 @@ def write_container(source: ProgramSource) -> bytes:
         raise WireError(f"{len(source.samplers)} samplers have {len(source.sampler_offsets)} places")
     if any(offset + 8 > len(source.read_only) for offset in source.sampler_offsets):
         raise WireError(f"a sampler's place lies outside the {len(source.read_only)} bytes of read-only data")
+    alignment = source.bss_alignment
+    if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
+        raise WireError(f"bss_alignment is {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}")
+    return _outer(source)
+
+
+def _outer(source: ProgramSource) -> bytes:
+    """The outer ELF file. Of programs without kernels, driver 15.7 writes neither .rodata nor .text."""
     text = _inner(source) if source.generation.has_inner_elf else _old_text(source)
     rodata = b"".join(kernel.metadata for kernel in source.kernels)
     if not source.generation.has_inner_elf:
         rodata += b"".join(kernel.isa_metadata for kernel in source.kernels)
     options, version = source.compile_options.encode(), _version(source)
-    symbols = _outer_symbols(source, len(options), len(version))
+    parts = [SectionPart(".comment", SHT_PROGBITS, options + version)]
+    if source.kernels or source.generation.has_inner_elf:
+        parts.append(SectionPart(".rodata", SHT_PROGBITS, rodata, ALLOC))
+        parts.append(SectionPart(".text", SHT_PROGBITS, text, ALLOC | EXECUTE))
+    if source.brig:
+        parts.append(SectionPart(".brig", SHT_PROGBITS, source.brig, alignment=_brig_alignment(source)))
+    symbols = _outer_symbols(source, len(options), len(version), len(parts) + 3)
     sections = [
         SectionPart(SHSTRTAB, SHT_STRTAB, flags=STRINGS),
         SectionPart(".strtab", SHT_STRTAB, bytes(symbols.names), STRINGS),
         SectionPart(".symtab", SHT_SYMTAB, bytes(symbols.table), 0, 8, _symbol_bytes(source.bits), ".strtab"),
-        SectionPart(".comment", SHT_PROGBITS, options + version),
-        SectionPart(".rodata", SHT_PROGBITS, rodata, ALLOC),
-        SectionPart(".text", SHT_PROGBITS, text, ALLOC | EXECUTE),
+        *parts,
     ]
-    if source.brig:
-        sections.append(SectionPart(".brig", SHT_PROGBITS, source.brig))
     machine = 0xAF5B if source.bits == 64 else 0xAF5A
-    return ElfPlan(source.bits, machine, 2, codes[source.device], tuple(sections)).pack()
+    as_read = source.as_read
+    code = as_read.elf.header.flags if as_read is not None else device_codes(source.driver)[source.device]
+    return ElfPlan(source.bits, machine, 2, code, tuple(sections)).pack()
+
+
+def _brig_alignment(source: ProgramSource) -> int:
+    """1 where no file says more: drivers have written 4 and 8."""
+    section = source.origin.elf.section(".brig") if source.origin is not None else None
+    return section.header.addralign if section is not None and section.header.addralign in (1, 2, 4, 8, 16) else 1
 
 
 def _version(source: ProgramSource) -> bytes:
@@ -151,7 +151,8 @@ def _symbol_bytes(bits: int) -> int:
     return 24 if bits == 64 else 16
 
 
-def _outer_symbols(source: ProgramSource, options: int, version: int) -> SymbolWriter:
+def _outer_symbols(source: ProgramSource, options: int, version: int, brig: int) -> SymbolWriter:
+    """The table; `options` and `version` are lengths, `brig` is the number of that section."""
     symbols = SymbolWriter(source.bits)
     symbols.null()
     if options:
@@ -162,7 +163,7 @@ def _outer_symbols(source: ProgramSource, options: int, version: int) -> SymbolW
         symbols.add(f"{METADATA_PREFIX}{kernel.name}{METADATA_SUFFIX}", 5, place, size, STT_OBJECT)
         place += size
     if source.brig:
-        symbols.add("__BRIG__", 7, 0, len(source.brig), STT_OBJECT)
+        symbols.add("__BRIG__", brig, 0, len(source.brig), STT_OBJECT)
     at = 0
     for kernel in () if source.generation.has_inner_elf else source.kernels:
         size = len(_old_kernel(kernel))
@@ -243,7 +244,7 @@ def _arranged(
     alignment = 8 if is_late else 1
     names = SectionPart(SHSTRTAB, SHT_STRTAB, flags=STRINGS, alignment=alignment)
     strings = SectionPart(".strtab", SHT_STRTAB, bytes(symbols.names), STRINGS, alignment)
-    notes = SectionPart(".note", SHT_NOTE, b"".join(_notes(source)), 0, 8)
+    notes = SectionPart(".note", SHT_NOTE, _note_bytes(source), 0, 8)
     table = SectionPart(".symtab", SHT_SYMTAB, bytes(symbols.table), 0, 8, 24, ".strtab")
     extras = []
     if source.samplers:
@@ -256,7 +257,7 @@ def _arranged(
         sections = [names, strings, notes, *data, table, *extras]
     else:
         sections = [*data, *extras, notes, strings, table, names]
-    return ElfPlan(64, MACHINE_INNER, 1, 0, tuple(sections), tuple(_segments(source, is_late)), OS_ABI_HSA)
+    return ElfPlan(64, MACHINE_AMDGPU, 1, 0, tuple(sections), tuple(_segments(source, is_late)), OS_ABI_HSA)
 
 
 def _segments(source: ProgramSource, is_late: bool) -> Iterator[SegmentPart]:
@@ -320,6 +321,13 @@ def _note(kind: int, data: bytes) -> bytes:
     return header + b"AMD\0" + data + bytes(-len(data) % 4)
 
 
+def _note_bytes(source: ProgramSource) -> bytes:
+    """The notes: those of the file that was read, where drivers have left what was in their memory."""
+    inner = source.as_read.inner if source.as_read is not None else None
+    kept = inner.contents(inner.section(".note")) if inner is not None else b""
+    return kept or b"".join(_notes(source))
+
+
 def _notes(source: ProgramSource) -> Iterator[bytes]:
     """The notes, which early drivers write in another order and with other padding."""
     is_late = source.generation is Generation.CRIMSON_16_4
@@ -345,57 +353,3 @@ def _notes(source: ProgramSource) -> Iterator[bytes]:
         yield _note(5, b"\x16\0-hsa_call_convention=0\0\0")
     else:
         yield _note(5, b"\x32\0-hsa_call_convention=0 -use-buffer-for-hsa-global \0R")
-
-
-# ---- what was read -----------------------------------------------------------------------------------------------
-
-
-def source_of(container: Container, device: str = "", driver: int = 0) -> ProgramSource:
-    """The source from which a container that was read can be written again, for another driver or device if asked for.
-
-    Relocations come along as far as they are for code and name sections. `WireError` where the device is unknown.
-    """
-    inner = container.inner
-    device, driver = device or container.device, driver or container.driver
-    level_of(device)
-    kernels = tuple(
-        KernelSource(
-            kernel.name,
-            kernel.header,
-            kernel.code,
-            container.metadata(kernel.name).pack(),
-            kernel.stub,
-            kernel.isa_metadata or DEFAULT_ISA_METADATA,
-            tuple(_relocations_of(container, kernel.offset, len(kernel.code))),
-        )
-        for kernel in container.kernels.values()
-    )
-    bss = inner.section(BSS) if inner is not None else None
-    contents = {name: inner.contents(inner.section(name)) if inner is not None else b"" for name in (READ_ONLY, GLOBAL)}
-    places = inner.relocations(f".rela{READ_ONLY}") if inner is not None else ()
-    by_sampler = sorted((each.symbol.value, each.offset) for each in places)
-    return ProgramSource(
-        device,
-        driver,
-        container.bits,
-        kernels,
-        contents[READ_ONLY],
-        contents[GLOBAL],
-        bss.header.size if bss is not None else 0,
-        bss.header.addralign if bss is not None else 8,
-        container.samplers,
-        tuple(offset for _, offset in by_sampler),
-        container.compile_options,
-        container.version,
-        container.brig,
-        container.notes.isa_version,
-    )
-
-
-def _relocations_of(container: Container, start: int, size: int) -> Iterator[CodeRelocation]:
-    inner = container.inner
-    for each in inner.relocations(f".rela{TEXT}") if inner is not None else ():
-        at = each.offset - start - KernelCode.size_bytes
-        if inner is not None and 0 <= at < size and each.type in (LOW, HIGH):
-            section = inner.sections[each.symbol.section].name if each.symbol.section < len(inner.sections) else ""
-            yield CodeRelocation(at, section, each.symbol.value + each.addend, each.type == HIGH)

@@ -1,26 +1,36 @@
 """ELF64 files as far as AMD GPU objects need them: segments, sections, symbols, relocations, notes.
 
-Read by hand with records rather than through a library, for the reasons that `image.elf` gives: these bytes come from
-outside, so every length and offset is checked against the file before it is used and no work grows faster than the
-file. Every refusal is a `WireError` that names the byte. (An ELF library is the oracle of the tests.)
+Read by hand with records rather than through a library, for the reasons that `image.elf` gives. (An ELF library is the
+oracle of the tests.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
-from understudy.core.errors import WireError
 from understudy.core.record import Record, i64, raw, reserved, u8, u16, u32, u64
+from understudy.image.elf_bytes import MAX_NAME_BYTES, ElfBytes, check_magic, wrong
+from understudy.image.hsa.dynamic import DynamicSegment, Span
 
 MACHINE_AMDGPU: Final = 224
+MACHINES_AMDCL2: Final = {0xAF5A: 32, 0xAF5B: 64}
+"""e_machine of AMD OpenCL 2.0 programs, which `image.amdcl2` reads, with the word size of their code."""
 ET_REL: Final = 1
+ET_EXEC: Final = 2
 ET_DYN: Final = 3
 PT_LOAD: Final = 1
+PT_DYNAMIC: Final = 2
 PT_NOTE: Final = 4
+PT_HSA_LOAD_CODE_AGENT: Final = 0x6000_0003
+PT_HSA_LOADS: Final = (0x6000_0000, 0x6000_0001, 0x6000_0002, PT_HSA_LOAD_CODE_AGENT)
+"""What V1 objects have instead of PT_LOAD: program globals, agent globals, read-only data of an agent, code."""
+LOADS: Final = (PT_LOAD, *PT_HSA_LOADS)
 PF_X: Final = 1
 PF_W: Final = 2
+SHT_NULL: Final = 0
+SHT_PROGBITS: Final = 1
 SHT_SYMTAB: Final = 2
 SHT_STRTAB: Final = 3
 SHT_RELA: Final = 4
@@ -31,6 +41,8 @@ SHT_DYNSYM: Final = 11
 SHF_WRITE: Final = 1
 SHF_ALLOC: Final = 2
 SHF_EXECINSTR: Final = 4
+SHF_HSA_CODE: Final = 0x40_0000
+SHF_HSA_AGENT: Final = 0x80_0000
 SHN_UNDEF: Final = 0
 SHN_ABS: Final = 0xFFF1
 SHN_COMMON: Final = 0xFFF2
@@ -40,10 +52,6 @@ STT_SECTION: Final = 3
 STT_FILE: Final = 4
 STT_HSA_KERNEL: Final = 10
 PN_XNUM: Final = 0xFFFF
-MAX_NAME_BYTES: Final = 4096
-"""Longest name that is believed."""
-MAX_OVERLAP: Final = 4
-"""How often the file's bytes may be claimed over all things of a kind: real files claim each once."""
 
 
 class FileHeader(Record, size=64):
@@ -139,7 +147,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """An entry of a symbol table. `value` counts from its section in ET_REL files, else it is an address."""
+    """An entry of a symbol table. `value` counts from its section in ET_REL files and V1, else it is an address."""
 
     name: str
     value: int
@@ -168,7 +176,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """One entry of a relocation table. `addend` None: it stands in place. `section` is relocated, 0 in linked files."""
+    """One entry of a relocation table. `addend` None: it stands in place. `section`: what is relocated, or 0."""
 
     offset: int
     type: int
@@ -188,44 +196,31 @@ class Note:
     place: int
 
 
-AnyRecord = TypeVar("AnyRecord", bound=Record)
-
-
-class ElfFile:
-    """An ELF64 file whose tables have been checked. All parts are read when they are asked for the first time."""
+class ElfFile(ElfBytes):
+    """An ELF64 file whose tables have been checked. `warnings` tells of notes that cannot be read."""
 
     def __init__(self, data: bytes) -> None:
-        if data[:4] != b"\x7fELF":
-            raise wrong(f"file starts with {data[:4].hex(' ') or 'nothing'}, expected 7f 45 4c 46 (ELF)", 0)
-        self.data = data
+        super().__init__(data)
+        check_magic(data)
         self.header = header = FileHeader.parse(data)
+        if header.machine in MACHINES_AMDCL2:
+            text = f"e_machine is {header.machine:#x}, that of AMD OpenCL 2.0 programs, which host.amdcl2 runs"
+            raise wrong(f"{text}: expected {MACHINE_AMDGPU} (AMD GPU)", 18)
         if header.file_class != 2:
             raise wrong(f"EI_CLASS is {header.file_class:#x}, expected 2 (64-bit)", 4)
         if header.data_encoding != 1:
             raise wrong(f"EI_DATA is {header.data_encoding:#x}, expected 1 (little-endian)", 5)
         if header.machine != MACHINE_AMDGPU:
             raise wrong(f"e_machine is {header.machine}, expected {MACHINE_AMDGPU} (AMD GPU)", 18)
-        if header.type not in (ET_REL, ET_DYN):
-            raise wrong(f"e_type is {header.type}, expected {ET_REL} (relocatable) or {ET_DYN} (shared)", 16)
+        if header.type not in (ET_REL, ET_EXEC, ET_DYN):
+            raise wrong(f"e_type is {header.type}, expected 1 (relocatable), 2 (executable) or 3 (shared)", 16)
         self.segments = tuple(self._segments())
-        self.sections = tuple(self._sections())
+        self.warnings: list[str] = []
+        self.sections = tuple(self._sections()) or tuple(self._dynamic_sections())
         self.symbols = self._table(SHT_SYMTAB)
         self.dynamic_symbols = self._table(SHT_DYNSYM)
         self.relocations = tuple(self._relocations())
         self.notes = tuple(self._notes())
-
-    def _entries(self, what: str, at: int, count: int, entry: int, record: type[AnyRecord]) -> Iterator[AnyRecord]:
-        """The records of a table, which must lie in the file as a whole."""
-        if count and entry < record.size_bytes:
-            raise wrong(f"entries of the {what} have {entry} bytes, expected {record.size_bytes}", at)
-        self.inside(what, at, count * entry, at)
-        return (record.parse(self.data, at + n * entry) for n in range(count))
-
-    def inside(self, what: str, start: int, size: int, place: int) -> None:
-        """`size` bytes at `start` must lie in the file; `place` is the byte that claims so."""
-        if start + size > len(self.data):
-            text = f"{what} at {start:#x}..{start + size:#x} runs over the file's {len(self.data):#x} bytes"
-            raise wrong(text, place)
 
     def contents(self, section: Section) -> bytes:
         """The bytes of a section that has some in the file."""
@@ -235,31 +230,27 @@ class ElfFile:
         self.inside(f"section {section.name}", header.offset, header.size, section.place)
         return self.data[header.offset : header.offset + header.size]
 
-    def _claim(self, what: str, claimed: int, place: int) -> None:
-        if claimed > MAX_OVERLAP * len(self.data):
-            raise wrong(f"{what} up to here claim {claimed:#x} bytes of a file of {len(self.data):#x}", place)
-
     def _segments(self) -> Iterator[ProgramHeader]:
         header = self.header
         if header.phnum == PN_XNUM:
             raise wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 56)
-        entries = self._entries("program header table", header.phoff, header.phnum, header.phentsize, ProgramHeader)
+        entries = self.records("program header table", header.phoff, header.phnum, header.phentsize, ProgramHeader)
         claimed = 0
         for number, entry in enumerate(entries):
             place = header.phoff + number * header.phentsize
-            if entry.type == PT_LOAD:
+            if entry.type in LOADS:
                 self.inside("segment", entry.offset, entry.filesz, place)
                 if entry.filesz > entry.memsz:
                     raise wrong(f"segment has p_filesz {entry.filesz:#x} above its p_memsz {entry.memsz:#x}", place)
                 claimed += entry.filesz
-                self._claim("segments", claimed, place)
+                self.claim("segments", claimed, place)
             yield entry
 
     def _sections(self) -> Iterator[Section]:
         header = self.header
         if not header.shoff:
             return
-        entries = self._entries("section header table", header.shoff, header.shnum, header.shentsize, SectionHeader)
+        entries = self.records("section header table", header.shoff, header.shnum, header.shentsize, SectionHeader)
         headers = list(entries)
         names = headers[header.shstrndx] if header.shstrndx < len(headers) else None
         claimed = 0
@@ -267,8 +258,28 @@ class ElfFile:
             place = header.shoff + index * header.shentsize
             name = self._name(names, entry.name_offset, place) if names is not None else ""
             claimed += len(name)
-            self._claim("section names", claimed, place)
+            self.claim("section names", claimed, place)
             yield Section(index, name, place, entry)
+
+    def _dynamic_sections(self) -> Iterator[Section]:
+        """Sections as the dynamic segment describes them, where their headers were stripped."""
+        spans = {kind: [Span(each.vaddr, each.offset, each.filesz) for each in self.segments if each.type == kind]
+                 for kind in (PT_LOAD, PT_DYNAMIC)}  # fmt: skip
+        for where in spans[PT_DYNAMIC][:1]:
+            tables = DynamicSegment(self, where, spans[PT_LOAD]).tables()
+            rows = (
+                ("", SHT_NULL, Span(), 0, 0),
+                (".dynstr", SHT_STRTAB, tables.strings, 0, 0),
+                (".dynsym", SHT_DYNSYM, tables.symbols, 1, SymbolEntry.size_bytes),
+                (".rela.dyn", SHT_RELA, tables.rela, 2, RelaEntry.size_bytes),
+                (".rel.dyn", SHT_REL, tables.rel, 2, RelEntry.size_bytes),
+            )
+            for index, (name, kind, span, link, entry) in enumerate(rows):
+                header = SectionHeader(
+                    name_offset=0, type=kind, flags=SHF_ALLOC if index else 0, addr=span.address, offset=span.offset,
+                    size=span.size, link=link, info=0, addralign=1, entsize=entry,
+                )  # fmt: skip
+                yield Section(index, name, where.offset, header)
 
     def _name(self, table: SectionHeader, offset: int, place: int) -> str:
         if not offset:
@@ -277,10 +288,10 @@ class ElfFile:
             raise wrong(f"a name at {offset:#x} does not lie in the string table of {table.size:#x} bytes", place)
         self.inside("string table", table.offset, table.size, place)
         start = table.offset + offset
-        stop = self.data.find(b"\0", start, min(table.offset + table.size, start + MAX_NAME_BYTES + 1))
-        if stop < 0:
+        name = self.name_at(start, table.offset + table.size)
+        if name is None:
             raise wrong(f"a name does not end within its string table and {MAX_NAME_BYTES} bytes", start)
-        return self.data[start:stop].decode("utf-8", "backslashreplace")
+        return name
 
     def _table(self, kind: int) -> tuple[Symbol, ...]:
         """The symbols of the first table of a kind; real files have one of each."""
@@ -292,13 +303,13 @@ class ElfFile:
             raise wrong(f"sh_link of {section.name} is {header.link}, expected a string table", section.place)
         names = self.sections[header.link].header
         count = header.size // SymbolEntry.size_bytes
-        entries = self._entries(section.name, header.offset, count, SymbolEntry.size_bytes, SymbolEntry)
+        entries = self.records(section.name, header.offset, count, SymbolEntry.size_bytes, SymbolEntry)
         found, claimed = [], 0
         for number, entry in enumerate(entries):
             place = header.offset + number * SymbolEntry.size_bytes
             name = self._name(names, entry.name_offset, place)
             claimed += len(name)
-            self._claim("symbol names", claimed, place)
+            self.claim("symbol names", claimed, place)
             kind_, binding = entry.info & 15, entry.info >> 4
             visible = entry.other & 3
             found.append(Symbol(name, entry.value, entry.size, kind_, binding, visible, entry.section, place))
@@ -312,18 +323,17 @@ class ElfFile:
                 continue
             record: type[RelEntry] | type[RelaEntry] = RelaEntry if header.type == SHT_RELA else RelEntry
             claimed += header.size
-            self._claim("relocations", claimed, section.place)
+            self.claim("relocations", claimed, section.place)
             symbols = self._linked_symbols(section)
             count = header.size // record.size_bytes
-            table = self._entries(section.name, header.offset, count, record.size_bytes, record)
+            table = self.records(section.name, header.offset, count, record.size_bytes, record)
             for number, entry in enumerate(table):
                 place = header.offset + number * record.size_bytes
                 if entry.symbol >= len(symbols) and entry.symbol:
                     raise wrong(f"relocation names symbol {entry.symbol} of {len(symbols)}", place)
                 symbol = symbols[entry.symbol] if entry.symbol else None
                 addend = entry.addend if isinstance(entry, RelaEntry) else None
-                target = header.info if self.header.type == ET_REL else 0
-                yield Relocation(entry.offset, entry.type, symbol, addend, target, place)
+                yield Relocation(entry.offset, entry.type, symbol, addend, header.info, place)
 
     def _linked_symbols(self, section: Section) -> tuple[Symbol, ...]:
         link = section.header.link
@@ -331,33 +341,38 @@ class ElfFile:
         return {SHT_SYMTAB: self.symbols, SHT_DYNSYM: self.dynamic_symbols}.get(kind, ())
 
     def _notes(self) -> Iterator[Note]:
-        """Notes of all note sections; of note segments where there are no sections."""
+        """Notes of all note sections; of note segments where there are no sections.
+
+        No launch depends on them: one that cannot be read ends its section, with a warning.
+        """
         places = [(each.header.offset, each.header.size, each.place) for each in self.sections if _is_note(each)]
         if not places:
             head = self.header.phoff
             places = [(each.offset, each.filesz, head) for each in self.segments if each.type == PT_NOTE]
         claimed = 0
         for start, size, place in places:
-            self.inside("notes", start, size, place)
-            claimed += size
-            self._claim("notes", claimed, place)
-            yield from self._notes_in(start, start + size)
+            end = min(start + size, len(self.data))
+            if end < start + size:
+                text = f"notes at {start:#x}..{start + size:#x} run over the file's {len(self.data):#x} bytes"
+                self.warnings.append(f"{text}, at byte {place:#x}")
+            claimed += max(end - start, 0)
+            self.claim("notes", claimed, place)
+            yield from self._notes_in(start, end)
 
     def _notes_in(self, at: int, end: int) -> Iterator[Note]:
         while at + 12 <= end:
             name_size, data_size, kind = (int.from_bytes(self.data[at + n : at + n + 4], "little") for n in (0, 4, 8))
             data_at = at + 12 + (name_size + 3 & ~3)
             if data_at + data_size > end:
-                raise wrong(f"note of {name_size} and {data_size} bytes runs over the end at {end:#x}", at)
+                text = f"note of {name_size} and {data_size} bytes runs over the end at {end:#x}"
+                self.warnings.append(f"{text}, at byte {at:#x}")
+                return
             owner = self.data[at + 12 : at + 12 + name_size].split(b"\0")[0].decode("utf-8", "backslashreplace")
             yield Note(owner, kind, self.data[data_at : data_at + data_size], at)
             at = data_at + (data_size + 3 & ~3)
+        if any(self.data[at:end]):
+            self.warnings.append(f"{end - at} bytes behind the last note are no note, at byte {at:#x}")
 
 
 def _is_note(section: Section) -> bool:
     return section.header.type == SHT_NOTE
-
-
-def wrong(message: str, byte: int) -> WireError:
-    """A refusal with its place."""
-    return WireError(message).at("byte", byte)

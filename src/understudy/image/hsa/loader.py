@@ -2,30 +2,35 @@
 
 Linked objects (ET_DYN) go where their program headers say, relative to a base. Objects that were never linked (ET_REL,
 as llvmlite writes them) have their sections laid out here, one behind the other, with a table of addresses (GOT) where
-relocations ask for one.
+relocations ask for one. V1 objects (ET_EXEC) go where their program headers say, but their symbols and relocations
+count from sections, as AMD's loader (ROCR, amd_hsa_code and loader/executable) has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from understudy.core.errors import WireError
+from understudy.core.errors import BeyondModel, WireError
 from understudy.core.words import signed
+from understudy.image.elf_bytes import wrong
 from understudy.image.hsa.elf import (
     ET_REL,
+    LOADS,
     PF_X,
     PT_LOAD,
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHN_ABS,
     SHN_COMMON,
+    SHT_NOTE,
+    STT_FILE,
+    STT_SECTION,
     ElfFile,
     Relocation,
     Section,
     Symbol,
-    wrong,
 )
 from understudy.image.hsa.records import ENTRY_ALIGNMENT
 
@@ -46,6 +51,7 @@ class Kind:
     size: int
     value: Formula
     uses_got: bool = False
+    is_modelled: bool = True
 
 
 # fmt: off
@@ -65,7 +71,17 @@ KINDS: Final = {
     13: Kind("R_AMDGPU_RELATIVE64",     8, lambda s, a, p, b, g: b + a),
     14: Kind("R_AMDGPU_REL16",          2, lambda s, a, p, b, g: (s + a - p - 4) >> 2),
 }
+
+V1_KINDS: Final = {
+    0:  Kind("R_AMDGPU_NONE",           0, lambda s, a, p, b, g: 0),
+    1:  Kind("R_AMDGPU_32_LOW",         4, lambda s, a, p, b, g: s + a),
+    2:  Kind("R_AMDGPU_32_HIGH",        4, lambda s, a, p, b, g: (s + a) >> 32),
+    3:  Kind("R_AMDGPU_64",             8, lambda s, a, p, b, g: s + a),
+    4:  Kind("R_AMDGPU_INIT_SAMPLER",   0, lambda s, a, p, b, g: 0, is_modelled=False),
+    5:  Kind("R_AMDGPU_INIT_IMAGE",     0, lambda s, a, p, b, g: 0, is_modelled=False),
+}
 # fmt: on
+"""Types of relocation in V1 objects, whose numbers from 4 on mean something else than later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +104,18 @@ class Layout:
     first: int
     """Address in the file that comes first; what the file calls an address is this much more than its place."""
     sections: Mapping[int, int]
-    """Places of sections, in ET_REL files."""
+    """Places of sections, where symbols and relocations count from them: in ET_REL files and V1 objects."""
     commons: Mapping[int, int]
     """Places of common symbols by the byte of their entry."""
     got: Mapping[str, int]
     """Places of GOT entries by symbol, in ET_REL files."""
+    is_first: bool = False
+    """Whether it is a V1 object of the shape that AMD's tools write."""
+
+    @property
+    def kinds(self) -> Mapping[int, Kind]:
+        """What the types of its relocations mean."""
+        return V1_KINDS if self.is_first else KINDS
 
     def place(self, symbol: Symbol) -> int | None:
         """Where a symbol lies, relative to the base; None where it is undefined or in a section that is not loaded."""
@@ -106,15 +129,20 @@ class Layout:
         return None if section is None else section + symbol.value
 
 
-def lay_out(elf: ElfFile) -> Layout:
-    """Decide where everything goes; `WireError` for extents that no object has."""
-    return _unlinked(elf) if elf.header.type == ET_REL else _linked(elf)
+def lay_out(elf: ElfFile, version: str = "") -> Layout:
+    """Decide where everything goes; `WireError` for extents that no object has. `version` is the code object's."""
+    if elf.header.type == ET_REL:
+        return _unlinked(elf)
+    layout = _linked(elf)
+    if version == "V1" and _counts_from_sections(elf):
+        return replace(layout, sections=_placed_sections(elf, layout), is_first=True)
+    return layout
 
 
 def _linked(elf: ElfFile) -> Layout:
-    segments = [each for each in elf.segments if each.type == PT_LOAD and each.memsz]
+    segments = [each for each in elf.segments if each.type in LOADS and each.memsz]
     if not segments:
-        raise wrong("a shared object without PT_LOAD segments, expected at least one", elf.header.phoff)
+        raise wrong("a linked object without segments to load, expected at least one PT_LOAD", elf.header.phoff)
     first = min(each.vaddr for each in segments) & -PAGE
     end = max(each.vaddr + each.memsz for each in segments)
     _believable(end - first, elf.header.phoff)
@@ -131,13 +159,40 @@ def _linked(elf: ElfFile) -> Layout:
     return Layout(parts, end - first, first, {}, {}, {})
 
 
+def _counts_from_sections(elf: ElfFile) -> bool:
+    """Whether a linked V1 object's symbols count from their sections, as AMD's tools write them.
+
+    Early LLVM wrote V1 notes into files of the later shape: PT_LOAD segments, and symbols that are addresses. Where
+    symbols fit their sections in one way only, that is the way, whatever the segments are.
+    """
+    placed = [
+        (each.value, elf.sections[each.section].header)
+        for each in (*elf.symbols, *elf.dynamic_symbols)
+        if each.is_defined and each.section < len(elf.sections) and each.kind not in (STT_SECTION, STT_FILE)
+    ]
+    from_section = all(value <= header.size for value, header in placed)
+    addresses = all(header.addr <= value <= header.addr + header.size for value, header in placed)
+    if from_section == addresses:
+        return all(each.type != PT_LOAD for each in elf.segments)
+    return from_section
+
+
+def _placed_sections(elf: ElfFile, layout: Layout) -> dict[int, int]:
+    """Places of the sections that lie in segments."""
+    return {
+        each.index: each.header.addr - layout.first
+        for each in elf.sections
+        if each.header.flags & SHF_ALLOC and 0 <= each.header.addr - layout.first < layout.size
+    }
+
+
 def _unlinked(elf: ElfFile) -> Layout:
     parts: list[Part] = []
     sections: dict[int, int] = {}
     end = 0
     for section in elf.sections:
         header = section.header
-        if not header.flags & SHF_ALLOC:
+        if not header.flags & SHF_ALLOC or header.type == SHT_NOTE:
             continue
         executable = bool(header.flags & SHF_EXECINSTR)
         end = _aligned(end, max(header.addralign, ENTRY_ALIGNMENT if executable else 1), section)
@@ -226,9 +281,13 @@ class Loading:
         return 0
 
     def _relocate(self, entry: Relocation) -> None:
-        kind = KINDS.get(entry.type)
+        kind = self.layout.kinds.get(entry.type)
         if kind is None:
             raise wrong(f"relocation type {entry.type} is not known for AMD GPU", entry.place)
+        if not kind.is_modelled:
+            raise BeyondModel(f"{kind.name}: images and samplers that a loader creates are not modelled").at(
+                "byte", entry.place
+            )
         place = self._place(entry)
         if place is None or not kind.size:
             return
@@ -248,10 +307,12 @@ class Loading:
         self._store(place, kind.size, value)
 
     def _place(self, entry: Relocation) -> int | None:
-        if self.elf.header.type != ET_REL:
-            return entry.offset - self.layout.first
-        section = self.layout.sections.get(entry.section)
-        return None if section is None else section + entry.offset  # debug sections are not loaded
+        if self.layout.sections:
+            section = self.layout.sections.get(entry.section)
+            return None if section is None else section + entry.offset  # debug sections are not loaded
+        if entry.section:  # what the linker did already, and was told to keep: dynamic tables name no section
+            return None
+        return entry.offset - self.layout.first
 
     def _store(self, place: int, size: int, value: int) -> None:
         self.data[place : place + size] = (value & (1 << size * 8) - 1).to_bytes(size, "little")

@@ -205,16 +205,31 @@ class LaunchFacts(Record, size=64):
     """What a packet processor reads behind `kernel_object`, which may be either header: they agree in these places.
 
     `properties` are `CodeProperties` bits 15:0. A descriptor's reserved bits 9:7 stand where amd_kernel_code_t enables
-    the work-group counts, so that one reading serves both.
+    the work-group counts, so that one reading serves both. The first four fields are those of amd_kernel_code_t.
     """
 
-    reserved_00: bytes = reserved(16)
+    amd_kernel_code_version_major: int = u32()
+    amd_kernel_code_version_minor: int = u32()
+    amd_machine_kind: int = u16()
+    amd_machine_version_major: int = u16()
+    reserved_0c: bytes = reserved(4)
     kernel_code_entry_byte_offset: int = i64()
     reserved_18: bytes = reserved(24)
     compute_pgm_rsrc1: Rsrc1 = nested(Rsrc1)
     compute_pgm_rsrc2: Rsrc2 = nested(Rsrc2)
     properties: CodeProperties = nested(CodeProperties)
     reserved_3c: bytes = reserved(4)
+
+    @property
+    def is_kernel_code(self) -> bool:
+        """Whether it is amd_kernel_code_t: a descriptor of these words would have 448 KiB of arguments or more."""
+        version = self.amd_kernel_code_version_major, self.amd_machine_kind
+        return version == (1, 1) and self.amd_kernel_code_version_minor <= 2 and self.amd_machine_version_major >= 7
+
+    @property
+    def is_ptr64(self) -> bool:
+        """Whether the code's pointers have 64 bits: as the header says, always where it is a descriptor."""
+        return bool(self.properties.is_ptr64) or not self.is_kernel_code
 
 
 Header = KernelCode | KernelDescriptor

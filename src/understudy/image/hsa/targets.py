@@ -1,6 +1,7 @@
 """Which processor a code object is for: e_flags, ISA notes and names.
 
-The machine numbers of e_flags are those of LLVM's AMDGPU ELF header; V1 files have none.
+The machine numbers of e_flags, and which processors a generic one stands for, are those of LLVM's "User Guide for
+AMDGPU Backend"; V1 files have no machine number.
 """
 
 from __future__ import annotations
@@ -14,15 +15,55 @@ MACHINES: Final = {
     0x28: "gfx801", 0x29: "gfx802", 0x2A: "gfx803", 0x2B: "gfx810", 0x2C: "gfx900", 0x2D: "gfx902", 0x2E: "gfx904",
     0x2F: "gfx906", 0x30: "gfx908", 0x31: "gfx909", 0x32: "gfx90c", 0x33: "gfx1010", 0x34: "gfx1011", 0x35: "gfx1012",
     0x36: "gfx1030", 0x37: "gfx1031", 0x38: "gfx1032", 0x39: "gfx1033", 0x3A: "gfx602", 0x3B: "gfx705", 0x3C: "gfx805",
-    0x3D: "gfx1035", 0x3E: "gfx1034", 0x3F: "gfx90a", 0x40: "gfx940", 0x41: "gfx1100", 0x42: "gfx1013", 0x4C: "gfx942",
+    0x3D: "gfx1035", 0x3E: "gfx1034", 0x3F: "gfx90a", 0x40: "gfx940", 0x41: "gfx1100", 0x42: "gfx1013", 0x43: "gfx1150",
+    0x44: "gfx1103", 0x45: "gfx1036", 0x46: "gfx1101", 0x47: "gfx1102", 0x48: "gfx1200", 0x49: "gfx1250",
+    0x4A: "gfx1151", 0x4B: "gfx941", 0x4C: "gfx942", 0x4E: "gfx1201", 0x4F: "gfx950", 0x51: "gfx9-generic",
+    0x52: "gfx10-1-generic", 0x53: "gfx10-3-generic", 0x54: "gfx11-generic", 0x55: "gfx1152", 0x58: "gfx1153",
+    0x59: "gfx12-generic", 0x5A: "gfx1251", 0x5B: "gfx12-5-generic", 0x5F: "gfx9-4-generic",
 }  # fmt: skip
 
 WITH_XNACK: Final = {"gfx901": "gfx900", "gfx903": "gfx902", "gfx905": "gfx904", "gfx907": "gfx906"}
 """V2 objects give the processor with XNACK a number of its own; later ones, and e_flags, do not."""
 
-_ISA_NAME: Final = re.compile(r"amdgcn-[^-]*-[^-]*-[^-]*-(gfx[0-9a-f]+)((?:[:+-][a-z-]+[+-]?)*)")
+GENERIC: Final = {
+    "gfx9-generic": ("gfx900", "gfx901", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"),
+    "gfx9-4-generic": ("gfx940", "gfx941", "gfx942", "gfx950"),
+}
+"""The GFX9 processors that code for a generic one runs on."""
+
+EQUAL: Final = (frozenset({"gfx800", "gfx802"}), frozenset({"gfx803", "gfx804"}), frozenset({"gfx900", "gfx901"}))
+"""Processors that have the same instructions: code for one of them runs on the others."""
+
+_READ_AS: Final = {
+    "gfx703": "gfx700", "gfx704": "gfx700", "gfx705": "gfx700", "gfx805": "gfx802", "gfx903": "gfx902",
+    "gfx904": "gfx906", "gfx905": "gfx906", "gfx907": "gfx906", "gfx909": "gfx902", "gfx90c": "gfx902",
+    "gfx9-generic": "gfx900",
+}  # fmt: skip
+
+_PROCESSOR: Final = r"(gfx[0-9]+(?:-[0-9]+)?-generic|gfx[0-9a-f]+)"
+_ISA_NAME: Final = re.compile(rf"amdgcn-[^-]*-[^-]*-[^-]*-{_PROCESSOR}((?:[:+-][a-z-]+[+-]?)*)")
+_ENTRY_NAME: Final = re.compile(rf"[^-]+-amdgcn-.*?-{_PROCESSOR}")
 _FEATURE: Final = re.compile(r"(xnack|sramecc|sram-ecc)([+-])|\+(xnack|sram-ecc)")
 _SETTINGS: Final = ("", "any", "off", "on")
+
+
+def runs_on(name: str, agent: str) -> bool:
+    """Whether code for a processor runs on an agent: on its own, an equal one, one that a generic one stands for."""
+    return name == agent or agent in GENERIC.get(name, ()) or any({name, agent} <= group for group in EQUAL)
+
+
+def of_entry(name: str) -> str:
+    """Processor of an offload bundle's entry such as ``hipv4-amdgcn-amd-amdhsa--gfx906:xnack-``; "" for other code."""
+    match = _ENTRY_NAME.match(name)
+    return "" if match is None else match.group(1)
+
+
+def read_as(name: str) -> str:
+    """The modelled processor that has all instructions of another one, which is not modelled by its own name.
+
+    gfx904 has the mixed-precision instructions of gfx906, and not its dot products.
+    """
+    return _READ_AS.get(name, name)
 
 
 def of_version(major: int, minor: int, stepping: int) -> str:

@@ -1,7 +1,8 @@
 """Code objects written from kernels: V1, V2 and mesa3d with amd_kernel_code_t, V3 to V6 with kernel descriptors.
 
 What is written is a shared object without dynamic section: what `read_code_object` and LLVM's tools read. Addresses are
-file offsets; headers and notes lie in a read-only segment, code in one of its own.
+file offsets; headers and notes lie in a read-only segment, code in one of its own. V1 is as AMD's finalizer writes it:
+an executable file with one segment of a type of its own, and symbols that count from their section.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from understudy.isa.gcn.target import TARGETS
 
 PAGE: Final = 4096
 OS_ABI: Final = {"V1": 64, "V2": 64, "V3": 64, "V4": 64, "V5": 64, "V6": 64, "mesa3d": 66}
+GENERIC_VERSION: Final = 1 << 24
+"""Version 1 of a generic processor, in e_flags."""
 ABI_VERSION: Final = {"V3": 1, "V4": 2, "V5": 3, "V6": 4}
 METADATA_VERSION: Final = {"V3": (1, 0), "V4": (1, 1), "V5": (1, 2), "V6": (1, 2)}
 WITH_DESCRIPTORS: Final = tuple(ABI_VERSION)
@@ -48,8 +51,8 @@ def write_code_object(version: str, target: str, kernels: Sequence[KernelSource]
     Processors for which e_flags have no number, such as gfx804, can be named by the notes of V1 and V2 only.
     """
     _check(version, target, kernels)
-    plan = _Plan(version, _machine(target))
-    plan.add(".note", elf.SHT_NOTE, elf.SHF_ALLOC, _notes(version, target, kernels), 4)
+    plan = _Plan(version, _machine(version, target))
+    plan.add(".note", elf.SHT_NOTE, 0 if version == "V1" else elf.SHF_ALLOC, _notes(version, target, kernels), 4)
     if version in WITH_DESCRIPTORS:
         _descriptors(plan, kernels)
     else:
@@ -60,7 +63,7 @@ def write_code_object(version: str, target: str, kernels: Sequence[KernelSource]
 def _check(version: str, target: str, kernels: Sequence[KernelSource]) -> None:
     if version not in OS_ABI:
         raise WireError(f"no code object version {version!r}: there are {', '.join(OS_ABI)}")
-    if not _machine(target) and not (version in ("V1", "V2") and target in TARGETS):
+    if not _machine(version, target) and not (version in ("V1", "V2") and target in TARGETS):
         raise WireError(f"{version} objects cannot name processor {target!r}: e_flags have no number for it")
     wanted = KernelDescriptor if version in WITH_DESCRIPTORS else KernelCode
     for kernel in kernels:
@@ -70,9 +73,13 @@ def _check(version: str, target: str, kernels: Sequence[KernelSource]) -> None:
         raise WireError("two kernels have the same name")
 
 
-def _machine(target: str) -> int:
-    """The number in e_flags; 0 where there is none."""
-    return next((number for number, name in targets.MACHINES.items() if name == target), 0)
+def _machine(version: str, target: str) -> int:
+    """The number in e_flags, with the version of a generic processor; 0 where there is none."""
+    is_generic = target.endswith("-generic")
+    if version == "V1" or (is_generic and version != "V6"):
+        return 0
+    number = next((number for number, name in targets.MACHINES.items() if name == target), 0)
+    return number | GENERIC_VERSION if number and is_generic else number
 
 
 def _codes(plan: _Plan, kernels: Sequence[KernelSource]) -> None:
@@ -81,9 +88,10 @@ def _codes(plan: _Plan, kernels: Sequence[KernelSource]) -> None:
     for kernel in kernels:
         text += bytes(-len(text) % ENTRY_ALIGNMENT)
         header = replace(kernel.header, kernel_code_entry_byte_offset=KernelCode.size_bytes)
-        plan.symbol(kernel.name, ".text", len(text), KernelCode.size_bytes + len(kernel.code), elf.STT_HSA_KERNEL)
+        plan.symbol(kernel.name, plan.text, len(text), KernelCode.size_bytes + len(kernel.code), elf.STT_HSA_KERNEL)
         text += header.pack() + kernel.code
-    plan.add(".text", 1, elf.SHF_ALLOC | elf.SHF_EXECINSTR, bytes(text), PAGE)
+    own = elf.SHF_WRITE | elf.SHF_HSA_CODE | elf.SHF_HSA_AGENT if plan.version == "V1" else 0
+    plan.add(plan.text, elf.SHT_PROGBITS, elf.SHF_ALLOC | elf.SHF_EXECINSTR | own, bytes(text), PAGE)
 
 
 def _descriptors(plan: _Plan, kernels: Sequence[KernelSource]) -> None:
@@ -222,6 +230,11 @@ class _Plan:
     sections: list[tuple[str, SectionHeader]] = field(default_factory=list)
     symbols: list[tuple[str, str, int, int, int]] = field(default_factory=list)
 
+    @property
+    def text(self) -> str:
+        """Name of the section of code."""
+        return ".hsatext" if self.version == "V1" else ".text"
+
     def next(self, alignment: int) -> int:
         """Where a section of this alignment would begin."""
         return -(-len(self.body) // alignment) * alignment
@@ -261,9 +274,9 @@ class _Plan:
             entry = SymbolEntry(
                 name_offset=len(names),
                 info=1 << 4 | kind,
-                other=3,
+                other=0 if self.version == "V1" else 3,
                 section=number,
-                value=header.addr + offset,
+                value=offset if self.version == "V1" else header.addr + offset,
                 size=size,
             )
             table += entry.pack()
@@ -287,7 +300,9 @@ class _Plan:
         return bytes(self.body)
 
     def _segments(self) -> list[ProgramHeader]:
-        text = next(header for name, header in self.sections if name == ".text")
+        text = next(header for name, header in self.sections if name == self.text)
+        if self.version == "V1":
+            return [_segment(elf.PT_HSA_LOAD_CODE_AGENT, 4 | elf.PF_W | elf.PF_X, text.offset, text.size, PAGE)]
         before = [header for _, header in self.sections if header.offset < text.offset]
         read_only = max(header.offset + header.size for header in before)
         notes = self.sections[0][1]
@@ -305,7 +320,7 @@ class _Plan:
             ident_version=1,
             os_abi=OS_ABI[self.version],
             abi_version=ABI_VERSION.get(self.version, 0),
-            type=elf.ET_DYN,
+            type=elf.ET_EXEC if self.version == "V1" else elf.ET_DYN,
             machine=elf.MACHINE_AMDGPU,
             version=1,
             entry=0,

@@ -1,7 +1,7 @@
-"""The YAML that V2 objects carry as metadata: block and flow mappings and sequences, plain and quoted scalars.
+"""The YAML that V2 objects carry as metadata: block and flow mappings and sequences, plain, quoted and block scalars.
 
-Anchors, tags, comments behind values, multi-line scalars and several documents do not occur there and are refused or
-read as text.
+Lists and maps in brackets may take several lines, ``|`` and ``>`` begin text that does. Anchors, tags, plain and quoted
+scalars of several lines, and several documents do not occur there and are refused or read as text.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ _KEY: Final = re.compile(r"""('(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[^\s\[\]{},'"#][^
 _FLOW: Final = re.compile(r"""\s*('(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[\[\]{},]|:(?=\s)|(?:[^\[\]{},:]|:(?!\s))+)""")
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "e": "\x1b", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_BLOCK: Final = re.compile(r"([|>])([-+]?)([1-9]?)([-+]?)")
+_FOLDED: Final = re.compile(r"(?<=[^\n])\n(\n*)(?=[^\n ])")
+_TOKEN: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|[\[\]{},]|\s+|[^\s\[\]{},]+""")
 _INTEGER: Final = re.compile(r"[-+]?(0x[0-9a-fA-F]+|[0-9]+)")
 
 
@@ -29,17 +32,17 @@ class _Line:
 
 def parse(text: str) -> Any:
     """The document as dicts, lists, strings, integers and truth values; `WireError` with the line of a mistake."""
-    lines = []
+    lines, source = [], []
     for number, raw in enumerate(text.split("\n"), 1):
-        body = raw.strip()
-        if body == "...":
+        if raw.rstrip() == "...":
             break
-        if body.startswith("---"):
-            body = body[3:].strip()
+        if raw.startswith("---"):
             raw = "   " + raw[3:]
-        if body and not body.startswith("#"):
-            lines.append(_Line(number, len(raw) - len(raw.lstrip(" ")), body))
-    reader = _Blocks(lines)
+        source.append(raw)
+        body = _without_comment(raw.strip())
+        if body:
+            lines.append(_Line(number, _indent(raw), body))
+    reader = _Blocks(lines, source)
     value = reader.block(-1, 0) if lines else None
     if reader.at < len(lines):
         raise _wrong("a line that belongs to nothing", lines[reader.at])
@@ -47,8 +50,11 @@ def parse(text: str) -> Any:
 
 
 class _Blocks:
-    def __init__(self, lines: list[_Line]) -> None:
+    """`lines` that hold something, without comments; `source` are all lines as they are."""
+
+    def __init__(self, lines: list[_Line], source: list[str]) -> None:
         self.lines = lines
+        self.source = source
         self.at = 0
 
     def block(self, outside: int, depth: int) -> Any:
@@ -63,7 +69,7 @@ class _Blocks:
         if _KEY.match(line.text):
             return self.mapping(line.indent, depth)
         self.at += 1
-        return _inline(line, line.text)
+        return self.inline(line, line.text, outside)
 
     def sequence(self, indent: int, depth: int) -> list[Any]:
         items: list[Any] = []
@@ -90,7 +96,7 @@ class _Blocks:
                 raise _wrong("expected a key and a colon", line)
             rest = line.text[match.end() :].strip()
             self.at += 1
-            found[str(_scalar(match.group(1)))] = _inline(line, rest) if rest else self.under(indent, depth)
+            found[str(_scalar(match.group(1)))] = self.inline(line, rest, indent) if rest else self.under(indent, depth)
         return found
 
     def under(self, indent: int, depth: int) -> Any:
@@ -102,11 +108,63 @@ class _Blocks:
             return self.sequence(indent, depth + 1)
         return self.block(indent, depth + 1)
 
+    def inline(self, line: _Line, text: str, outside: int) -> Any:
+        """A value that begins in a line; it may go on in lines that are indented more than `outside`."""
+        block = _BLOCK.fullmatch(text)
+        if block is not None:
+            return self.text_block(line, outside, block)
+        if text[0] not in "[{":
+            return _scalar(text)
+        parts, depth = [text], _nesting(text)
+        while depth > 0 and self.at < len(self.lines):
+            more = self.lines[self.at]
+            if more.indent <= outside and more.text[0] not in "]}":
+                break
+            parts.append(more.text)
+            depth += _nesting(more.text)
+            self.at += 1
+        return _brackets(line, " ".join(parts))
 
-def _inline(line: _Line, text: str) -> Any:
-    """A value that stands in one line."""
-    if text[0] not in "[{":
-        return _scalar(text)
+    def text_block(self, line: _Line, outside: int, style: re.Match[str]) -> str:
+        """Text that keeps its lines (``|``) or folds them (``>``)."""
+        last = line.number
+        while last < len(self.source) and (not self.source[last].strip() or _indent(self.source[last]) > outside):
+            last += 1
+        found = self.source[line.number : last]
+        while self.at < len(self.lines) and self.lines[self.at].number <= last:
+            self.at += 1
+        width = next((_indent(raw) for raw in found if raw.strip()), 0)
+        if style.group(3):
+            width = max(outside, 0) + int(style.group(3))
+        text = "\n".join(raw[width:].rstrip("\r") for raw in found)
+        body = text.rstrip("\n")
+        if style.group(1) == ">":
+            body = _FOLDED.sub(lambda match: match.group(1) or " ", body)
+        ends = {"-": "", "+": text[len(text.rstrip("\n")) :] + "\n"}
+        return body + ends.get(style.group(2) or style.group(4), "\n" if body else "")
+
+
+def _indent(raw: str) -> int:
+    return len(raw) - len(raw.lstrip(" "))
+
+
+def _without_comment(text: str) -> str:
+    """A line up to a # that begins a word outside of quotes."""
+    for match in _TOKEN.finditer(text):
+        start = match.start()
+        if text[start] == "#" and (not start or text[start - 1].isspace()):
+            return text[:start].rstrip()
+    return text
+
+
+def _nesting(text: str) -> int:
+    """How many more brackets open than close."""
+    tokens = [match.group(1).strip() for match in _FLOW.finditer(text)]
+    return sum(token in ("[", "{") for token in tokens) - sum(token in ("]", "}") for token in tokens)
+
+
+def _brackets(line: _Line, text: str) -> Any:
+    """A list or map in brackets."""
     tokens = [match.group(1).strip() for match in _FLOW.finditer(text)]
     tokens = [token for token in tokens if token]
     value, rest = _flow(line, tokens, 0, 0)
@@ -117,7 +175,7 @@ def _inline(line: _Line, text: str) -> Any:
 
 def _flow(line: _Line, tokens: list[str], at: int, depth: int) -> tuple[Any, int]:
     if at >= len(tokens) or depth > MAX_DEPTH:
-        raise _wrong("a list or map that does not end in its line", line)
+        raise _wrong("a list or map that does not end", line)
     if tokens[at] == "[":
         items = []
         at += 1
@@ -151,7 +209,7 @@ def _separator(line: _Line, tokens: list[str], at: int, close: str) -> int:
 
 def _end(line: _Line, tokens: list[str], at: int) -> int:
     if at >= len(tokens):
-        raise _wrong("a list or map that does not end in its line", line)
+        raise _wrong("a list or map that does not end", line)
     return at + 1
 
 

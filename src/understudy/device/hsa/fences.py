@@ -1,0 +1,91 @@
+"""Acquire and release fences of packets, where a strict memory makes them matter.
+
+Acquire at scope agent invalidates the first-level caches, at scope system what the second level has of memory as well.
+Release at scope agent waits for stores to arrive at the second level, at scope system writes it back. A packet without
+them relies on those of others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from understudy.device.hsa.events import Incoherent
+from understudy.device.hsa.packets import ACQUIRE_SHIFT, PACKET_BYTES, RELEASE_SHIFT, SIGNAL_AT
+from understudy.engine.gcn.coherence import StrictEngine
+from understudy.engine.gcn.strict_caches import AGENT, SCOPES, SYSTEM
+from understudy.engine.gcn.strict_findings import Finding, Host
+
+if TYPE_CHECKING:
+    from understudy.device.hsa.device import HsaDevice
+    from understudy.device.hsa.queues import Queue
+
+
+class Fences:
+    """The fences of one device. Its engine is a `StrictEngine` that leaves them to the packet processor."""
+
+    def __init__(self, device: HsaDevice) -> None:
+        self.engine = StrictEngine(seed=device.settings.seed or 0, fenced=True)
+        self._device = device
+        self._unseen: dict[int, list[Finding]] = {}
+        """By completion signal: what the host would not see though the signal tells that it may look."""
+
+    def acquire(self, queue: Queue, index: int, packet: bytes) -> None:
+        """A packet begins."""
+        self.engine.acquire(self._device.memory, _scope(packet, ACQUIRE_SHIFT), _name(queue, index))
+
+    def release(self, queue: Queue, index: int, packet: bytes) -> None:
+        """A packet is over; its completion signal comes next."""
+        memory, scope = self._device.memory, _scope(packet, RELEASE_SHIFT)
+        handle = int.from_bytes(packet[SIGNAL_AT:PACKET_BYTES], "little")
+        if scope >= AGENT:
+            self.engine.release(memory, scope)
+        if scope == SYSTEM:
+            self._unseen.clear()
+        elif handle:
+            host = Host(f"the host's wait for signal {handle:#x} ended")
+            fence = f"{_name(queue, index)} released at scope {SCOPES[scope]}"
+            self._unseen[handle] = self.engine.unseen(memory, host, fence)
+        if scope < AGENT:  # what arrives by itself might have come later
+            self.engine.release(memory, scope)
+
+    def flush(self) -> None:
+        """Make all of memory what everybody sees: for waves that run on another engine."""
+        self.engine.release(self._device.memory)
+        self.engine.acquire(self._device.memory)
+
+    def waited(self, signal: int) -> None:
+        """The host's wait for a signal ended."""
+        self.tell(self._unseen.pop(signal, []))
+
+    def looked(self, address: int, size: int) -> None:
+        """The host asked for a view of memory."""
+        if not self._device.settings.threaded:
+            host = Host(f"the host asked for {size} bytes at {address:#x}")
+            fence = "no packet released at scope system since"
+            self.tell(self.engine.unseen(self._device.memory, host, fence, address, size))
+
+    def tell(self, findings: list[Finding]) -> None:
+        """Keep findings, and tell who listens."""
+        device = self._device
+        for finding in findings:
+            device.findings.append(finding)
+            device.telemetry.emit(lambda time, f=finding: Incoherent(time, f))  # type: ignore[misc]
+
+    def save(self) -> Any:
+        """The state, for `restore`."""
+        return self.engine.save(), dict(self._unseen)
+
+    def restore(self, saved: Any) -> None:
+        """Go back to a state that `save` gave."""
+        caches, unseen = saved
+        self.engine.restore(caches)
+        self._unseen = dict(unseen)
+
+
+def _scope(packet: bytes, shift: int) -> int:
+    """A scope of a packet's header; 3 counts as system."""
+    return min(int.from_bytes(packet[:2], "little") >> shift & 3, SYSTEM)
+
+
+def _name(queue: Queue, index: int) -> str:
+    return f"queue {queue.number} packet {index}"

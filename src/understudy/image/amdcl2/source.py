@@ -1,0 +1,132 @@
+"""Programs to be written: kernels, data, samplers, relocations; and what was read from a file as such a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from understudy.image.amdcl2.container import BSS, GLOBAL, READ_ONLY, TEXT, Container, Kernel
+from understudy.image.amdcl2.generations import ISA_VERSIONS, Generation, generation_of, level_of
+from understudy.image.amdcl2.records import DEFAULT_ISA_METADATA, SamplerInit
+from understudy.image.hsa.records import KernelCode
+
+LOW, HIGH = 1, 2
+"""Types of relocations that set half of an address."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRelocation:
+    """Sets 4 bytes at `offset` of a kernel's code to a half of the address of a section + `addend`."""
+
+    offset: int
+    section: str
+    addend: int = 0
+    high: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """A kernel to be written."""
+
+    name: str
+    header: KernelCode
+    code: bytes = field(repr=False)
+    metadata: bytes = field(repr=False)
+    stub: bytes = field(default=b"", repr=False)
+    isa_metadata: bytes = field(default=DEFAULT_ISA_METADATA, repr=False)
+    relocations: tuple[CodeRelocation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSource:
+    """A program to be written, as `driver` writes it for `device`.
+
+    `sampler_offsets` are the places in `read_only` that get the addresses of `samplers`, in their order. `origin` is
+    the file that the program was read from: what the program does not say is taken from there.
+    """
+
+    device: str
+    driver: int
+    bits: int
+    kernels: tuple[KernelSource, ...]
+    read_only: bytes = b""
+    global_data: bytes = b""
+    bss_bytes: int = 0
+    bss_alignment: int = 8
+    samplers: tuple[SamplerInit, ...] = ()
+    sampler_offsets: tuple[int, ...] = ()
+    compile_options: str = ""
+    version: str = ""
+    brig: bytes = b""
+    isa_version: tuple[int, int, int] | None = None
+    origin: Container | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def as_read(self) -> Container | None:
+        """The file that it was read from, while it is still for that file's device, driver and size of addresses."""
+        origin = self.origin
+        if origin is None or (self.device, self.driver, self.bits) != (origin.device, origin.driver, origin.bits):
+            return None
+        return origin
+
+    @property
+    def generation(self) -> Generation:
+        """The generation that the driver writes."""
+        return generation_of(self.driver)
+
+
+def source_of(container: Container, device: str = "", driver: int = 0) -> ProgramSource:
+    """The source from which a container that was read can be written again, for another driver or device if asked for.
+
+    It holds what `write_container` can make; relocations as far as they are for code and name sections. The rest stays
+    in `origin`. `WireError` where the device that is asked for is unknown.
+    """
+    inner = container.inner
+    version = container.notes.isa_version
+    if device:
+        level_of(device)
+    if (device and device != container.device) or version == ISA_VERSIONS.get(container.device):
+        version = None
+    device, driver = device or container.device, driver or container.driver
+    kernels = tuple(
+        KernelSource(
+            kernel.name,
+            kernel.header,
+            kernel.code,
+            container.metadata_bytes(kernel.name)[0],
+            kernel.stub,
+            kernel.isa_metadata or DEFAULT_ISA_METADATA,
+            tuple(_relocations_of(container, kernel)),
+        )
+        for kernel in container.kernels.values()
+    )
+    bss = inner.section(BSS) if inner is not None else None
+    contents = {name: inner.contents(inner.section(name)) if inner is not None else b"" for name in (READ_ONLY, GLOBAL)}
+    places = inner.relocations(f".rela{READ_ONLY}") if inner is not None else ()
+    by_sampler = sorted((each.symbol.value, each.offset) for each in places)
+    return ProgramSource(
+        device,
+        driver,
+        container.bits,
+        kernels,
+        contents[READ_ONLY],
+        contents[GLOBAL],
+        bss.header.size if bss is not None else 0,
+        bss.header.addralign if bss is not None else 8,
+        container.samplers,
+        tuple(offset for _, offset in by_sampler),
+        container.compile_options,
+        container.version,
+        container.brig,
+        version,
+        container,
+    )
+
+
+def _relocations_of(container: Container, kernel: Kernel) -> Iterator[CodeRelocation]:
+    inner, start = container.inner, kernel.offset + kernel.header.kernel_code_entry_byte_offset
+    for each in inner.relocations(f".rela{TEXT}") if inner is not None else ():
+        at = each.offset - start
+        if inner is not None and 0 <= at < len(kernel.code) and each.type in (LOW, HIGH):
+            section = inner.sections[each.symbol.section].name if each.symbol.section < len(inner.sections) else ""
+            yield CodeRelocation(at, section, each.symbol.value + each.addend, each.type == HIGH)

@@ -1,0 +1,69 @@
+"""`understudy check`: what is missing around a kernel's atomics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import understudy
+from understudy.cli import main
+from understudy.image.hsa.records import KernelDescriptor
+from understudy.image.hsa.writer import KernelSource, write_code_object
+from understudy.isa.gcn.assembler import assemble
+from understudy.isa.gcn.target import target
+
+Capture = pytest.CaptureFixture[str]
+DEMO = Path(understudy.__file__).parent / "data" / "hsa_kernels-gfx900.co"
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(["check", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_each_atomic_and_its_order(capsys: Capture) -> None:
+    code, out, _ = run(capsys, str(DEMO), "--memory-model")
+    assert code == 0
+    assert "histogram: 1 atomics\n  0x4780 global_atomic_add v[1:2], v4, off: scacq\n" in out
+    assert "saxpy: no atomics" in out
+
+
+def test_help_says_what_is_no_atomic(capsys: Capture) -> None:
+    out = " ".join(run(capsys, "--help")[1].split())
+    assert "an atomic store is the instruction of an ordinary one and is not listed" in out
+
+
+def test_a_missing_order_is_an_error(capsys: Capture) -> None:
+    code, out, _ = run(capsys, str(DEMO), "--memory-model", "--order", "screl")
+    assert code == 1
+    assert "no s_waitcnt vmcnt(0) between it and an access before it (release), see pc 0x104780" in out
+
+
+def test_what_pcie_lacks_is_an_error(capsys: Capture, tmp_path: Path) -> None:
+    assert run(capsys, str(DEMO), "--memory-model", "--pcie")[0] == 0
+    words = assemble(target("gfx803"), "flat_atomic_add v[0:1], v2\nflat_atomic_umin v[0:1], v2\ns_endpgm")
+    path = tmp_path / "k.co"
+    path.write_bytes(write_code_object("V3", "gfx803", [KernelSource("k", words, KernelDescriptor.parse(bytes(64)))]))
+    assert run(capsys, str(path), "--memory-model")[0] == 0
+    code, out, _ = run(capsys, str(path), "--memory-model", "--pcie")
+    assert code == 1
+    assert out.count("missing") == 1
+    assert "(flat_atomic_umin v[0:1], v2): PCIe has no such atomic: min takes a loop of compare-and-swap" in out
+
+
+def test_generic_code_is_read_as_that_of_its_generation(capsys: Capture, tmp_path: Path) -> None:
+    words = assemble(target("gfx900"), "global_atomic_add v[1:2], v4, off\ns_endpgm")
+    path = tmp_path / "k.co"
+    source = KernelSource("k", words, KernelDescriptor.parse(bytes(64)))
+    path.write_bytes(write_code_object("V6", "gfx9-generic", [source]))
+    code, out, _ = run(capsys, str(path), "--memory-model")
+    assert code == 0
+    assert "global_atomic_add v[1:2], v4, off" in out
+
+
+def test_something_must_be_checked(capsys: Capture) -> None:
+    code, _, err = run(capsys, str(DEMO))
+    assert code == 2
+    assert "say what to check: --memory-model" in err
