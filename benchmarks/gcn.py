@@ -38,6 +38,8 @@ SOURCE: Final = FOLDER / "kernels" / "gcn.cl"
 COMPILERS: Final = ("clang-16", "clang-15", "clang-17", "clang-18", "clang-19")
 LEAST: Final = 150.0
 """Million wave instructions per second and core."""
+SHORT: Final = 2e-3
+"""Seconds of a launch below which waking threads makes single times differ a lot: more of them are taken."""
 SLOWEST: Final = 0.5
 """At most twice the peer's time."""
 
@@ -161,7 +163,7 @@ def speed(case: Case, processor: str, gpu: Gpu, peer: OpenCl | None, rounds: int
         run = peer.run(case.kernel, case.grid, case.group, *arguments)
         run()
         sides.append(lambda: wall(run))
-    samples = alternate(rounds, *sides)
+    samples = alternate(rounds if alone.best > SHORT else 4 * rounds, *sides)
     more: dict[str, Any] = {}
     if peer is not None:
         run()

@@ -8,6 +8,7 @@ import pytest
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import DATA, DATA_BYTES
 from understudy.core.errors import UnderstudyError
+from understudy.core.space import Ram
 from understudy.engine import llvm
 from understudy.engine.gcn.jit import JitEngine
 from understudy.engine.gcn.layout import chunk_lanes
@@ -146,3 +147,103 @@ def test_the_end_of_memory(lanes: int, width: str, kind: str) -> None:
             ]  # fmt: skip
             active = {"-1": 64, "0xffff": 16, "1": 1}[mask]
             same(lanes, lines, ok=active <= 64 - beyond)
+
+
+BORDER = 1 << 32
+AROUND = 0x2000
+"""Memory that lies on both sides of an address whose lower half is 0."""
+
+
+@every_lanes
+@pytest.mark.parametrize(
+    ("base", "index"),
+    [
+        (BORDER - 0x80, 0),  # the sum wraps around inside a chunk or between two
+        (BORDER - 0x84, 0),
+        (BORDER - 0x40, -0x40),  # so does the index, which is negative
+        (BORDER + 0x1000, -0x20),
+        (BORDER + 0x20, -0x40),  # both
+        (BORDER - 0x1000, 0x800),
+        (0x800, BORDER - 0x10),  # the index gets an upper half inside a chunk
+    ],
+)
+@pytest.mark.parametrize("step", [0, 4, 8])
+def test_sums_that_carry(lanes: int, base: int, index: int, step: int) -> None:
+    """base + index + step * lane in 64 bits, from halves, as compilers write it."""
+    first = index & (1 << 64) - 1
+    text = f"""
+    s_mov_b32 s4, {base & 0xFFFF_FFFF:#x}
+    s_mov_b32 s5, {base >> 32}
+    v_mul_u32_u24_e32 v1, {step}, v0
+    v_mov_b32_e32 v6, {first & 0xFFFF_FFFF:#x}
+    v_add_co_u32_e32 v1, vcc, v6, v1
+    v_mov_b32_e32 v2, {first >> 32:#x}
+    v_addc_co_u32_e32 v2, vcc, 0, v2, vcc
+    v_add_co_u32_e32 v3, vcc, s4, v1
+    v_mov_b32_e32 v4, s5
+    v_addc_co_u32_e32 v4, vcc, v4, v2, vcc
+    global_load_dword v10, v[3:4], off
+    v_lshlrev_b32_e32 v8, 2, v0
+    v_add_u32_e32 v8, {DATA:#x}, v8
+    v_mov_b32_e32 v9, 0
+    global_store_dword v[8:9], v10, off
+    v_add_u32_e32 v11, 7, v0
+    global_store_dword v[3:4], v11, off
+    s_endpgm
+    """
+    found = []
+    for run in (ReferenceEngine().run, JITS[lanes].run):
+        dispatch = program(text)
+        ram = Ram(2 * AROUND)
+        array = np.frombuffer(ram.view, np.uint32)
+        array[:] = np.arange(len(array))
+        dispatch.memory.map(BORDER - AROUND, ram)
+        run(dispatch)
+        run(dispatch)
+        found.append((dispatch.memory.read(DATA, 256), array.tolist()))
+    assert found[0] == found[1]
+    at = [(base + index + step * lane - BORDER + AROUND) & (1 << 64) - 1 for lane in range(64)]
+    assert [found[0][1][offset // 4] for offset in at] == [7 + (63 if step == 0 else lane) for lane in range(64)]
+
+
+LOADED = f"""
+global_load_dword v10, v[3:4], off
+v_lshlrev_b32_e32 v8, 2, v0
+v_add_u32_e32 v8, {DATA:#x}, v8
+v_mov_b32_e32 v9, 0
+global_store_dword v[8:9], v10, off
+s_endpgm
+"""
+NO_CARRY = f"""
+s_mov_b32 s4, 0xffff{0x1_0000 - AROUND:x}
+v_lshlrev_b32_e32 v1, 2, v0
+v_add_u32_e32 v1, 0xffffff08, v1    ; wraps around at lane 62, and nobody carries
+v_add_co_u32_e32 v3, vcc, s4, v1
+v_mov_b32_e32 v4, s0                ; 0, but who knows
+v_addc_co_u32_e32 v4, vcc, 0, v4, vcc
+"""
+OTHER_CARRY = f"""
+s_mov_b32 s4, 0xffff{0x1_0000 - AROUND:x}
+v_lshlrev_b32_e32 v1, 2, v0
+v_add_co_u32_e32 v3, vcc, s4, v1
+v_mov_b32_e32 v4, s0                ; 0, but who knows
+v_cmp_lt_u32_e32 vcc, 31, v0        ; the carry of something else
+v_addc_co_u32_e32 v4, vcc, 0, v4, vcc
+"""
+
+
+@every_lanes
+@pytest.mark.parametrize(
+    ("text", "lanes_above"), [(NO_CARRY, range(62)), (OTHER_CARRY, range(32, 64))], ids=["none", "other"]
+)
+def test_sums_with_another_carry(lanes: int, text: str, lanes_above: range) -> None:
+    """Some lanes are 4 GiB above the others."""
+    dispatch = program(text + LOADED)
+    for place, value in ((0, 1), (BORDER, 2)):
+        ram = Ram(2 * AROUND)
+        np.frombuffer(ram.view, np.uint32)[:] = value
+        dispatch.memory.map(BORDER - AROUND + place - 4096, ram)
+    for run in (ReferenceEngine().run, JITS[lanes].run, JITS[lanes].run):
+        run(dispatch)
+        found = np.frombuffer(dispatch.memory.read(DATA, 256), np.uint32)
+        assert found.tolist() == [1 + (lane in lanes_above) for lane in range(64)]

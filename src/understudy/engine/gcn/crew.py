@@ -235,7 +235,7 @@ class Crew:
         words = wave.words
         function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
         translation = next(each for each in self.code.table.kept if each.address == function)
-        left = translation.left[int(words[layout.SEGMENT])]
+        left = translation.emitted.left[int(words[layout.SEGMENT])]
         rest = FULL << first & FULL
         behind = int(words[PC])
         before = wave.s64(EXEC) & ~rest

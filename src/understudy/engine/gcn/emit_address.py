@@ -5,6 +5,7 @@ Whether a chunk's addresses lie side by side, or are all the same, is asked of t
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from understudy.engine.gcn.emit_wave import WaveEmitter
@@ -14,7 +15,12 @@ ZERO: Final = Value(32, False, number=0)
 
 
 class AddressEmitter(WaveEmitter):
-    """Integer operations of which addresses are made, and what a chunk of addresses looks like."""
+    """Integer operations of which addresses are made, and what a chunk of addresses looks like.
+
+    `checked` has what was found out in this chunk already: arrays are often accessed at one index.
+    """
+
+    checked: dict[tuple[str, str, str], str]
 
     def zext(self, to: int, w: int, a: Value) -> Value:
         """Widen with zeros."""
@@ -35,8 +41,18 @@ class AddressEmitter(WaveEmitter):
         made = super().or_(w, a, b)
         x, y = a.halves, b.halves
         if x is not None and y is not None and x.high is ZERO and y.low is ZERO and x.plus is None and y.plus is None:
-            made.halves = Halves(x.low, y.high)
+            made.halves = self._summed(x.low, y.high)
         return made
+
+    def _summed(self, low: Value, high: Value) -> Halves:
+        """Two halves, as those to which a scalar of 64 bits was added where that is how they were made."""
+        plus = None
+        while (found := _carried(low, high)) is not None:
+            low, high, scalars = found
+            wide = [self.zext(64, 32, scalar) for scalar in scalars]
+            part = super().or_(64, wide[0], super().shl(64, wide[1], self.const(64, 32)))
+            plus = part if plus is None else super().add(64, plus, part)
+        return Halves(low, ZERO if high.number == 0 else high, plus)
 
     def add(self, w: int, a: Value, b: Value) -> Value:
         """Sum."""
@@ -53,31 +69,39 @@ class AddressEmitter(WaveEmitter):
         if address.halves is None:
             return text.let(f"extractelement {text.itype(w, True)} {text.bits(address, True)}, i64 0")
         low, high, plus = address.halves
-        first = self.zext(64, 32, self._first(low))
-        if high is not ZERO:
-            first = self.or_(64, first, self.shl(64, self.zext(64, 32, self._first(high)), self.const(64, 32)))
-        return text.bits(first if plus is None else self.add(64, first, plus))
+        key = ("first", text.bits(low, True), text.bits(high, True))
+        if key not in self.checked:
+            both = self.zext(64, 32, self._first(low))
+            if high is not ZERO:
+                upper = super().shl(64, self.zext(64, 32, self._first(high)), self.const(64, 32))
+                both = super().or_(64, both, upper)
+            self.checked[key] = text.bits(both)
+        first = Value(64, False, self.checked[key])
+        return text.bits(first if plus is None else super().add(64, first, plus))
 
     def side_by_side(self, address: Value, first: str, size: int) -> str:
         """Whether all lanes, active or not, address the `size` bytes behind those of the lane before."""
         text, lanes = self.text, self.text.lanes
-        steps = tuple(size * lane for lane in range(lanes))
         if address.halves is None:
-            wrong = self._differs(address.w, text.bits(address, True), first, steps)
+            wrong = self._differs(address.w, text.bits(address, True), first, size)
             return text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
         low, high, _ = address.halves
-        start = text.bits(self._first(low))
-        wrong = self._differs(32, text.bits(low, True), start, steps)
-        if high is not ZERO:
-            wrong = text.let(f"or <{lanes} x i1> {wrong}, {self._differs_from_first(high)}")
-        right = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
-        return text.let(f"and i1 {right}, {text.let(f'icmp ule i32 {start}, {-size * lanes}')}")
+        key = (str(size), text.bits(low, True), text.bits(high, True))
+        if key not in self.checked:
+            start = text.bits(self._first(low))
+            wrong = self._differs(32, text.bits(low, True), start, size)
+            if high is not ZERO:
+                wrong = text.let(f"or <{lanes} x i1> {wrong}, {self._differs_from_first(high)}")
+            right = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
+            # The lower halves must not wrap around: the upper ones are the same.
+            self.checked[key] = text.let(f"and i1 {right}, {text.let(f'icmp ule i32 {start}, {-size * lanes}')}")
+        return self.checked[key]
 
     def differing(self, address: Value, first: str) -> str:
         """Lanes that address something else than the first one: a vector of bits."""
         text = self.text
         if address.halves is None:
-            return self._differs(address.w, text.bits(address, True), first, None)
+            return self._differs(address.w, text.bits(address, True), first)
         low, high, _ = address.halves
         wrong = self._differs_from_first(low)
         if high is ZERO:
@@ -89,12 +113,46 @@ class AddressEmitter(WaveEmitter):
         return Value(32, False, text.let(f"extractelement {text.itype(32, True)} {text.bits(v, True)}, i64 0"))
 
     def _differs_from_first(self, v: Value) -> str:
-        return self._differs(32, self.text.bits(v, True), self.text.bits(self._first(v)), None)
+        return self._differs(32, self.text.bits(v, True), self.text.bits(self._first(v)))
 
-    def _differs(self, w: int, vector: str, first: str, steps: tuple[int, ...] | None) -> str:
-        """Lanes of a vector that are not `first`, each with its step."""
+    def _differs(self, w: int, vector: str, first: str, step: int = 0) -> str:
+        """Lanes of a vector that are not `first`, and a step more for each lane."""
         text, kind = self.text, self.text.itype(w, True)
         wanted = text.splat(f"i{w}", first)
-        if steps is not None:
-            wanted = text.let(f"add {kind} {wanted}, <{', '.join(f'i{w} {step}' for step in steps)}>")
+        if step:
+            wanted = text.let(f"add {kind} {wanted}, {_steps(w, step, text.lanes)}")
         return text.let(f"icmp ne {kind} {vector}, {wanted}")
+
+
+@cache
+def _steps(w: int, step: int, lanes: int) -> str:
+    """The constant of multiples of a step."""
+    return f"<{', '.join(f'i{w} {step * lane}' for lane in range(lanes))}>"
+
+
+def _carried(low: Value, high: Value) -> tuple[Value, Value, tuple[Value, Value]] | None:
+    """Two halves before two scalars were added with a carry, and the scalars; None where they were not.
+
+    ``low = x + s``, ``high = y + t + (low < s)``: what v_add_co and v_addc_co do.
+    """
+    if low.made is None or low.made[0] != "add" or high.made is None or high.made[0] != "add":
+        return None
+    for inner, carry in (high.made[1:], high.made[:0:-1]):
+        if carry.made is None or carry.made[0] != "zext":
+            continue
+        less = carry.made[1].made
+        if less is None or less[0] != "icmp ult" or less[1] is not low or less[2] not in low.made[1:]:
+            continue
+        first = _split(low.made)
+        second = _split(inner.made) if inner.made is not None and inner.made[0] == "add" else None
+        if first is not None and second is not None:
+            return first[0], second[0], (first[1], second[1])
+    return None
+
+
+def _split(made: tuple[str, Value, Value]) -> tuple[Value, Value] | None:
+    """The summand that differs between lanes, and the scalar one."""
+    _, a, b = made
+    if b.scalar is not None:
+        return a, b.scalar
+    return (b, a.scalar) if a.scalar is not None else None

@@ -74,7 +74,9 @@ class IntegerEmitter:
     def _binary(self, word: str, w: int, a: Value, b: Value, result: int) -> Value:
         vec = a.vec or b.vec
         x, y = self.text.bits(a, vec), self.text.bits(b, vec)
-        return Value(result, vec, self.text.let(f"{word} {self.text.itype(w, vec)} {x}, {y}"))
+        made = Value(result, vec, self.text.let(f"{word} {self.text.itype(w, vec)} {x}, {y}"))
+        made.made = word, a, b
+        return made
 
     def not_(self, w: int, a: Value) -> Value:
         """~a."""
@@ -116,7 +118,9 @@ class IntegerEmitter:
             return self.text.number(to, fold(a.number))
         text = self.text
         name = text.let(f"{word} {text.itype(w, a.vec)} {text.bits(a)} to {text.itype(to, a.vec)}")
-        return Value(to, a.vec, name)
+        made = Value(to, a.vec, name)
+        made.made = word, a, a
+        return made
 
     def _intrinsic(self, name: str, w: int, *values: Value, more: tuple[str, ...] = ()) -> Value:
         text = self.text

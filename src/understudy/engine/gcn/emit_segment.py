@@ -173,6 +173,7 @@ class SegmentEmitter(MemoryEmitter):
         g = self.segment = text.fresh("g")
         self.is_across = segment.is_across
         self.vectors, self.masks, self.written_masks, self.dirty = {}, {}, {}, set()
+        self.checked = {}
         execmask = text.bits(self._variable("exec", "i64"))
         before = dict(self.cur)
         outer, text.lines = text.lines, []

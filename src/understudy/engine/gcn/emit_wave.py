@@ -117,7 +117,8 @@ class WaveEmitter(FloatEmitter):
         if where is not None:
             v = self.select(32, where, v, self.v(n))
         if not v.vec:
-            v = Value(32, True, self.text.bits(v, True))
+            scalar, v = v, Value(32, True, self.text.bits(v, True))
+            v.scalar = scalar
         if self.is_across:
             self._buffered(n, v)
             return

@@ -18,6 +18,7 @@ from understudy.engine.gcn.emit_segment import Left
 from understudy.engine.gcn.liveness import Observed
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.region import Fetch, Place, Region, discover
+from understudy.engine.gcn.remembered import from_record, record_key, to_record
 from understudy.engine.gcn.scheduler_ir import CODE_SLOTS
 from understudy.isa.gcn.frame import execute
 from understudy.isa.gcn.state import VGPRS
@@ -26,9 +27,9 @@ from understudy.isa.gcn.target import Target
 NOWHERE: Final = (1 << 64) - 1
 
 
-@dataclass(slots=True, eq=False)
-class Translation:
-    """A translated region. `left` tells how to finish each of its segments; `code` keeps the machine code alive.
+@dataclass(frozen=True, slots=True, eq=False)
+class Emitted:
+    """A region as IR text. `left` tells how to finish each of its segments on the reference engine.
 
     `live`: of each entry, how many vector registers from v0 on may be read before they are written.
     """
@@ -36,12 +37,24 @@ class Translation:
     region: Region
     left: list[Left]
     text: str
+    live: dict[Place, int]
+
+
+@dataclass(slots=True, eq=False)
+class Translation:
+    """A region as machine code at `address`; `code` keeps it alive, `key` is the object's in the cache."""
+
+    emitted: Emitted
     key: str
     tier: int
     code: llvm.Code
     address: int
-    live: dict[Place, int]
     spans: list[tuple[int, bytes]] = field(default_factory=list)
+
+    @property
+    def region(self) -> Region:
+        """What was translated."""
+        return self.emitted.region
 
     def __post_init__(self) -> None:
         """Gather the code in runs of bytes."""
@@ -81,7 +94,7 @@ class Table:
         A new one, because other threads may be looking into this.
         """
         kept = self.kept if translation in self.kept else [*self.kept, translation]
-        made = Table(self.rows.copy(), kept, self.live | translation.live)
+        made = Table(self.rows.copy(), kept, self.live | translation.emitted.live)
         numbers = {place: number for number, place in enumerate(translation.region.entries)}
         for place, number in (*numbers.items(), *([(wanted, numbers[wanted])] if wanted else [])):
             slot = made.slot(place)
@@ -130,28 +143,50 @@ class Translator:
 
     def translate(self, region: Region, tier: int | None) -> Translation:
         """Emit and compile. Without a tier: quickly, unless an optimised object is kept."""
+        if tier is None and (known := self._remembered(region)) is not None:
+            return known
         emitter = RegionEmitter(region, self.lanes, execute, self.observed)
         text = emitter.emit("region")
+        emitted = Emitted(region, emitter.left, text, emitter.liveness.rows())
         if tier is None:
             is_kept = self.cache.get(self._key(text, llvm.OPTIMISED)) is not None
             tier = llvm.OPTIMISED if is_kept else llvm.QUICK
-        return self._compiled(region, emitter.left, text, tier, emitter.liveness.rows())
+        return self._compiled(emitted, tier)
+
+    def _remembered(self, region: Region) -> Translation | None:
+        """The optimised translation that the cache has, without emitting it once more."""
+        record = self.cache.get(self._record_key(region))
+        if record is None:
+            return None
+        key, left, live = from_record(record, region)
+        image = self.cache.get(key)
+        return None if image is None else _linked(Emitted(region, left, "", live), key, llvm.OPTIMISED, image)
+
+    def _record_key(self, region: Region) -> str:
+        return record_key(region, self.target.name, self.lanes, self.observed.value)
 
     def raised(self, old: Translation) -> Translation:
         """The same, optimised."""
-        return self._compiled(old.region, old.left, old.text, llvm.OPTIMISED, old.live)
+        return self._compiled(old.emitted, llvm.OPTIMISED)
 
     def _key(self, text: str, tier: int) -> str:
         return hashlib.sha256(llvm.host_key().encode() + text.encode() + bytes([tier])).hexdigest()
 
-    def _compiled(self, region: Region, left: list[Left], text: str, tier: int, live: dict[Place, int]) -> Translation:
-        key = self._key(text, tier)
+    def _compiled(self, emitted: Emitted, tier: int) -> Translation:
+        key = self._key(emitted.text, tier)
         image = self.cache.get(key)
         if image is None:
-            image = llvm.compile_ir(text, tier)
+            image = llvm.compile_ir(emitted.text, tier)
             self.cache.put(key, image)
-        code = llvm.Code(image)
-        return Translation(region, left, text, key, tier, code, code.address("region"), live)
+        if tier == llvm.OPTIMISED:
+            record = to_record(key, emitted.region, emitted.left, emitted.live)
+            self.cache.put(self._record_key(emitted.region), record)
+        return _linked(emitted, key, tier, image)
+
+
+def _linked(emitted: Emitted, key: str, tier: int, image: bytes) -> Translation:
+    code = llvm.Code(image)
+    return Translation(emitted, key, tier, code, code.address("region"))
 
 
 class CodeSpace:

@@ -23,9 +23,13 @@ NAMES: Final = re.compile(r"%[\w.]+")
 
 
 class Value:
-    """An IR value of `w` bits; `number` is its value where that is known at translation time, `halves` its halves."""
+    """An IR value of `w` bits; `number` is its value where that is known at translation time.
 
-    __slots__ = ("fmt", "halves", "ir", "is_canonical", "number", "real", "vec", "w")
+    What is remembered of integers, for addresses: `halves` of 64 bits, the operation that `made` it, and the `scalar`
+    that all lanes hold.
+    """
+
+    __slots__ = ("fmt", "halves", "ir", "is_canonical", "made", "number", "real", "scalar", "vec", "w")
 
     def __init__(
         self,
@@ -46,6 +50,8 @@ class Value:
         self.fmt = fmt
         self.is_canonical = is_canonical
         self.halves: Halves | None = None
+        self.made: tuple[str, Value, Value] | None = None
+        self.scalar: Value | None = None if vec else self
 
 
 class Halves(NamedTuple):

@@ -7,6 +7,7 @@ codes (so that FLAT_SCRATCH, VCC, M0 and EXEC are scalar registers like the othe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -115,6 +116,7 @@ class Mode:
     """Pointers of FLAT, GLOBAL and plain scalar instructions have 32 bits (HSA32): no bit of the register."""
 
     @classmethod
+    @cache
     def decode(cls, bits: int) -> Mode:
         """Of the register FP_ROUND 3:0, FP_DENORM 7:4, DX10_CLAMP 8, IEEE 9, FP16_OVFL 23, GPR_IDX 27, VSKIP 28."""
         flags = (bool(bits >> n & 1) for n in (8, 9, 23, 27, 28, 32))
