@@ -19,6 +19,7 @@ from understudy.engine import llvm
 from understudy.engine.blocks import ObjectCache, default_folder
 from understudy.engine.gcn import layout
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
+from understudy.engine.gcn.beside import Beside
 from understudy.engine.gcn.crew import Crew
 from understudy.engine.gcn.emit_float import Untranslated
 from understudy.engine.gcn.liveness import Observed
@@ -66,7 +67,7 @@ class JitEngine:
         self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[str, CodeSpace]] = weakref.WeakKeyDictionary()
         self._rising: dict[Future[Translation], CodeSpace] = {}
         self._workers: ThreadPoolExecutor | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._beside: Beside | None = None
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all groups to their end; see `api.Engine`."""
@@ -78,16 +79,17 @@ class JitEngine:
 
     def close(self) -> None:
         """End the threads."""
-        for pool in (self._pool, self._workers):
-            if pool is not None:
-                pool.shutdown(cancel_futures=True)
-        self._pool = self._workers = None
+        if self._beside is not None:
+            self._beside.close()
+        if self._workers is not None:
+            self._workers.shutdown(cancel_futures=True)
+        self._beside = self._workers = None
 
-    def pool(self) -> ThreadPoolExecutor:
-        """Threads that run groups."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), thread_name_prefix="understudy-waves")
-        return self._pool
+    def beside(self) -> Beside:
+        """Threads that run groups beside the calling one."""
+        if self._beside is None:
+            self._beside = Beside(max(self.threads - 1, 1))
+        return self._beside
 
     # ---- code --------------------------------------------------------------------------------------------------
     def code(self, target: Target, memory: GpuMemory) -> CodeSpace:
@@ -167,7 +169,7 @@ class Launch:
 
     def _share(self, crews: list[Crew]) -> None:
         """Do what is left, on this thread and on others."""
-        others = [self.engine.pool().submit(self._work, crew) for crew in crews[1:]]
+        others = [self.engine.beside().submit(self._work, crew) for crew in crews[1:]]
         try:
             self._work(crews[0])
         except BaseException:
