@@ -109,8 +109,11 @@ class AddressEmitter(WaveEmitter):
         return text.let(f"or <{text.lanes} x i1> {wrong}, {self._differs_from_first(high)}")
 
     def _first(self, v: Value) -> Value:
-        text = self.text
-        return Value(32, False, text.let(f"extractelement {text.itype(32, True)} {text.bits(v, True)}, i64 0"))
+        text, name = self.text, self.text.bits(v, True)
+        key = ("lane 0", name, "")
+        if key not in self.checked:
+            self.checked[key] = text.let(f"extractelement {text.itype(32, True)} {name}, i64 0")
+        return Value(32, False, self.checked[key])
 
     def _differs_from_first(self, v: Value) -> str:
         return self._differs(32, self.text.bits(v, True), self.text.bits(self._first(v)))

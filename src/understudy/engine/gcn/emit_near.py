@@ -73,7 +73,7 @@ class NearEmitter(AddressEmitter):
         data = tuple(text.bits(value, True) for value in stored or ())
         first = self.first_address(address)
         in_line = self.side_by_side(address, first, size)
-        site, pointer, fits, fits_one = self._place(space, kind, first, size)
+        site, pointer, fits, one_fits = self._place(space, kind, first, size)
         near, other_way, far, done = (text.fresh(stem) for stem in ("near", "other", "far", "done"))
         ready = text.let(f"and i1 {in_line}, {fits}")
         if stored is not None and not self._masks_stores(bits):
@@ -88,15 +88,14 @@ class NearEmitter(AddressEmitter):
             self._store_whole(pointer, bits, data, m)
         text.put(f"br label %{done}")
         text.start(other_way)
-        regular = in_line
+        same = ""
         if stored is None:
             wrong = text.let(f"and <{lanes} x i1> {self.differing(address, first)}, {m}")
-            regular, arm = self._broadcast(wrong, m, pointer, bits, fits_one, done, is_partial)
-            regular = text.let(f"or i1 {in_line}, {regular}")
+            same, arm = self._broadcast(wrong, m, pointer, bits, one_fits, done, is_partial)
             arms.append(arm)
         if site:
             note = text.fresh("note")
-            self._branch(regular, note, far)
+            self._branch(text.let(f"or i1 {in_line}, {same}") if same else in_line, note, far)
             text.start(note)
             self._note(kind, first, site)
         text.put(f"br label %{far}")
@@ -107,10 +106,10 @@ class NearEmitter(AddressEmitter):
         text.start(done)
         if stored is not None:
             return []
+        arms.append((slow, leave))
         vector = text.itype(32, True)
         return [
             Value(32, True, text.let(f"phi {vector} " + ", ".join(f"[ {arm[k]}, %{label} ]" for arm, label in arms)))
-            for arms in [[*arms, (slow, leave)]]
             for k in range(len(slow))
         ]
 
@@ -125,9 +124,11 @@ class NearEmitter(AddressEmitter):
         start, limit, addend = self._run(site)
         offset = text.let(f"sub i64 {first}, {start}")
         pointer = text.let(f"inttoptr i64 {text.let(f'add i64 {first}, {addend}')} to ptr")
-        one = text.let(f"icmp ult i64 {offset}, {limit}")  # limits are for chunks of dwords
-        chunk = one if size <= 4 else self._fits(offset, limit, (size - 4) * lanes + 1)
-        return site, pointer, chunk, chunk if size > 4 else one
+        if size <= 4:  # limits are for chunks of dwords
+            fits = text.let(f"icmp ult i64 {offset}, {limit}")
+        else:
+            fits = self._fits(offset, limit, (size - 4) * lanes + 1)
+        return site, pointer, fits, fits
 
     def _masks_stores(self, bits: int) -> bool:
         """Whether a chunk is stored under a mask: at once where hosts have mask registers, else dwords only."""

@@ -178,9 +178,8 @@ class Translator:
         if image is None:
             image = llvm.compile_ir(emitted.text, tier)
             self.cache.put(key, image)
-        if tier == llvm.OPTIMISED:
-            record = to_record(key, emitted.region, emitted.left, emitted.live)
-            self.cache.put(self._record_key(emitted.region), record)
+        if tier == llvm.OPTIMISED and self.cache.get(place := self._record_key(emitted.region)) is None:
+            self.cache.put(place, to_record(key, emitted.region, emitted.left, emitted.live))
         return _linked(emitted, key, tier, image)
 
 
