@@ -146,16 +146,8 @@ class StrictStepper(Stepper):
     """Executes single instructions on `StrictLanes`, never from a recording."""
 
     def __init__(self, dispatch: Dispatch) -> None:
-        super().__init__(dispatch)
-        self.algebra = StrictLanes(
-            dispatch.memory,
-            dispatch.gds,
-            dispatch.on_hint,
-            dispatch.on_trap,
-            dispatch.vgpr_count,
-            dispatch.sgpr_count,
-        )
-        self.lanes = self.algebra
+        self.algebra = StrictLanes.of(dispatch)
+        super().__init__(dispatch, lanes=self.algebra)
 
 
 def _turn(dispatch: Dispatch, stepper: StrictStepper, wave: Wave, count: int) -> None:

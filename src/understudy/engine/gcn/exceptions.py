@@ -67,13 +67,8 @@ class WatchedLanes(Lanes):
     """The algebra, which notes what is raised in `raised`. `watched`: guest addresses whose accesses raise."""
 
     is_recorded = False
-
-    def __init__(self, dispatch: Dispatch, watched: Sequence[range]) -> None:
-        super().__init__(
-            dispatch.memory, dispatch.gds, dispatch.on_hint, dispatch.on_trap, dispatch.vgpr_count, dispatch.sgpr_count
-        )
-        self.raised = Exceptions(0)
-        self.watched = watched
+    raised = Exceptions(0)
+    watched: Sequence[range] = ()
 
     def _arithmetic(self, kind: str, fmt: str, env: str | None, *operands: Value) -> Value:
         arrays = [lanes_of(BITS[fmt], a) if type(a) is int else a for a in operands]
@@ -156,14 +151,15 @@ class WatchingStepper(Stepper):
     """Executes instructions; those that raise what `enabled` names trap."""
 
     def __init__(self, dispatch: Dispatch, enabled: Exceptions, watched: Sequence[range] = ()) -> None:
-        super().__init__(dispatch)
-        self.lanes: WatchedLanes = WatchedLanes(dispatch, watched)
+        self.algebra = WatchedLanes.of(dispatch)
+        self.algebra.watched = watched
+        super().__init__(dispatch, lanes=self.algebra)
         self.enabled = enabled
 
     def _step(self, view: View, lanes: int | None) -> Insn:
-        self.lanes.raised = Exceptions(0)
+        self.algebra.raised = Exceptions(0)
         insn = super()._step(view, lanes)
-        raised = self.lanes.raised
+        raised = self.algebra.raised
         if insn.op.name == INTEGER_DIVISION and raised & Exceptions.DIVISION_BY_ZERO:
             raised = raised & ~Exceptions.DIVISION_BY_ZERO | Exceptions.INTEGER_DIVISION_BY_ZERO
         view.words[TRAPSTS] |= int(raised)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
 from understudy.core.errors import BeyondModel, GuestFault
-from understudy.engine.gcn.api import OnHint, OnTrap
+from understudy.engine.gcn.api import Dispatch, OnHint, OnTrap
 from understudy.engine.gcn.lane_atomic import LaneAtomics
 from understudy.engine.gcn.lane_integer import Array, Value, lanes_of
 from understudy.engine.gcn.lane_memory import bits_of, mask_of
@@ -92,6 +92,18 @@ class Lanes(LaneAtomics):
         self._allocated = (vgprs, sgprs)
         self._restricted: int | None = None
         self._mode_bits = -1
+
+    @classmethod
+    def of(cls, dispatch: Dispatch) -> Self:
+        """The algebra of a dispatch's waves."""
+        return cls(
+            dispatch.memory,
+            dispatch.gds,
+            dispatch.on_hint,
+            dispatch.on_trap,
+            dispatch.vgpr_count,
+            dispatch.sgpr_count,
+        )
 
     def begin(self, view: View, insn: Insn, lanes: int | None = None) -> None:
         """Set up for one instruction of a wave, for lanes of the mask `lanes` only where that is given."""

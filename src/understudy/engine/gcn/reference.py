@@ -81,21 +81,14 @@ class Cached:
 class Stepper:
     """Executes instructions of waves of one dispatch. Not for several threads at once: make one for each.
 
-    `on_retire` is called after every retired instruction.
+    `on_retire` is called after every retired instruction. `lanes`: the algebra, if it is not the plain one.
     """
 
-    def __init__(self, dispatch: Dispatch, on_retire: OnRetire | None = None) -> None:
+    def __init__(self, dispatch: Dispatch, on_retire: OnRetire | None = None, lanes: Lanes | None = None) -> None:
         self.dispatch = dispatch
         self.memory = dispatch.memory
         self.on_retire = on_retire
-        self.lanes = Lanes(
-            dispatch.memory,
-            dispatch.gds,
-            dispatch.on_hint,
-            dispatch.on_trap,
-            dispatch.vgpr_count,
-            dispatch.sgpr_count,
-        )
+        self.lanes = Lanes.of(dispatch) if lanes is None else lanes
         self._code: dict[int, Cached] = {}
         self._version = dispatch.memory.version
         self._views: dict[int, View] = {}
