@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
-from understudy.core.rule import Rule
+from understudy.core.lint import Lint as Lint
 from understudy.device.acceldev.commands import DeviceCommand, UserCommand
 from understudy.device.acceldev.registers import Interrupt
 
@@ -89,16 +89,3 @@ class InterruptCleared(Event):
 @dataclass(frozen=True, slots=True)
 class DeviceReset(Event):
     """The device was reset."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lint(Event):
-    """Something that the device accepts and that is most likely a mistake; `check` is its name in `lints.CHECKS`."""
-
-    check: str
-    message: str
-    rule: Rule | None = None
-
-    def __str__(self) -> str:
-        clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
-        return f"{self.check}: {self.message}{clause}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
-from understudy.core.rule import Rule
+from understudy.core.lint import Lint as Lint
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +73,3 @@ class KernelText(Event):
 @dataclass(frozen=True, slots=True)
 class DeviceReset(Event):
     """The whole device was reset, registers and all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lint(Event):
-    """Something that is most likely a mistake of the host's; `check` is its name in `lints.CHECKS`."""
-
-    check: str
-    message: str
-    rule: Rule | None = None
-
-    def __str__(self) -> str:
-        clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
-        return f"{self.check}: {self.message}{clause}"

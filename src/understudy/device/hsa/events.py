@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
-from understudy.core.rule import Rule
+from understudy.core.lint import Lint as Lint
 from understudy.device.hsa.packets import Packet, PacketType
 from understudy.engine.gcn.strict_findings import Finding
 
@@ -105,16 +105,3 @@ class Incoherent(Event):
 
     def __str__(self) -> str:
         return str(self.finding)
-
-
-@dataclass(frozen=True, slots=True)
-class Lint(Event):
-    """Something that the device accepts and that is most likely a mistake."""
-
-    check: str
-    message: str
-    rule: Rule | None = None
-
-    def __str__(self) -> str:
-        clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
-        return f"{self.check}: {self.message}{clause}"
