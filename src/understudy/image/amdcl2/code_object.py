@@ -62,11 +62,6 @@ def code_properties(
     )
 
 
-def user_data_count(properties: CodeProperties) -> int:
-    """User data registers of a kernel with these properties."""
-    return user_sgprs(properties)
-
-
 @dataclass(frozen=True, slots=True)
 class KernelNeeds:
     """What a kernel needs besides its features. `dimensions` is "x", "xy" or "xyz": which ids it gets."""

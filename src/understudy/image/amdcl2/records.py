@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from understudy.core.record import Record, raw, u8, u16, u32, u64, words
+from understudy.core.record import Record, u8, u16, u32, u64, words
 
 
 class MetadataHeader64(Record, size=168):
@@ -155,15 +155,10 @@ class SamplerInit(Record, size=8):
     reserved: int = u8(default=0)
 
 
-class IsaMetadata(Record, size=20):
-    """__ISA_&__OpenCL_..._kernel_metadata of driver 15.7; nobody knows what it says."""
-
-    words: bytes = raw(20)
-
-
 STUB_BYTES: Final = 0xA60
 """Length of the stub that stands before the code object in files of driver 15.7."""
 DEFAULT_ISA_METADATA: Final = bytes.fromhex("0000680000000000000000084209000000000000")
+"""__ISA_&__OpenCL_..._kernel_metadata of driver 15.7; nobody knows what it says."""
 
 OPTION_REQUIRED_WORK_GROUP_SIZE: Final = 1 << 2
 OPTION_64_BIT: Final = 1 << 5
