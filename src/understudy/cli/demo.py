@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -18,7 +18,7 @@ from understudy.device.refsi.lint import lint
 from understudy.device.refsi.listing import listing
 
 if TYPE_CHECKING:
-    from understudy.cli.demo_cases import Case
+    from understudy.cli.demo_case import AnyCase, Measure
 
 SHOW_PROGRESS_AFTER_S: Final = 2.0
 QUICK_DIVISOR: Final = 20
@@ -53,31 +53,38 @@ def demo(
 def _kernels(console: Console, quick: bool) -> bool:
     from understudy.cli.demo_cases import CASES  # here, since it loads the engines
 
+    numbers = [max(case.jit_n // QUICK_DIVISOR, case.reference_n) if quick else case.jit_n for case in CASES]
+    all_good = _compare(console, ("instructions", "JIT MIPS", "ref. MIPS"), CASES, numbers, _measure)
+    console.print(f"Million instructions per second; JIT: best of {JIT_LAUNCHES} launches; ref.: reference engine.")
+    return all_good
+
+
+def _compare(
+    console: Console, heads: Sequence[str], cases: Sequence[AnyCase], numbers: Sequence[int], measure: Measure
+) -> bool:
+    """A table of kernels on both engines; whether all results are right. `heads` are those of the numbers."""
     is_wide = console.width >= WIDE_COLUMNS
     table = Table(show_edge=is_wide)
     table.add_column("kernel", no_wrap=True)
     if is_wide:
         table.add_column("shows", no_wrap=True)
-    for name in ("size", "instructions", "JIT MIPS", "ref. MIPS"):
+    for name in ("size", *heads):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("result")
     all_good = True
-    for case in _with_progress(console, CASES):
-        n = max(case.jit_n // QUICK_DIVISOR, case.reference_n) if quick else case.jit_n
-        size, instructions, jit_mips, jit_good = _measure(case, "jit", n)
-        _, _, reference_mips, reference_good = _measure(case, "reference", case.reference_n)
+    for case, n in _with_progress(console, list(zip(cases, numbers, strict=True))):
+        size, instructions, jit, jit_good = measure(case, "jit", n)
+        _, _, reference, reference_good = measure(case, "reference", case.reference_n)
         good = jit_good and reference_good
         all_good = all_good and good
-        result = "[green]OK[/green]" if good else "[red]WRONG[/red]"
-        speeds = (f"{jit_mips:,.0f}", f"{reference_mips:.2f}")
         shows = (case.shows,) if is_wide else ()
-        table.add_row(case.kernel, *shows, size, f"{instructions:,}", *speeds, result)
+        result = "[green]OK[/green]" if good else "[red]WRONG[/red]"
+        table.add_row(case.kernel, *shows, size, f"{instructions:,}", f"{jit:,.0f}", f"{reference:.2f}", result)
     console.print(table)
-    console.print(f"Million instructions per second; JIT: best of {JIT_LAUNCHES} launches; ref.: reference engine.")
     return all_good
 
 
-def _measure(case: Case, engine: str, n: int) -> tuple[str, int, float, bool]:
+def _measure(case: AnyCase, engine: str, n: int) -> tuple[str, int, float, bool]:
     """Size, instructions, million instructions per second of the best launch, and whether all results are right."""
     from understudy.host.refsi import RefSi, demo_kernels
 
@@ -93,15 +100,15 @@ def _measure(case: Case, engine: str, n: int) -> tuple[str, int, float, bool]:
     return work.size, result.instructions, result.instructions / best / MEGA, good
 
 
-def _with_progress(console: Console, cases: tuple[Case, ...]) -> Iterator[Case]:
+def _with_progress(console: Console, cases: list[tuple[AnyCase, int]]) -> Iterator[tuple[AnyCase, int]]:
     """The cases; on a terminal with a progress bar as soon as they take longer than a moment."""
     start = time.perf_counter()
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("kernels", total=len(cases), visible=False)
-        for number, case in enumerate(cases):
+        for number, (case, n) in enumerate(cases):
             late = time.perf_counter() - start > SHOW_PROGRESS_AFTER_S
             progress.update(task, completed=number, description=case.kernel, visible=late)
-            yield case
+            yield case, n
 
 
 def _acceldev(console: Console, quick: bool) -> bool:
@@ -150,25 +157,12 @@ def _hsa(console: Console, quick: bool) -> bool:
     from understudy.cli.demo_hsa import CASES, QUICK_DIVISORS, executable, measure
     from understudy.host.hsa import Gpu
 
-    is_wide = console.width >= WIDE_COLUMNS
-    table = Table(show_edge=is_wide)
-    table.add_column("kernel", no_wrap=True)
-    if is_wide:
-        table.add_column("shows", no_wrap=True)
-    for name in ("size", "wave instructions", "JIT M/s", "ref. M/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("result")
-    all_good = True
-    for case in CASES:
-        n = case.jit_n // QUICK_DIVISORS.get(case.kernel, QUICK_DIVISOR) if quick else case.jit_n
-        size, instructions, jit, jit_good = measure(case, "jit", n, JIT_LAUNCHES)
-        _, _, reference, reference_good = measure(case, "reference", case.reference_n, 1)
-        good = jit_good and reference_good
-        all_good = all_good and good
-        shows = (case.shows,) if is_wide else ()
-        result = "[green]OK[/green]" if good else "[red]WRONG[/red]"
-        table.add_row(case.kernel, *shows, size, f"{instructions:,}", f"{jit:,.0f}", f"{reference:.2f}", result)
-    console.print(table)
+    def measured(case: AnyCase, engine: str, n: int) -> tuple[str, int, float, bool]:
+        return measure(case, engine, n, JIT_LAUNCHES if engine == "jit" else 1)
+
+    divisors = [QUICK_DIVISORS.get(case.kernel, QUICK_DIVISOR) if quick else 1 for case in CASES]
+    numbers = [case.jit_n // divisor for case, divisor in zip(CASES, divisors, strict=True)]
+    all_good = _compare(console, ("wave instructions", "JIT M/s", "ref. M/s"), CASES, numbers, measured)
     with Gpu.open() as gpu:
         origin = executable(gpu)[1]
     console.print(f"Million wave instructions (64 lanes each) per second; the kernels: {origin}.")

@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from understudy.cli.demo_case import SEED, Case, escape_times
 from understudy.host.refsi import RefSi
 from understudy.host.refsi_buffer import Buffer
 
-SEED: Final = 2024
 HARTS: Final = 4
 ALPHA: Final = np.float32(2.5)
 ESCAPE_LIMIT: Final = 2000
@@ -28,17 +28,6 @@ class Work:
     instances: int | Sequence[int]
     arguments: Sequence[Any]
     check: Callable[[], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A kernel, what it shows, how to set it up for `n`, and that number for the JIT and the reference engine."""
-
-    kernel: str
-    shows: str
-    setup: Callable[[RefSi, int], Work]
-    jit_n: int
-    reference_n: int
 
 
 def _ints(shape: Any, low: int, high: int, dtype: Any) -> NDArray[Any]:
@@ -66,18 +55,12 @@ def _matmul(device: RefSi, n: int) -> Work:
 
 def _mandelbrot(device: RefSi, n: int) -> Work:
     out = device.zeros((n, n), np.uint32)
-    return Work(f"{n} x {n}", (n, n), [out, n, n, ESCAPE_LIMIT], lambda: bool((out.array == _escape_times(n)).all()))
-
-
-def _escape_times(n: int) -> NDArray[np.uint32]:
-    x, y = np.meshgrid(np.arange(n, dtype=np.float64), np.arange(n, dtype=np.float64))
-    cr, ci = 3.0 * x / n - 2.25, 2.5 * y / n - 1.25
-    zr, zi, steps = np.zeros_like(cr), np.zeros_like(cr), np.zeros((n, n), np.uint32)
-    for _ in range(ESCAPE_LIMIT):
-        inside = zr * zr + zi * zi < 4.0
-        steps += inside
-        zr, zi = np.where(inside, zr * zr - zi * zi + cr, zr), np.where(inside, 2 * zr * zi + ci, zi)
-    return steps
+    return Work(
+        f"{n} x {n}",
+        (n, n),
+        [out, n, n, ESCAPE_LIMIT],
+        lambda: bool((out.array == escape_times(n, ESCAPE_LIMIT)).all()),
+    )
 
 
 def _histogram(device: RefSi, n: int) -> Work:

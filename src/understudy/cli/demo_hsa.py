@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from understudy.cli.demo_case import SEED, Case, escape_times
 from understudy.core.errors import UnderstudyError
 from understudy.host.hsa import Executable, Gpu, Local, demo_code
 from understudy.host.hsa_compile import CompileError, NoCompiler
 
 AGENT: Final = "gfx900"
-SEED: Final = 2024
 BINS: Final = 256
 ESCAPE_LIMIT: Final = 500
 FLAGS: Final = ("-ffp-contract=off",)
@@ -33,17 +33,6 @@ class Work:
     check: Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A kernel, what it shows, its set-up for `n`, and that number for the JIT and the reference engine."""
-
-    kernel: str
-    shows: str
-    setup: Callable[[Gpu, int], Work]
-    jit_n: int
-    reference_n: int
-
-
 def executable(gpu: Gpu) -> tuple[Executable, str]:
     """The demo kernels, compiled now where there is a compiler, else as they come with Understudy; which it was."""
     source = files("understudy").joinpath("data", "hsa_kernels.cl").read_text("utf-8")
@@ -54,7 +43,7 @@ def executable(gpu: Gpu) -> tuple[Executable, str]:
     return made, "compiled just now"
 
 
-def measure(case: Case, engine: str, n: int, launches: int) -> tuple[str, int, float, bool]:
+def measure(case: Case[Gpu, Work], engine: str, n: int, launches: int) -> tuple[str, int, float, bool]:
     """Size, wave instructions, million of them per second in the best launch, and whether all results are right."""
     good, best, instructions = True, float("inf"), 0
     with Gpu.open(AGENT, engine=engine) as gpu:
@@ -95,18 +84,13 @@ def _matmul(gpu: Gpu, n: int) -> Work:
 
 def _mandelbrot(gpu: Gpu, n: int) -> Work:
     out = gpu.zeros((n, n), np.uint32)
-    return Work(f"{n} x {n}", (n, n), (16, 16), [out, n, ESCAPE_LIMIT], lambda: np.array_equal(out, _escape_times(n)))
-
-
-def _escape_times(n: int) -> Any:
-    x, y = np.meshgrid(np.arange(n, dtype=np.float64), np.arange(n, dtype=np.float64))
-    cr, ci = 3.0 * x / n - 2.25, 2.5 * y / n - 1.25
-    zr, zi, steps = np.zeros_like(cr), np.zeros_like(cr), np.zeros((n, n), np.uint32)
-    for _ in range(ESCAPE_LIMIT):
-        inside = zr * zr + zi * zi < 4.0
-        steps += inside
-        zr, zi = np.where(inside, zr * zr - zi * zi + cr, zr), np.where(inside, 2 * zr * zi + ci, zi)
-    return steps
+    return Work(
+        f"{n} x {n}",
+        (n, n),
+        (16, 16),
+        [out, n, ESCAPE_LIMIT],
+        lambda: np.array_equal(out, escape_times(n, ESCAPE_LIMIT)),
+    )
 
 
 def _histogram(gpu: Gpu, n: int) -> Work:
