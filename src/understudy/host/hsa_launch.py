@@ -169,17 +169,8 @@ def packet_of(
     release: FenceScope = FenceScope.SYSTEM,
 ) -> KernelDispatchPacket:
     """A dispatch packet that names no kernel yet."""
-    return KernelDispatchPacket(
-        barrier=int(barrier),
-        acquire_scope=acquire,
-        release_scope=release,
-        dimensions=dimensions,
-        workgroup_size_x=group[0],
-        workgroup_size_y=group[1],
-        workgroup_size_z=group[2],
-        grid_size_x=grid[0],
-        grid_size_y=grid[1],
-        grid_size_z=grid[2],
+    return KernelDispatchPacket.over(
+        dimensions, grid, group, barrier=int(barrier), acquire_scope=acquire, release_scope=release
     )
 
 

@@ -75,15 +75,10 @@ def setup_buffer(
     group = [*map(int, local_size), 1, 1][:3]
     if not all(0 < size <= 0xFFFF_FFFF for size in grid) or not all(0 < size <= 0xFFFF for size in group):
         raise WireError(f"global size {tuple(grid)} of work-groups {tuple(group)}: a size is 0 or too large")
-    return KernelDispatchPacket(
-        type=2,
-        dimensions=dimensions,
-        workgroup_size_x=group[0],
-        workgroup_size_y=group[1],
-        workgroup_size_z=group[2],
-        grid_size_x=grid[0],
-        grid_size_y=grid[1],
-        grid_size_z=grid[2],
+    return KernelDispatchPacket.over(
+        dimensions,
+        grid,
+        group,
         private_segment_size=header.workitem_private_segment_byte_size,
         group_segment_size=lds,
         kernel_object=kernel_object,

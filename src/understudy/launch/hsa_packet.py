@@ -6,6 +6,9 @@ Layout and header bits: HSA Platform System Architecture Specification, "AQL pac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Self
+
 from understudy.core.record import Record, bits, reserved, reserved_bits, u16, u32, u64
 
 
@@ -32,6 +35,20 @@ class KernelDispatchPacket(Record, size=64):
     kernarg_address: int = u64(default=0)
     reserved_30: bytes = reserved(8)
     completion_signal: int = u64(default=0)
+
+    @classmethod
+    def over(cls, dimensions: int, grid: Sequence[int], group: Sequence[int], **fields: Any) -> Self:
+        """A packet for work-items of a grid in x, y, z, in work-groups of such sizes; `fields` are the other ones."""
+        return cls(
+            dimensions=dimensions,
+            workgroup_size_x=group[0],
+            workgroup_size_y=group[1],
+            workgroup_size_z=group[2],
+            grid_size_x=grid[0],
+            grid_size_y=grid[1],
+            grid_size_z=grid[2],
+            **fields,
+        )
 
     @property
     def workgroup(self) -> tuple[int, int, int]:
