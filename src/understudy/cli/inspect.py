@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -34,36 +35,23 @@ Describe = Callable[[bytes, Wanted], Document]
 Lines = Callable[[Document, Wanted], Iterator[str]]
 
 
-def _hsa() -> tuple[Describe, Lines]:
-    from understudy.report import hsa_code  # here, since it loads the tables of instructions
+def _reader(name: str) -> tuple[Describe, Lines]:
+    report = import_module(f"understudy.report.{name}")  # here, since it loads the tables of instructions
 
     def describe(data: bytes, wanted: Wanted) -> Document:
-        return hsa_code.describe(data, kernel=wanted.kernel, code=wanted.code, target=wanted.target)
+        found: Document = report.describe(data, kernel=wanted.kernel, code=wanted.code, target=wanted.target)
+        return found
 
     def lines(document: Document, wanted: Wanted) -> Iterator[str]:
-        return hsa_code.lines(document, zeros=wanted.zeros)
+        found: Iterator[str] = report.lines(document, zeros=wanted.zeros)
+        return found
 
     return describe, lines
 
 
-def _amdcl2() -> tuple[Describe, Lines]:
-    from understudy.report import amdcl2
-
-    def describe(data: bytes, wanted: Wanted) -> Document:
-        return amdcl2.describe(data, kernel=wanted.kernel, code=wanted.code, target=wanted.target)
-
-    def lines(document: Document, wanted: Wanted) -> Iterator[str]:
-        return amdcl2.lines(document, zeros=wanted.zeros)
-
-    return describe, lines
-
-
-MACHINES: Final[dict[int, Callable[[], tuple[Describe, Lines]]]] = {
-    224: _hsa,
-    0xAF5A: _amdcl2,
-    0xAF5B: _amdcl2,
-}
-"""Who reads an ELF file, by e_machine."""
+HSA: Final = "hsa_code"
+MACHINES: Final = {224: HSA, 0xAF5A: "amdcl2", 0xAF5B: "amdcl2"}
+"""Which report reads an ELF file, by e_machine."""
 
 
 def inspect(
@@ -99,11 +87,11 @@ def reader(data: bytes) -> tuple[Describe, Lines]:
     from understudy.image.hsa.bundle import is_bundle
 
     if is_bundle(data):
-        return _hsa()
+        return _reader(HSA)
     if data[:4] != b"\x7fELF":
         raise WireError(f"file starts with {data[:4].hex(' ') or 'nothing'}, expected 7f 45 4c 46 (ELF)").at("byte", 0)
     machine = int.from_bytes(data[18:20], "little")
     if machine not in MACHINES:
         known = ", ".join(f"{each:#x}" for each in MACHINES)
         raise WireError(f"e_machine is {machine:#x}, expected that of a GPU: {known}").at("byte", 18)
-    return MACHINES[machine]()
+    return _reader(MACHINES[machine])
