@@ -8,15 +8,12 @@ object, dispatches one of them through an AQL queue and reads the result.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import Final
 
-from harness import FOLDER, Row, Samples, latency, main
+from harness import Row, Samples, latency, main
+from processes import cold_and_warm
 
 COLD_TARGET_S: Final = 1.0
 WARM_TARGET_S: Final = 0.4
@@ -48,33 +45,8 @@ def child() -> None:
     print(json.dumps(facts))
 
 
-def new_process(cache: Path, bytecode: Path) -> dict[str, float]:
-    """The facts of `child`; `process`: from starting the process to its end; `cpu`: CPU seconds in between."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPYCACHEPREFIX": str(bytecode)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    used, before = os.times(), time.perf_counter()
-    done = subprocess.run(
-        (sys.executable, str(FOLDER / "hsa_start.py"), "--child"),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    seconds, now = time.perf_counter() - before, os.times()
-    facts: dict[str, float] = json.loads(done.stdout)
-    cpu = now.children_user + now.children_system - used.children_user - used.children_system
-    return facts | {"process": seconds, "cpu": cpu}
-
-
 def measure(quick: bool = False) -> list[Row]:
-    cold, warm = [], []
-    with tempfile.TemporaryDirectory() as top:
-        bytecode = Path(top, "bytecode")
-        new_process(Path(top, "first"), bytecode)  # so that Python's own bytecode is there, as after an installation
-        for number in range(2 if quick else 8):
-            cache = Path(top, f"cache{number}")
-            cold.append(new_process(cache, bytecode))
-            warm += [new_process(cache, bytecode) for _ in range(2)]
+    cold, warm = cold_and_warm(__file__, quick)
 
     def row(what: str, runs: list[dict[str, float]], name: str, unit: str = "s", **more: object) -> Row:
         return latency("hsa_start", what, unit, Samples(tuple(run[name] for run in runs)), **more)

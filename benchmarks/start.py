@@ -8,16 +8,13 @@ is about 1,000 instructions of straight-line code in loops.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from random import Random
 from typing import Final
 
-from harness import FOLDER, Row, Samples, latency, main
+from harness import Row, Samples, latency, main
+from processes import cold_and_warm
 
 BLOCKS: Final = 28
 STRAIGHT: Final = 34
@@ -92,32 +89,8 @@ def child() -> None:
     print(json.dumps(facts | {"instructions": len(code) // 4}))
 
 
-def new_process(cache: Path, bytecode: Path) -> dict[str, float]:
-    """The facts of `child`, and `process`: from starting the process to its end."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPYCACHEPREFIX": str(bytecode)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    before = time.perf_counter()
-    done = subprocess.run(
-        (sys.executable, str(FOLDER / "start.py"), "--child"),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    seconds = time.perf_counter() - before
-    facts: dict[str, float] = json.loads(done.stdout)
-    return facts | {"process": seconds}
-
-
 def measure(quick: bool = False) -> list[Row]:
-    cold, warm = [], []
-    with tempfile.TemporaryDirectory() as top:
-        bytecode = Path(top, "bytecode")
-        new_process(Path(top, "first"), bytecode)  # so that Python's own bytecode is there, as after an installation
-        for number in range(2 if quick else 8):
-            cache = Path(top, f"cache{number}")
-            cold.append(new_process(cache, bytecode))
-            warm += [new_process(cache, bytecode) for _ in range(2)]
+    cold, warm = cold_and_warm(__file__, quick)
 
     def row(what: str, runs: list[dict[str, float]], name: str, **more: object) -> Row:
         return latency("start", what, "ms", Samples(tuple(run[name] for run in runs)), **more)
