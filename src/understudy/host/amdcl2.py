@@ -24,7 +24,7 @@ from understudy.core.telemetry import Telemetry
 from understudy.device.amdcl2 import rules
 from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.device.amdcl2.scheduler import Scheduler
-from understudy.engine.gcn.api import Engine, Statistics
+from understudy.engine.gcn.api import Engine, Statistics, wave_scratch_bytes
 from understudy.host.amdcl2_arguments import Converter
 from understudy.host.amdcl2_memory import DeviceMemory, DeviceMemoryState, Mappings
 from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler, integer
@@ -226,7 +226,7 @@ class Program:
         """Private memory for a launch: kept as long as it is large enough."""
         if not packet.private_segment_size:
             return None
-        wave = -(-packet.private_segment_size * LANES // 1024) * 1024
+        wave = wave_scratch_bytes(packet.private_segment_size)
         if wave > MAX_WAVE_SCRATCH:
             text = f"{packet.private_segment_size} bytes of private memory for each work-item"
             raise WireError(f"{text}, expected at most {MAX_WAVE_SCRATCH // LANES}")

@@ -16,6 +16,7 @@ import numpy as np
 from understudy.core.allocator import Allocator
 from understudy.core.errors import WireError
 from understudy.core.space import PAGE_SIZE, Ram
+from understudy.core.words import align_up
 from understudy.engine.gcn.memory import GpuMemory, MemoryState
 
 LOW: Final = (0x0001_0000, 0xFFE0_0000)
@@ -42,7 +43,7 @@ class DeviceMemory:
     def map(self, buffer: Any, name: str, writable: bool = True) -> int:
         """The guest address at which `buffer` can be seen from now on; `WireError` where no room is left."""
         size = memoryview(buffer).nbytes if not isinstance(buffer, Ram) else buffer.size
-        address = self._pages.allocate(_pages(size) + PAGE_SIZE, PAGE_SIZE)
+        address = self._pages.allocate(align_up(size, PAGE_SIZE) + PAGE_SIZE, PAGE_SIZE)
         if not address:
             raise WireError(f"no room for {size} bytes of {name} in the device's address space")
         self.gpu.map(address, buffer, writable, name)
@@ -50,7 +51,7 @@ class DeviceMemory:
 
     def allocate(self, size: int, name: str) -> tuple[int, Ram]:
         """Zeroed memory of the device's own: whole pages, which translated code reaches without help."""
-        ram = Ram(_pages(max(size, 1)))
+        ram = Ram(align_up(max(size, 1), PAGE_SIZE))
         return self.map(ram, name), ram
 
     def release(self, address: int) -> None:
@@ -96,7 +97,7 @@ class Mappings:
 
     def copy(self, data: bytes | bytearray, name: str) -> tuple[int, bytearray]:
         """The address of a copy of `data` in pages of its own, and the copy."""
-        own = bytearray(data).ljust(_pages(len(data)), b"\0")
+        own = bytearray(data).ljust(align_up(len(data), PAGE_SIZE), b"\0")
         return self.keep(self.memory.map(own, name)), own
 
     def keep(self, address: int) -> int:
@@ -118,8 +119,3 @@ class Mappings:
         for address in self._addresses:
             self.memory.release(address)
         self._addresses.clear()
-
-
-def _pages(size: int) -> int:
-    """`size` rounded up to whole pages."""
-    return -(-size // PAGE_SIZE) * PAGE_SIZE

@@ -11,10 +11,13 @@ from typing import Final, TypeVar
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record
+from understudy.core.words import align_up
 
 MAGIC: Final = b"\x7fELF"
 MAX_NAME_BYTES: Final = 4096
 """Longest name that is believed."""
+MAX_ALIGNMENT: Final = 1 << 16
+"""Largest alignment that is believed."""
 MAX_OVERLAP: Final = 4
 """How often the file's bytes may be claimed over all things of a kind: real files claim each once."""
 
@@ -48,6 +51,13 @@ class ElfBytes:
         if start + size > len(self.data):
             text = f"{what} at {start:#x}..{start + size:#x} runs over the file's {len(self.data):#x} bytes"
             raise self.wrong(text, place)
+
+    def aligned(self, end: int, alignment: int, section: str, place: int) -> int:
+        """Where a section may begin that needs an alignment; `place` is the byte that says so."""
+        if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
+            text = f"section {section} has alignment {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}"
+            raise self.wrong(text, place)
+        return align_up(end, alignment)
 
     def claim(self, what: str, claimed: int, place: int) -> int:
         """`claimed`, the bytes that all `what` up to `place` claim: no more than work may be done for."""

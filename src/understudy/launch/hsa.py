@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 
 from understudy.core.errors import AccessFault, BeyondModel, RuleError
-from understudy.engine.gcn.api import NOWHERE, Dispatch, Shapes, Words32
+from understudy.core.words import align_up
+from understudy.engine.gcn.api import NOWHERE, Dispatch, Shapes, Words32, wave_scratch_bytes
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.image.hsa.records import USER_SGPRS, CodeProperties, LaunchFacts, Rsrc1, Rsrc2
-from understudy.isa.gcn.state import LANES, PTR32, Mode
+from understudy.isa.gcn.state import PTR32, Mode
 from understudy.isa.gcn.target import GFX9, Target
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
@@ -110,7 +111,7 @@ def launch(
     if not 0 <= entry < around.memory.limit:
         raise DispatchRefused(f"the kernel's entry {entry:#x} lies beyond all memory", BAD_CODE)
     shapes, groups = work_groups(packet, facts.compute_pgm_rsrc2.enable_vgpr_workitem_id)
-    lane_bytes = _rounded(packet.private_segment_size, WORD)
+    lane_bytes = align_up(packet.private_segment_size, WORD)
     dispatch_sgprs = _user_sgprs(around, packet, packet_address, dispatch_id, facts.properties)
     rsrc2 = facts.compute_pgm_rsrc2
     system = _system_sgprs(rsrc2)
@@ -127,7 +128,7 @@ def launch(
         wave_offset_sgpr=system[4],
         mode=_mode(facts.compute_pgm_rsrc1) | around.ptr32 * PTR32,
         vgpr_count=facts.compute_pgm_rsrc1.vgprs,
-        lds_bytes=_rounded(packet.group_segment_size, LDS_GRANULE),
+        lds_bytes=align_up(packet.group_segment_size, LDS_GRANULE),
         shared_base=around.shared_base,
         private_base=around.private_base,
         scratch_base=around.scratch.address if around.scratch and lane_bytes else 0,
@@ -226,7 +227,7 @@ def _user_sgprs(
         _pair(packet.kernarg_address),
         _pair(dispatch_id),
         flat_scratch_init(around, packet.private_segment_size),
-        (_rounded(packet.private_segment_size, WORD),),
+        (align_up(packet.private_segment_size, WORD),),
         *((count,) for count in counts),
     )
     words: list[int] = []
@@ -244,7 +245,7 @@ def flat_scratch_init(around: Surroundings, private_bytes: int) -> tuple[int, in
     if around.target.level == GFX9:
         return _pair(address)
     offset = address - scratch.hidden_base if scratch else 0
-    return offset & MASK32, _rounded(private_bytes, WORD)
+    return offset & MASK32, align_up(private_bytes, WORD)
 
 
 def _descriptor(around: Surroundings) -> tuple[int, int, int, int]:
@@ -273,7 +274,7 @@ def _scratch_slots(scratch: Scratch | None, lane_bytes: int, most_waves: int) ->
     """Waves whose private memory fits the queue's."""
     if not lane_bytes:
         return 0
-    wave_bytes = _rounded(lane_bytes * LANES, 1024)
+    wave_bytes = wave_scratch_bytes(lane_bytes)
     slots = scratch.size_bytes // wave_bytes if scratch else 0
     if slots < most_waves:
         text = f"{most_waves} waves of {wave_bytes} bytes of private memory, the queue has room for {slots}"
@@ -283,7 +284,3 @@ def _scratch_slots(scratch: Scratch | None, lane_bytes: int, most_waves: int) ->
 
 def _pair(value: int) -> tuple[int, int]:
     return value & MASK32, value >> 32 & MASK32
-
-
-def _rounded(value: int, step: int) -> int:
-    return -(-value // step) * step

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.core.errors import WireError
+from understudy.core.words import align_up
 from understudy.launch.amdcl2_queue import AqlWrap, QueueEvent, VirtualQueue
 
 PREFERRED_BYTES: Final = 256 * 1024
@@ -67,7 +68,7 @@ class QueueShape:
         """Where the parts of a queue at `address` lie: behind the slots, one after the other."""
         slot_mask = address + VirtualQueue.size_bytes + self.slots * AqlWrap.size_bytes
         event_mask = slot_mask + self.slots // 8
-        events = -(-(event_mask + self.events // 8) // 64) * 64
-        wait_lists = -(-(events + self.events * QueueEvent.size_bytes) // 64) * 64
-        parent = -(-(wait_lists + self.slots * self.wait_size * 8) // 128) * 128
+        events = align_up(event_mask + self.events // 8, 64)
+        wait_lists = align_up(events + self.events * QueueEvent.size_bytes, 64)
+        parent = align_up(wait_lists + self.slots * self.wait_size * 8, 128)
         return QueueParts(slot_mask, event_mask, events, wait_lists, parent)

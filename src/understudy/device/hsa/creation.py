@@ -22,12 +22,12 @@ from understudy.device.hsa.objects import (
 )
 from understudy.device.hsa.packets import PACKET_BYTES, PacketType
 from understudy.device.hsa.queues import Queue
+from understudy.engine.gcn.api import WAVE_GRANULE, wave_scratch_bytes
 from understudy.launch.hsa import Scratch
 
 if TYPE_CHECKING:
     from understudy.device.hsa.device import HsaDevice
 
-WAVE_GRANULE: Final = 1024
 """Private memory of a wave is a multiple of this."""
 LANES: Final = 64
 MOST_WAVES: Final = 0xFFF
@@ -85,13 +85,9 @@ def _new_ring(device: HsaDevice, size: int) -> tuple[np.ndarray[Any, Any], int]:
     return ring, address
 
 
-def _wave_bytes(lane_bytes: int) -> int:
-    return align_up(lane_bytes * LANES, WAVE_GRANULE)
-
-
 def scratch_bytes(lane_bytes: int, waves: int) -> int:
     """Private memory of `waves` waves with `lane_bytes` for each work-item."""
-    return _wave_bytes(lane_bytes) * waves
+    return wave_scratch_bytes(lane_bytes) * waves
 
 
 def scratch_fields(device: HsaDevice, address: int, lane_bytes: int, waves: int) -> bytes:
@@ -100,6 +96,6 @@ def scratch_fields(device: HsaDevice, address: int, lane_bytes: int, waves: int)
     if address:
         descriptor = Scratch(address, size).resource_descriptor(device.agent.target.level)
         location = address - device.hidden_private_base
-        tmpring = min(waves, MOST_WAVES) | _wave_bytes(lane_bytes) // WAVE_GRANULE << 12
+        tmpring = min(waves, MOST_WAVES) | wave_scratch_bytes(lane_bytes) // WAVE_GRANULE << 12
     per_lane = align_up(lane_bytes, WAVE_GRANULE // LANES)
     return struct.pack("<I4IQQI", tmpring & 0xFFFF_FFFF, *descriptor, location, size, per_lane)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import GuestFault, ModelBug
+from understudy.core.words import align_up
 from understudy.engine.gcn.memory import LIMIT, GpuMemory
 from understudy.isa.gcn.pointer import WINDOW_MASK
 from understudy.isa.gcn.state import LANES, PTR32, SGPRS, VGPRS, Wave
@@ -25,6 +26,8 @@ from understudy.isa.gcn.target import Target
 Words32 = npt.NDArray[np.uint32]
 Words64 = npt.NDArray[np.uint64]
 
+WAVE_GRANULE: Final = 1024
+"""Private memory of a wave comes in steps of so many bytes."""
 NOWHERE: Final = -1
 """Register number of a value that the waves do not get."""
 STEP_LIMIT: Final = 100_000_000
@@ -156,8 +159,13 @@ class Dispatch:
 
     @property
     def scratch_wave_bytes(self) -> int:
-        """Private memory of one wave, in steps of 1 KiB."""
-        return -(-self.scratch_lane_bytes * LANES // 1024) * 1024
+        """Private memory of one wave."""
+        return wave_scratch_bytes(self.scratch_lane_bytes)
+
+
+def wave_scratch_bytes(lane_bytes: int) -> int:
+    """Private memory of a wave, for so many bytes of each work-item."""
+    return align_up(lane_bytes * LANES, WAVE_GRANULE)
 
 
 @dataclass(slots=True)

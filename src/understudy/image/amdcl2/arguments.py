@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Any, Final
 
 from understudy.core.errors import WireError
+from understudy.core.words import align_up
 from understudy.image.amdcl2.generations import Generation
 from understudy.image.amdcl2.records import ArgumentEntry
 
@@ -167,10 +168,10 @@ def lay_out(arguments: Iterable[Argument], bits: int, generation: Generation) ->
     slots, at = [], 0
     for argument in arguments:
         size, alignment = argument.size_and_alignment(bits, generation)
-        at = -(-at // alignment) * alignment
+        at = align_up(at, alignment)
         slots.append(Slot(argument, at, size))
         at += size
-    return KernargLayout(tuple(slots), -(-at // 16) * 16 if generation.has_inner_elf else at)
+    return KernargLayout(tuple(slots), align_up(at, 16) if generation.has_inner_elf else at)
 
 
 def argument_of(entry: ArgumentEntry, name: str, type_name: str) -> Argument:

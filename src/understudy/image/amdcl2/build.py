@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from understudy.core.words import align_up
 from understudy.image.amdcl2.arguments import (
     ELEMENT_TYPES,
     HIDDEN,
@@ -163,7 +164,7 @@ def _virtual_bytes(argument: Argument, generation: Generation) -> int:
     )
     if argument.kind is Kind.VALUE and argument.element is not None:
         size = max(4, argument.element.size_bytes) * _length(argument.length, generation)
-    return -(-size // 16) * 16
+    return align_up(size, 16)
 
 
 def _value_type(element: Element, length: int, generation: Generation) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from understudy.core.words import align_up
 from understudy.image.amdcl2.elf import FileHeader32, SectionHeader32, SymbolEntry32
 from understudy.image.elf_bytes import MAGIC
 from understudy.image.hsa.elf import SHT_NOBITS, SHT_NULL, FileHeader, ProgramHeader, SectionHeader, SymbolEntry
@@ -136,7 +137,7 @@ class ElfPlan:
         in_file = [places[n] + len(self.sections[n].data) for n in numbers]
         in_memory = 0
         for part in parts:
-            in_memory = -(-in_memory // part.alignment) * part.alignment + part.size
+            in_memory = align_up(in_memory, part.alignment) + part.size
         return ProgramHeader(
             type=segment.type,
             flags=segment.flags,

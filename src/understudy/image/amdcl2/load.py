@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from understudy.core.errors import WireError
+from understudy.core.words import align_up
 from understudy.image.amdcl2.container import SAMPLERS, STT_HSA_SAMPLER, TEXT, Container
 from understudy.image.amdcl2.elf import Elf, Relocation, Section, Symbol
 from understudy.image.amdcl2.objects import SamplerObject
@@ -19,7 +20,6 @@ from understudy.image.hsa.elf import SHF_ALLOC, SHT_NOBITS, SHT_RELA
 
 MAX_IMAGE_BYTES: Final = 1 << 28
 """Largest extent of a loaded program that is believed."""
-MAX_ALIGNMENT: Final = 1 << 16
 CODE_ALIGNMENT: Final = 256
 R_LOW, R_HIGH, R_64, R_SAMPLER = 1, 2, 3, 4
 RELOCATIONS: Final = {R_LOW: (4, 0), R_HIGH: (4, 32), R_64: (8, 0), R_SAMPLER: (8, 0)}
@@ -84,7 +84,7 @@ def _is_loaded(section: Section) -> bool:
 
 
 def _end(parts: list[Part]) -> int:
-    return -(-max((part.place + part.size for part in parts), default=0) // 16) * 16
+    return align_up(max((part.place + part.size for part in parts), default=0), 16)
 
 
 def _size(end: int, samplers: int) -> int:
@@ -101,26 +101,18 @@ def _parts(container: Container) -> Iterator[Part]:
         for kernel in container.kernels.values():
             code = kernel.header.pack().ljust(kernel.header.kernel_code_entry_byte_offset, b"\0") + kernel.code
             yield Part(kernel.name, place, code, len(code))
-            place = -(-(place + len(code)) // CODE_ALIGNMENT) * CODE_ALIGNMENT
+            place = align_up(place + len(code), CODE_ALIGNMENT)
         return
     inner = container.inner
     allocated = [section for section in inner.sections if _is_loaded(section)]
     for section in sorted(allocated, key=lambda each: each.name != TEXT):  # the code comes first
         name = section.name
-        place = _aligned(inner, place, section)
+        place = inner.aligned(place, max(section.header.addralign, CODE_ALIGNMENT), section.name, section.place)
         size = section.header.size
         if place + size > MAX_IMAGE_BYTES:
             raise inner.wrong(f"section {name} would end at {place + size:#x} of memory", section.place)
         yield Part(name, place, inner.contents(section) if section.header.type != SHT_NOBITS else b"", size)
         place += size
-
-
-def _aligned(inner: Elf, place: int, section: Section) -> int:
-    alignment = max(section.header.addralign, CODE_ALIGNMENT)
-    if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
-        text = f"section {section.name} has alignment {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}"
-        raise inner.wrong(text, section.place)
-    return -(-place // alignment) * alignment
 
 
 def _addresses(inner: Elf, base: int, places: Mapping[str, int]) -> Iterator[tuple[str, int]]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record, reserved, u32, words
+from understudy.core.words import align_up
 from understudy.image.amdcl2.formats import PACKED, ChannelOrder, ChannelType, ImageFormat, ImageKind
 from understudy.image.amdcl2.records import SamplerInit
 from understudy.isa.gcn.formats_mem import SRGB
@@ -134,7 +135,7 @@ def texels(kind: ImageKind, format: ImageFormat, shape: tuple[int, ...]) -> Texe
         text = f"{kind.name} of shape {shape}: at most {MAX_SIZE} texels along an axis and {MAX_SLICES} slices"
         raise WireError(text)
     unit = max(64, 256 // format.texel_bytes)
-    return Texels(kind, format, width, height, slices, -(-width // unit) * unit)
+    return Texels(kind, format, width, height, slices, align_up(width, unit))
 
 
 def image_object(level: int, image: Texels, address: int) -> ImageObject:

@@ -30,10 +30,10 @@ from understudy.image.amdcl2.container import (
 )
 from understudy.image.amdcl2.elf_writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter
 from understudy.image.amdcl2.generations import GPU_PRO, ISA_VERSIONS, Generation, device_codes
-from understudy.image.amdcl2.load import MAX_ALIGNMENT
 from understudy.image.amdcl2.records import STUB_BYTES
 from understudy.image.amdcl2.rewriting import rewritten
 from understudy.image.amdcl2.source import HIGH, LOW, CodeRelocation, KernelSource, ProgramSource, source_of
+from understudy.image.elf_bytes import MAX_ALIGNMENT
 from understudy.image.hsa.elf import (
     MACHINE_AMDGPU,
     SHT_NOBITS,

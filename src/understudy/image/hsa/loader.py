@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from understudy.core.errors import BeyondModel, WireError
-from understudy.core.words import signed
-from understudy.image.elf_bytes import wrong
+from understudy.core.words import align_up, signed
+from understudy.image.elf_bytes import MAX_ALIGNMENT, wrong
 from understudy.image.hsa.elf import (
     ET_REL,
     LOADS,
@@ -29,14 +29,12 @@ from understudy.image.hsa.elf import (
     STT_SECTION,
     ElfFile,
     Relocation,
-    Section,
     Symbol,
 )
 from understudy.image.hsa.records import ENTRY_ALIGNMENT
 
 MAX_IMAGE_BYTES: Final = 1 << 28
 """Largest extent of a loaded object that is believed."""
-MAX_ALIGNMENT: Final = 1 << 16
 PAGE: Final = 4096
 MASK64: Final = (1 << 64) - 1
 
@@ -195,7 +193,7 @@ def _unlinked(elf: ElfFile) -> Layout:
         if not header.flags & SHF_ALLOC or header.type == SHT_NOTE:
             continue
         executable = bool(header.flags & SHF_EXECINSTR)
-        end = _aligned(end, max(header.addralign, ENTRY_ALIGNMENT if executable else 1), section)
+        end = elf.aligned(end, max(header.addralign, ENTRY_ALIGNMENT if executable else 1), section.name, section.place)
         sections[section.index] = end
         parts.append(Part(end, elf.contents(section), header.size, section.name, executable))
         end += header.size
@@ -203,12 +201,12 @@ def _unlinked(elf: ElfFile) -> Layout:
     commons: dict[int, int] = {}
     for symbol in elf.symbols:
         if symbol.section == SHN_COMMON:  # its value is its alignment
-            end = -(-end // max(1, min(symbol.value, MAX_ALIGNMENT))) * max(1, min(symbol.value, MAX_ALIGNMENT))
+            end = align_up(end, max(1, min(symbol.value, MAX_ALIGNMENT)))
             commons[symbol.place] = end
             end += symbol.size
             _believable(end, symbol.place)
     got: dict[str, int] = {}
-    end = -(-end // 8) * 8
+    end = align_up(end, 8)
     for entry in elf.relocations:
         kind = KINDS.get(entry.type)
         if kind is not None and kind.uses_got and entry.symbol is not None and entry.symbol.name not in got:
@@ -217,13 +215,6 @@ def _unlinked(elf: ElfFile) -> Layout:
     if not sections:
         raise wrong("an object without sections to load, expected at least one", elf.header.shoff)
     return Layout(tuple(parts), max(end, 1), 0, sections, commons, got)
-
-
-def _aligned(end: int, alignment: int, section: Section) -> int:
-    if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
-        text = f"section {section.name} has alignment {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}"
-        raise wrong(text, section.place)
-    return -(-end // alignment) * alignment
 
 
 def _believable(size: int, place: int) -> None:

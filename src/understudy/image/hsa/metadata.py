@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from understudy.core.errors import WireError
+from understudy.core.words import align_up
 
 MAX_ARGUMENTS: Final = 4096
 
@@ -141,7 +142,7 @@ def _argument(each: dict[str, Any], end: int) -> Argument:
     align = _number(each, ".align") or 1
     if align & align - 1:
         raise WireError(f"argument alignment is {align}, expected a power of two")
-    offset = _number(each, ".offset") if ".offset" in each else -(-end // align) * align
+    offset = _number(each, ".offset") if ".offset" in each else align_up(end, align)
     return Argument(
         name=_string(each, ".name"),
         offset=offset,

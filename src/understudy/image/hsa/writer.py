@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from understudy.core.errors import WireError
+from understudy.core.words import align_up
 from understudy.image.hsa import elf, msgpack, targets
 from understudy.image.hsa.elf import FileHeader, ProgramHeader, SectionHeader, SymbolEntry
 from understudy.image.hsa.metadata import KernelMetadata
@@ -98,7 +99,7 @@ def _descriptors(plan: _Plan, kernels: Sequence[KernelSource]) -> None:
     """Descriptors in read-only data, which point at the instructions."""
     size = KernelDescriptor.size_bytes
     start = plan.next(KERNEL_CODE_ALIGNMENT)
-    text_at = -(-(start + size * len(kernels)) // PAGE) * PAGE
+    text_at = align_up(start + size * len(kernels), PAGE)
     text, rodata = bytearray(), bytearray()
     for kernel in kernels:
         text += bytes(-len(text) % ENTRY_ALIGNMENT)
@@ -190,7 +191,7 @@ def _yaml(kernels: Sequence[KernelMetadata]) -> str:
         lines += ["    Args:"] if kernel.arguments else []
         end = 0
         for each in kernel.arguments:
-            align = next((n for n in (1, 2, 4, 8, 16) if -(-end // n) * n == each.offset), 0)
+            align = next((n for n in (1, 2, 4, 8, 16) if align_up(end, n) == each.offset), 0)
             if not align:
                 raise WireError(f"V2 metadata cannot put argument {each.name!r} at {each.offset} behind {end}")
             end = each.offset + each.size
@@ -237,7 +238,7 @@ class _Plan:
 
     def next(self, alignment: int) -> int:
         """Where a section of this alignment would begin."""
-        return -(-len(self.body) // alignment) * alignment
+        return align_up(len(self.body), alignment)
 
     def add(self, name: str, kind: int, flags: int, data: bytes, alignment: int, link: int = 0) -> int:
         """One more section; its number."""
