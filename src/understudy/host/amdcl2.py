@@ -25,6 +25,7 @@ from understudy.device.amdcl2 import rules
 from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.device.amdcl2.scheduler import Scheduler
 from understudy.engine.gcn.api import Engine, Statistics, wave_scratch_bytes
+from understudy.host import printf_buffer
 from understudy.host.amdcl2_arguments import Converter
 from understudy.host.amdcl2_memory import DeviceMemory, DeviceMemoryState, Mappings
 from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler, integer
@@ -66,8 +67,6 @@ __all__ = [
     "load",
 ]
 
-PRINTF_BYTES: Final = 64 * 1024
-PRINTF_HEADER: Final = 8
 SCRATCH_WAVES: Final = 256
 """Waves whose private memory is kept ready."""
 SCRATCH_BYTES: Final = 1 << 28
@@ -131,7 +130,7 @@ class Program:
         self.memory = DeviceMemory(container.bits)
         self.probes = Probes()
         self.code: LoadedProgram = self._load()
-        self._printf_address, self._printf = self.memory.allocate(PRINTF_BYTES, "printf buffer")
+        self._printf_address, self._printf = self.memory.allocate(printf_buffer.SIZE_BYTES, "printf buffer")
         self._special_address, self._special = self.memory.allocate(SpecialBuffer.size_bytes, "special buffer")
         self._packet_address, self._packet = self.memory.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
         self._scratch: Scratch | None = None
@@ -244,7 +243,7 @@ class Program:
     def run(self, packet: KernelDispatchPacket, hidden: Mapping[str, int], **options: Any) -> Result:
         """Run a packet, and then what it has enqueued. Where that fails, the queue begins anew with the next run."""
         self._printf.clear()
-        self._printf.write(4, (PRINTF_BYTES - PRINTF_HEADER).to_bytes(4, "little"), _HOST)
+        self._printf.write(0, printf_buffer.EMPTY, _HOST)
         self._packet.view[: packet.size_bytes] = packet.pack()
         self._total = Statistics()
         self._is_running, ended = True, False
@@ -255,9 +254,7 @@ class Program:
             self._is_running = False
             if hidden["aqlwrap_pointer"] and not ended:
                 self._drop_queue()  # what was left in it would stop later runs
-        used = int.from_bytes(self._printf.view[:4], "little")
-        end = PRINTF_HEADER + min(used, PRINTF_BYTES - PRINTF_HEADER)
-        return Result(self._total, children, bytes(self._printf.view[PRINTF_HEADER:end]))
+        return Result(self._total, children, printf_buffer.written(self._printf.view))
 
     def _run(self, packet: KernelDispatchPacket, hidden: Mapping[str, int], options: dict[str, Any]) -> int:
         """Run a packet and what it has enqueued; the number of the latter."""

@@ -9,15 +9,13 @@ from typing import Any, Final, Self
 from understudy.core.errors import WireError
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.queues import Queue
+from understudy.host import printf_buffer
 from understudy.host.hsa_arguments import Address, address_of
 from understudy.host.hsa_launch import Three
 from understudy.image.hsa_code import Kernel
 from understudy.launch.hsa_kernarg import PREFIX, Hidden
 
 PRINTF: Final = PREFIX + "printf_buffer"
-PRINTF_BYTES: Final = 1 << 16
-PRINTF_HEADER: Final = 8
-"""Two dwords stand in front: how many bytes are used, and how many there are."""
 
 
 def told(device: HsaDevice, queue: Queue, offset: Three) -> Hidden:
@@ -54,7 +52,7 @@ def given_by_name(kernel: Kernel, values: Mapping[str, Any], address: Address) -
 
 @dataclass(frozen=True, slots=True)
 class Printf:
-    """The buffer of one launch, in the layout of AMD's OpenCL device library."""
+    """The printf buffer of one launch."""
 
     device: HsaDevice
     address: int
@@ -65,15 +63,13 @@ class Printf:
         arguments = kernel.metadata.arguments if kernel.metadata else ()
         if PRINTF in given or not any(each.kind == PRINTF for each in arguments):
             return None
-        made = cls(device, device.allocate(PRINTF_BYTES, mtype=device.fine_mtype))
-        device.memory.write(made.address + 4, (PRINTF_BYTES - PRINTF_HEADER).to_bytes(4, "little"))
+        made = cls(device, device.allocate(printf_buffer.SIZE_BYTES, mtype=device.fine_mtype))
+        device.memory.write(made.address, printf_buffer.EMPTY)
         return made
 
     def read(self) -> bytes:
         """What the kernel wrote behind the header."""
-        memory = self.device.memory
-        used = int.from_bytes(memory.read(self.address, 4), "little")
-        return memory.read(self.address + PRINTF_HEADER, min(used, PRINTF_BYTES - PRINTF_HEADER))
+        return printf_buffer.written(self.device.memory.read(self.address, printf_buffer.SIZE_BYTES))
 
     def free(self) -> None:
         """Give its memory back."""
