@@ -239,3 +239,16 @@ def test_a_layout_that_contradicts_itself_is_refused(act, message):
     with pytest.raises(ModelBug) as caught:
         act()
     assert str(caught.value) == message
+
+
+def test_the_mask_of_reserved_bits() -> None:
+    class Odd(Record, size=8):
+        low: int = record.bits(4, 0, of=16)
+        gap: int = record.reserved_bits(10, 5, of=16)
+        high: int = record.bits(15, 11, of=16)
+        between: bytes = record.reserved(2)
+        last: int = record.u32()
+
+    assert Odd.reserved_mask() == 0xFFFF_07E0
+    for bit in range(64):
+        assert bool(Odd.parse((1 << bit).to_bytes(8, "little")).reserved_set()) == bool(Odd.reserved_mask() >> bit & 1)

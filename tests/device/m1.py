@@ -53,7 +53,7 @@ class Bench:
     """A device with kernels at 0x10000 (window 0), hart memory at 0x14000000 (window 1) and a return stub."""
 
     def __init__(self, profile: str = "refsidrv", engine: str = "reference", **options: Any) -> None:
-        self.device = RefSiDevice("m", profile, engine, **options)
+        self.device = RefSiDevice("m", profile=profile, engine=engine, **options)
         self.events: list[Event] = []
         self.device.probes.subscribe(self.events.append)
         segment = kernels().segments[0]

@@ -64,7 +64,7 @@ class Player:
     def do_open(self, family: str) -> None:
         if self.device is None:
             level = int(self.env.get("CA_PROFILE_LEVEL", "0"))
-            self.device = RefSiDevice(family, "refsidrv", self.engine, profile_level=level)
+            self.device = RefSiDevice(family, profile="refsidrv", engine=self.engine, profile_level=level)
             self.device.probes.subscribe(self.hear)
         self.say("open ok")
 

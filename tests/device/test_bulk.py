@@ -44,7 +44,7 @@ class Machine(Bench):
     """A device without kernels, which nobody listens to."""
 
     def __init__(self, profile: str) -> None:
-        self.device = RefSiDevice("m", profile, "jit", threads=1)
+        self.device = RefSiDevice("m", profile=profile, engine="jit", threads=1)
         self.device.write(RETURN, assemble("addi a0, zero, 0; addi a7, zero, 0; ecall", RETURN))
         where = OUT + 0x10_0000
         commands = [*window(2, WINDOW, where, WINDOW_BYTES)]

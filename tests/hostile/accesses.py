@@ -177,7 +177,7 @@ def check_shapes(random: Random) -> None:
 @cache
 def shaped(index: int) -> RefSiDevice:
     """The device of `SHAPES[index]`, shared by all cases."""
-    device = RefSiDevice("m", SPEC, step_limit=STEP_LIMIT, **SHAPES[index])
+    device = RefSiDevice("m", profile=SPEC, step_limit=STEP_LIMIT, **SHAPES[index])
     keep_in_memory(device)
     if index == 0:
         device.probes.subscribe(lambda event: None)

@@ -72,7 +72,7 @@ def in_time(seconds: float = SECONDS) -> Iterator[None]:
 @cache
 def device(profile: str, engine: str, step_limit: int = STEP_LIMIT) -> RefSiDevice:
     """The device of that kind, shared by all cases: `fresh` resets it."""
-    found = RefSiDevice("m", profile, engine, step_limit=step_limit)
+    found = RefSiDevice("m", profile=profile, engine=engine, step_limit=step_limit)
     keep_in_memory(found)
     return found
 

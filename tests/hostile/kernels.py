@@ -306,6 +306,6 @@ def check_boot(random: Random) -> None:
 @cache
 def boot_device(engine: str) -> RefSiDevice:
     """A G1, shared by all cases."""
-    found = RefSiDevice("g", REFSIDRV, engine, step_limit=1000)
+    found = RefSiDevice("g", profile=REFSIDRV, engine=engine, step_limit=1000)
     keep_in_memory(found)
     return found

@@ -15,6 +15,7 @@ from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.script import Call, read_script
 from understudy.core.errors import BeyondModel, GuestFault, ModelBug, RuleError, UnderstudyError
 from understudy.core.event import Event
+from understudy.core.lint import OFF
 from understudy.core.space import Unit
 from understudy.device.refsi.accelerator import StepLimit
 from understudy.device.refsi.device import RefSiDevice
@@ -102,8 +103,9 @@ class Player:
             settings = self._settings
             device = RefSiDevice(
                 call.text,
-                settings.profile,
-                settings.engine,
+                profile=settings.profile,
+                engine=settings.engine,
+                lints=OFF,
                 profile_level=settings.profile_level,
                 step_limit=settings.step_limit,
             )

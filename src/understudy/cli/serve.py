@@ -18,9 +18,10 @@ from understudy.attach.vfio_user import Server, Settings, SharedMemory, events
 from understudy.cli.exits import UsageError
 from understudy.cli.serve_fletcher import serve_fletcher
 from understudy.core.event import Event
+from understudy.core.lint import OFF
+from understudy.core.settings import THREADED
 from understudy.device.acceldev import events as acceldev_events
 from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.acceldev.settings import THREADED
 from understudy.device.acceldev.settings import Settings as AcceldevSettings
 
 SWITCH_INTERVAL_S: Final = 0.0001
@@ -83,7 +84,12 @@ def acceldev(
     if len(set(paths)) != len(paths):
         raise UsageError("every device takes a socket of its own: --vfio-user names one twice")
     options = AcceldevSettings(
-        execution=THREADED, poison=poison, strict_access=strict, pause_seconds=pause, user_command_events=False
+        execution=THREADED,
+        poison=poison,
+        strict_access=strict,
+        pause_seconds=pause,
+        user_command_events=False,
+        lints=OFF,
     )
     settings = Settings(shared_memory=SharedMemory(sharing.value), bus_master=bus_master)
     sys.setswitchinterval(SWITCH_INTERVAL_S)

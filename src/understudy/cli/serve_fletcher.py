@@ -78,12 +78,14 @@ def serve_fletcher(
     need_pyarrow()
     from understudy.attach.fletcher import DevicePlatform, Server, build_library, default_socket
     from understudy.cli.serve import SWITCH_INTERVAL_S, ended_by_signals
+    from understudy.core.lint import OFF
+    from understudy.core.settings import SYNCHRONOUS, THREADED
     from understudy.device.fletcher.device import FletcherDevice
-    from understudy.device.fletcher.settings import SYNCHRONOUS, THREADED, Settings
+    from understudy.device.fletcher.settings import Settings
 
     chosen = load_kernel(kernel)
     path = socket or default_socket()
-    settings = Settings(profile=profile.value, execution=THREADED if threaded else SYNCHRONOUS)
+    settings = Settings(profile=profile.value, execution=THREADED if threaded else SYNCHRONOUS, lints=OFF)
     device = FletcherDevice(_plan(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
     if threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)

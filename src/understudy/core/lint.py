@@ -1,11 +1,33 @@
-"""A hint at a mistake: what a device accepts, and what its user most likely did not mean."""
+"""A hint at a mistake: what a device accepts, and what its user most likely did not mean.
+
+Lints are events like all others, and their users hear of them without subscribing: what becomes of them is the setting
+`lints` of every device.
+"""
 
 from __future__ import annotations
 
+import sys
+import threading
+import warnings
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType, TracebackType
+from typing import Final, NamedTuple
 
+from understudy.core.errors import RuleError, UnderstudyError
 from understudy.core.event import Event
 from understudy.core.rule import Rule
+
+OFF: Final = "off"
+WARN: Final = "warn"
+RAISE: Final = "raise"
+LINTS: Final = (WARN, RAISE, OFF)
+
+TOLD_OF_EACH: Final = 5
+"""Lints of one check that a device warns of; probes hear of all."""
+_PACKAGE: Final = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,5 +39,130 @@ class Lint(Event):
     rule: Rule | None = None
 
     def __str__(self) -> str:
-        clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
-        return f"{self.check}: {self.message}{clause}"
+        return f"{self.check}: {self.message}{_clause(self.rule)}"
+
+
+def _clause(rule: Rule | None) -> str:
+    return f" [{rule.id}: {rule.clause}]" if rule else ""
+
+
+class _Told(NamedTuple):
+    check: str
+    message: str
+    rule: Rule | None
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.message}{_clause(self.rule)}"
+
+
+class LintWarning(UserWarning):
+    """A lint, where the device's setting `lints` is "warn"; it shows the line of the host's that led to it."""
+
+
+class LintError(RuleError):
+    """A lint, where the device's setting `lints` is "raise"; `check` is the name of what found it."""
+
+    def __init__(self, message: str, *, check: str, rule: Rule | None = None) -> None:
+        super().__init__(message, rule=rule)
+        self.check = check
+
+
+class _Depth(threading.local):
+    """Calls of the host that this thread is in."""
+
+    depth = 0
+
+
+class LintDesk:
+    """Keeps a device's lints until the host's call ends, and tells them then.
+
+    A device finds lints deep inside its work, which neither an exception nor a warning that has been turned into one
+    may tear apart. So every call by which a host reaches the device is made inside of the desk::
+
+        with self._desk:
+            ...
+
+    and when the outermost one of a thread ends, lints are told: as `LintWarning`, or as a `LintError` (the first one;
+    those that follow it are its notes). Where that call fails, they are notes of its error.
+    """
+
+    __slots__ = ("_count", "_lock", "_pending", "_thread", "policy")
+
+    def __init__(self, policy: str = OFF) -> None:
+        self.policy = policy
+        self._pending: deque[_Told] = deque()
+        self._count: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._thread = _Depth()
+
+    def add(self, check: str, message: str, rule: Rule | None = None) -> None:
+        """Keep a lint; beyond `TOLD_OF_EACH` of one check they are not told."""
+        if self.policy == OFF:
+            return
+        with self._lock:
+            self._count[check] += 1
+            count = self._count[check]
+            if count < TOLD_OF_EACH:
+                self._pending.append(_Told(check, message, rule))
+            elif count == TOLD_OF_EACH:
+                self._pending.append(_Told(check, f"{message} (no more of {check} is told)", rule))
+
+    def __enter__(self) -> None:
+        self._thread.depth += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.depth -= 1
+        if self._pending and not self._thread.depth:
+            self._tell(error)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Tell nothing on this thread: it is the device's own, and the host's next call tells."""
+        self._thread.depth += 1
+        try:
+            yield
+        finally:
+            self._thread.depth -= 1
+
+    def _tell(self, error: BaseException | None) -> None:
+        with self._lock:
+            lints = list(self._pending)
+            self._pending.clear()
+        if error is not None:
+            if isinstance(error, UnderstudyError):
+                _note(error, lints)
+        elif self.policy == RAISE:
+            first = lints[0]
+            raised = LintError(f"{first.check}: {first.message}", check=first.check, rule=first.rule)
+            _note(raised, lints[1:])
+            raise raised
+        else:
+            for lint in lints:
+                _warn(str(lint))
+
+
+def _warn(text: str) -> None:
+    host = _host_frame()
+    warnings.warn_explicit(
+        text,
+        LintWarning,
+        host.f_code.co_filename,
+        host.f_lineno,
+        host.f_globals.get("__name__"),
+        host.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _note(error: UnderstudyError, lints: list[_Told]) -> None:
+    for lint in lints:
+        error.add_note(f"lint {lint}")
+
+
+def _host_frame() -> FrameType:
+    """The innermost frame that is not ours."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    return frame

@@ -222,6 +222,17 @@ class Record:
         """Byte offset of a field, or of the word around a bit field."""
         return cls.slot(name).offset
 
+    @classmethod
+    def reserved_mask(cls) -> int:
+        """The reserved bits, of all bytes taken for one little-endian number."""
+        mask = 0
+        for slot in cls.slots:
+            if slot.spec.is_reserved:
+                bits = slot.spec.kind == "bits"
+                low, count = (slot.spec.low, slot.spec.high - slot.spec.low + 1) if bits else (0, 8 * slot.size_bytes)
+                mask |= ((1 << count) - 1) << 8 * slot.offset + low
+        return mask
+
     def reserved_set(self) -> tuple[Slot, ...]:
         """The reserved fields that are not zero here; what follows from them is the device's business."""
         return tuple(slot for slot in self.slots if slot.spec.is_reserved and any(_as_bytes(getattr(self, slot.name))))

@@ -1,27 +1,46 @@
-"""How the parts of a device reach its probes."""
+"""How the parts of a device reach its probes, and the host that hears of lints."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from understudy.core.event import Event, Probes
+from understudy.core.lint import OFF, Lint, LintDesk
+from understudy.core.rule import Rule
 
 
 class Telemetry:
-    """The device's probes and its clock. An event is only made when somebody listens."""
+    """The device's probes, its clock, and what becomes of its lints. An event is only made when somebody listens."""
 
-    __slots__ = ("clock", "probes")
+    __slots__ = ("clock", "desk", "probes")
 
-    def __init__(self, probes: Probes | None = None, clock: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, probes: Probes | None = None, clock: Callable[[], int] = lambda: 0, lints: str = OFF) -> None:
         self.probes = Probes() if probes is None else probes
         self.clock = clock
+        self.desk = LintDesk(lints)
 
     @property
     def listened(self) -> bool:
         """Whether anybody listens."""
         return self.probes.active
 
+    @property
+    def wants_lints(self) -> bool:
+        """Whether anybody hears of lints."""
+        return self.probes.active or self.desk.policy != OFF
+
     def emit(self, make: Callable[[int], Event]) -> None:
         """Emit the event that `make` makes of the time, if anybody listens."""
         if self.probes.active:
             self.probes.emit(make(self.clock()))
+
+    def lint(self, check: str, message: str, rule: Rule | None = None) -> None:
+        """Emit a `Lint`, and have the host told of it."""
+        if self.wants_lints:
+            self.report(Lint(self.clock(), check, message, rule), check, message, rule)
+
+    def report(self, event: Event, check: str, message: str, rule: Rule | None = None) -> None:
+        """Likewise, where the event says more than a `Lint`."""
+        self.desk.add(check, message, rule)
+        if self.probes.active:
+            self.probes.emit(event)

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -136,8 +137,19 @@ class Program:
         self._scratch: Scratch | None = None
         self._queue: PlacedQueue | None = None
         self._total = Statistics()
-        self._is_running = False
+        self._is_running = self._is_closed = False
         self._first = self.snapshot()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kernels are refused from now on. Arrays that `symbol` gave stay, and the engine, which others may use."""
+        self._check_idle("a close")
+        self._is_closed = True
 
     def __repr__(self) -> str:
         """What it is for and what it holds."""
@@ -196,6 +208,11 @@ class Program:
     def _check_idle(self, what: str) -> None:
         if self._is_running:
             raise RuleError(f"{what} while a kernel runs, expected it between two runs")
+
+    def check_open(self) -> None:
+        """A `RuleError` after `close`."""
+        if self._is_closed:
+            raise RuleError("the program was closed, expected an open one")
 
     # -- launches ----------------------------------------------------------------------------------------------------
 
@@ -328,6 +345,7 @@ class Kernel:
         for arguments, sizes and options that do not fit, `RuleError` where the kernel was compiled for another size.
         """
         program, maps = self.program, Mappings(self.program.memory)
+        program.check_open()
         try:
             layout = self.metadata.layout
             check_options(options)

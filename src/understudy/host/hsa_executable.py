@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from understudy.core.errors import RuleError, WireError
 from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
 from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.events import Lint
 from understudy.image.hsa import targets
 from understudy.image.hsa.elf import SHT_NOBITS
 from understudy.image.hsa_code import CodeObject, read_code_object
@@ -145,8 +143,8 @@ def fits_model(code: CodeObject, device: HsaDevice) -> None:
         if text and device.settings.small:
             raise RuleError(text, rule=IS_PTR64).at("kernel", kernel.name)
         if text:
-            lint = partial(Lint, check="is-ptr64", message=f"kernel {kernel.name}: {text}", rule=IS_PTR64)
-            device.telemetry.emit(lint)
+            with device.desk:
+                device.telemetry.lint("is-ptr64", f"kernel {kernel.name}: {text}", IS_PTR64)
 
 
 def has_code(code: CodeObject) -> None:

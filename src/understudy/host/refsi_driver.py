@@ -37,20 +37,19 @@ class RefSiDriver:
         self._unclaimed: list[BufferStatus] = []
 
     @classmethod
-    def open(cls, family: str = "m", *, profile: str = "spec", engine: str = "jit", **options: Any) -> Self:
+    def open(cls, family: str = "m", **settings: Any) -> Self:
         """Open a fresh virtual device: RefSi M1 (`family` "m") or G1 ("g", in profile "refsidrv" only).
 
-        `profile` is "spec" (the document, every error reported) or "refsidrv" (the reference driver, bit for bit),
-        `engine` "jit" or "reference". Further options are those of `RefSiDevice`: cores, harts, coherence, dma,
-        step_limit, profile_level, vlen.
+        `settings` are those of the device: profile ("spec" or "refsidrv"), engine ("jit" or "reference"), cores, harts,
+        coherence, dma, step_limit, lints and what else `Settings` lists.
         """
-        return cls(RefSiDevice(family, profile, engine, **options))
+        return cls(RefSiDevice(family, **settings))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.shutdown()
+        self.close()
 
     @property
     def port(self) -> RefSiPort:
@@ -64,6 +63,10 @@ class RefSiDriver:
         if self._port is not None:
             self._port.reset()
             self._port = None
+
+    def close(self) -> None:
+        """The same: every device of this package has it."""
+        self.shutdown()
 
     # ---- queries -------------------------------------------------------------------------------------------------
 

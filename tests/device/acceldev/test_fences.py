@@ -16,7 +16,7 @@ from understudy.device.acceldev.registers import Interrupt
 
 LONG = 20
 MANY = 300
-ENGINES = pytest.mark.parametrize("engine", ["machine-code", "reference"])
+ENGINES = pytest.mark.parametrize("engine", ["jit", "reference"])
 
 
 def warm(machine: Machine) -> Machine:
@@ -121,7 +121,7 @@ def history(engine: str) -> list[Event]:
 
 def test_both_engines_tell_the_same() -> None:
     reference = history("reference")
-    assert [str(event) for event in history("machine-code")] == [str(event) for event in reference]
+    assert [str(event) for event in history("jit")] == [str(event) for event in reference]
     raised = [event.coalesced for event in reference if isinstance(event, InterruptRaised) and event.interrupt == 32]
     assert raised == [False, True] * 2, "what the lint has told is not told again"
     lints = [event.check for event in reference if isinstance(event, Lint)]

@@ -36,7 +36,7 @@ from understudy.report.rules import missing_tests
     ("options", "message"),
     [
         ({"execution": "soon"}, "execution 'soon', expected one of synchronous, threaded"),
-        ({"engine": "steam"}, "engine 'steam', expected one of machine-code, reference"),
+        ({"engine": "steam"}, "engine 'steam', expected one of jit, reference"),
         ({"partial_command": "guess"}, "partial_command 'guess', expected one of ignore, cmd-error"),
         ({"pacing": -1}, "pacing -1, expected 0 or more"),
         ({"pacing": 1, "execution": "threaded"}, "pacing counts register accesses, expected execution 'synchronous'"),

@@ -57,9 +57,9 @@ class AcceldevDevice:
     """
 
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
-        self.settings = settings if settings is not None else Settings(**options)
+        self.settings = Settings.of(settings, options)
         self._gate = Gate()
-        self._telemetry = Telemetry()
+        self._telemetry = Telemetry(self.settings.lints)
         self._lints = Lints(self._telemetry)
         self._memory = Memory(self._gate)
         self._interrupts = Interrupts(self._gate, self._telemetry, self._lints)
@@ -69,7 +69,7 @@ class AcceldevDevice:
         self._noise = random.Random(self.settings.seed)
         self._reads: dict[int, tuple[str, Callable[[], int]]] = self._read_side()
         self._writes: dict[int, tuple[str, Callable[[int], None]]] = self._write_side()
-        self._executor = Executor(self._gate, self._processor, self.settings)
+        self._executor = Executor(self._gate, self._processor, self.settings, self._telemetry.desk)
         self._unseen = 0
         """Interrupts that were active when INTR_ENABLE became 0; a driver may acknowledge them after that."""
         self._power_on()
@@ -117,48 +117,52 @@ class AcceldevDevice:
     def read_bar(self, bar: int, offset: int, size: int) -> int:
         """The value of `size` bytes at `offset` of BAR0; all ones where no register is (`register-access`)."""
         self._check_access(bar, offset, size)
-        found = self._reads.get(offset) if size == r.REGISTER_BYTES else None
-        if found is None:
-            self._odd(False, offset, size)
-            value = mask(8 * size)
-        else:
-            name, read = found
-            with self._gate.lock:
-                self._lints.register_access(name, False)
-                value = read()
-                self._telemetry.emit(lambda time: RegisterAccess(time, name, value, False))
-        self._executor.after_access()
-        return value
+        with self._telemetry.desk:
+            found = self._reads.get(offset) if size == r.REGISTER_BYTES else None
+            if found is None:
+                self._odd(False, offset, size)
+                value = mask(8 * size)
+            else:
+                name, read = found
+                with self._gate.lock:
+                    self._lints.register_access(name, False)
+                    value = read()
+                    self._telemetry.emit(lambda time: RegisterAccess(time, name, value, False))
+            self._executor.after_access()
+            return value
 
     def write_bar(self, bar: int, offset: int, size: int, value: int) -> None:
         """Write `size` bytes at `offset` of BAR0, likewise; higher bits of `value` are ignored."""
         self._check_access(bar, offset, size)
-        found = self._writes.get(offset) if size == r.REGISTER_BYTES else None
-        if found is None:
-            self._odd(True, offset, size)
-        else:
-            name, write = found
-            word = value & U32
-            with self._gate.lock:
-                self._lints.register_access(name, True)
-                self._telemetry.emit(lambda time: RegisterAccess(time, name, word, True))
-            write(word)
-        self._executor.after_access()
+        with self._telemetry.desk:
+            found = self._writes.get(offset) if size == r.REGISTER_BYTES else None
+            if found is None:
+                self._odd(True, offset, size)
+            else:
+                name, write = found
+                word = value & U32
+                with self._gate.lock:
+                    self._lints.register_access(name, True)
+                    self._telemetry.emit(lambda time: RegisterAccess(time, name, word, True))
+                write(word)
+            self._executor.after_access()
 
     def reset(self) -> None:
         """Bus reset: nothing queued or running, registers as at power-on. No DMA of earlier commands follows."""
-        with self._gate.changed:
-            self._tell_unacknowledged("a reset")
-            self._processor.forget()
-            self._gate.close_all()
-        self._power_on()
-        self._telemetry.emit(DeviceReset)
+        with self._telemetry.desk:
+            with self._gate.changed:
+                self._tell_unacknowledged("a reset")
+                self._processor.forget()
+                self._gate.close_all()
+            self._power_on()
+            self._telemetry.emit(DeviceReset)
 
     def close(self) -> None:
         """Stop for good: the device's thread ends."""
         if not self._executor.is_closed:
-            self._tell_unacknowledged("the device was closed")
-            self._executor.close()
+            with self._telemetry.desk:
+                self._tell_unacknowledged("the device was closed")
+                self._executor.close()
 
     # ---- execution -----------------------------------------------------------------------------------------------
 
@@ -175,7 +179,8 @@ class AcceldevDevice:
         """Execute up to `commands` commands, of the device and of users; gives their number (synchronous only)."""
         if self.settings.threaded:
             raise RuleError("a threaded device executes by itself, expected execution 'synchronous' for step")
-        return self._executor.work(commands)
+        with self._telemetry.desk:
+            return self._executor.work(commands)
 
     def context(self, index: int) -> Context:
         """Context `index` as its record in main memory says, at the CONTEXTS_CONFIGS of this moment."""
@@ -185,7 +190,8 @@ class AcceldevDevice:
 
     def context_freed(self, index: int) -> None:
         """Say that a driver has freed a context, which the device cannot see: a lint if its record is not zero."""
-        self._lints.unzeroed(index, self.context(index).record(), "when it was freed")
+        with self._telemetry.desk:
+            self._lints.unzeroed(index, self.context(index).record(), "when it was freed")
 
     def snapshot(self) -> DeviceState:
         """The state between two commands; `RuleError` while a thread executes one."""
@@ -295,7 +301,7 @@ class AcceldevDevice:
         return write
 
     def _odd(self, write: bool, offset: int, size: int) -> None:
-        if self.probes.active:
+        if self._telemetry.wants_lints:
             self._lints.odd_access(write, size, offset, _why(write, offset, size))
         if self.settings.strict_access:
             self._interrupts.raise_(Interrupt.MEM_ERROR)

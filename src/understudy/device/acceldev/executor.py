@@ -6,6 +6,7 @@ import threading
 from typing import Final
 
 from understudy.core.errors import ModelBug
+from understudy.core.lint import LintDesk
 from understudy.device.acceldev.memory import Aborted, Gate
 from understudy.device.acceldev.processor import QUANTUM, Processor
 from understudy.device.acceldev.settings import Settings
@@ -16,7 +17,8 @@ _ALL: Final = 1 << 62
 class Executor:
     """Steps the processor as the settings say."""
 
-    def __init__(self, gate: Gate, processor: Processor, settings: Settings) -> None:
+    def __init__(self, gate: Gate, processor: Processor, settings: Settings, desk: LintDesk) -> None:
+        self._desk = desk
         self._gate = gate
         self._processor = processor
         self._settings = settings
@@ -104,11 +106,12 @@ class Executor:
     def _serve(self) -> None:
         """The device's own thread."""
         try:
-            while self._enter_when_runnable():
-                before = self._processor.run
-                self._step(QUANTUM)
-                if self._settings.pause_seconds and before is None:
-                    self._rest()
+            with self._desk.held():
+                while self._enter_when_runnable():
+                    before = self._processor.run
+                    self._step(QUANTUM)
+                    if self._settings.pause_seconds and before is None:
+                        self._rest()
         except BaseException as failure:
             with self._gate.changed:
                 self._failure = failure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.core import telemetry
+from understudy.core.lint import OFF
 
 
 class Telemetry(telemetry.Telemetry):
@@ -10,6 +11,6 @@ class Telemetry(telemetry.Telemetry):
 
     __slots__ = ("time",)
 
-    def __init__(self) -> None:
-        super().__init__(clock=lambda: self.time)
+    def __init__(self, lints: str = OFF) -> None:
+        super().__init__(clock=lambda: self.time, lints=lints)
         self.time = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
+from understudy.core.settings import JIT
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
     CMD_TYPE_MASK,
@@ -31,7 +32,7 @@ from understudy.device.acceldev.registers import (
     ACCELDEV_USER_CMD_WORDS,
     Interrupt,
 )
-from understudy.device.acceldev.settings import MACHINE_CODE, Settings
+from understudy.device.acceldev.settings import Settings
 from understudy.device.acceldev.telemetry import Telemetry
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class UserCommands:
         self._telemetry = telemetry
         self._detailed = settings.user_command_events
         self._raise = raise_
-        self._cold = WARM if settings.engine == MACHINE_CODE else -1
+        self._cold = WARM if settings.engine == JIT else -1
         self._bulk: Bulk | None = None
 
     def advance(self, run: Run, limit: int) -> int:

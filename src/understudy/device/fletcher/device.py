@@ -64,12 +64,12 @@ class FletcherDevice:
     ) -> None:
         self.map = layout
         self.kernel = kernel
-        self.settings = settings if settings is not None else Settings(**options)
+        self.settings = Settings.of(settings, options)
         check_kernel(layout, kernel)
         self.memory = memory if memory is not None else DeviceMemory(size_bytes=self.settings.memory_bytes)
         self.time = 0
         """Register accesses since the device was made."""
-        self._telemetry = Telemetry(clock=lambda: self.time)
+        self._telemetry = Telemetry(clock=lambda: self.time, lints=self.settings.lints)
         self._lints = Lints(self._telemetry)
         self._store = FieldStore(layout)
         self._watch: HardwareLints | Shadow | None = None
@@ -113,11 +113,11 @@ class FletcherDevice:
     def read(self, address: int) -> Reply:
         """Read the bus word at byte `address`: 32 or 64 bits, as wide as the map's bus. Unpacks to value, response."""
         check_address(address)
-        with self._lock:
+        with self._telemetry.desk, self._lock:
             self.time += 1
             self._execution.after_access()
             reply = self._bus.read(address)
-            if self._telemetry.listened:
+            if self._telemetry.wants_lints:
                 self._show(address, reply.value, reply.response, write=False)
             self._execution.raise_pending()
             return reply
@@ -127,10 +127,10 @@ class FletcherDevice:
         check_address(address)
         if not 0 <= value < 1 << self.map.bus_width:
             raise WireError(f"write of {value:#x}, expected {self.map.bus_width} bits").at("address", address)
-        with self._lock:
+        with self._telemetry.desk, self._lock:
             self.time += 1
             written = self._bus.write(address, value, strobes)
-            if self._telemetry.listened:
+            if self._telemetry.wants_lints:
                 self._show(address, value, written.response, write=True)
             started = bool(written.pulses) and self._act(written.pulses)
             self._execution.after_access(started=started)
@@ -143,7 +143,7 @@ class FletcherDevice:
         """Let a synchronous kernel do up to `slices` slices, whatever its pacing; gives how many it did."""
         if self.settings.threaded:
             raise RuleError("a threaded device works by itself, expected execution 'synchronous' for step")
-        with self._lock:
+        with self._telemetry.desk, self._lock:
             done = self._execution.slices(slices)
             self._execution.raise_pending()
             return done

@@ -151,18 +151,22 @@ class Execution:
             self._telemetry.emit(lambda time: KernelFailed(time, self._kernel.name, error))
         self.changed.notify_all()
 
+    def _serve_runs(self) -> None:
+        while True:
+            with self.lock:
+                self.changed.wait_for(lambda: self._is_closed or self._runnable())
+                run = self._run
+            if run is None:
+                return
+            finished = run.step()
+            with self.lock:
+                self._after(run, finished)
+
     def _serve(self) -> None:
         """The kernel's own thread."""
         try:
-            while True:
-                with self.lock:
-                    self.changed.wait_for(lambda: self._is_closed or self._runnable())
-                    run = self._run
-                if run is None:
-                    return
-                finished = run.step()
-                with self.lock:
-                    self._after(run, finished)
+            with self._telemetry.desk.held():
+                self._serve_runs()
         except BaseException as failure:
             with self.lock:
                 self._failure = failure

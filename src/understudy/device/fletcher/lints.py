@@ -13,7 +13,6 @@ from understudy.core.telemetry import Telemetry
 from understudy.device.fletcher.bus import ALL_LANES, HardwareBus, Reply, Response
 from understudy.device.fletcher.bus_words import CONTROL, STATUS, FieldStore, Part, Word
 from understudy.device.fletcher.device_rules import ADDRESS_HALVES, START
-from understudy.device.fletcher.events import Lint
 from understudy.device.fletcher.layout import FletcherMap
 from understudy.device.fletcher.map_rules import DERIVED, REGISTER_WIDTH
 
@@ -30,7 +29,7 @@ CHECKS: Final = {
 
 
 class Lints:
-    """Emits lints, if anybody listens."""
+    """Emits lints, and has the host told of them."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
@@ -38,7 +37,7 @@ class Lints:
     def tell(self, check: str, message: str, rule: Rule | None = None) -> None:
         """Emit one."""
         assert check in CHECKS
-        self._telemetry.emit(lambda time: Lint(time, check, message, rule))
+        self._telemetry.lint(check, message, rule)
 
     def start_ignored(self, state: str) -> None:
         """A start that has no effect."""

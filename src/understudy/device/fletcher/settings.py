@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from understudy.core.errors import WireError
+from understudy.core.settings import SYNCHRONOUS, THREADED, DeviceSettings
 from understudy.device.fletcher.memory import MEMORY_BYTES
 
 SPEC: Final = "spec"
 HARDWARE: Final = "hardware"
-SYNCHRONOUS: Final = "synchronous"
-THREADED: Final = "threaded"
-
-_OPTIONS: Final = {"profile": (SPEC, HARDWARE), "execution": (SYNCHRONOUS, THREADED)}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Choices of one device; a value that is none of the possible ones is a `WireError`.
+class Settings(DeviceSettings):
+    """Choices of one device, beside those of `DeviceSettings`.
 
     `profile`: "spec" (the document's registers; every access it does not allow is a `RuleError`) or "hardware" (the
     generated register file, bit for bit; nothing a host does is refused, lints tell of it).
@@ -31,6 +29,12 @@ class Settings:
     `memory_bytes`: room for allocations in device memory.
     """
 
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "profile": (SPEC, HARDWARE),
+        "execution": (SYNCHRONOUS, THREADED),
+    }
+    LEAST: ClassVar[Mapping[str, int]] = {"pacing": 0, "latency": 0, "memory_bytes": 0}
+
     profile: str = SPEC
     execution: str = SYNCHRONOUS
     pacing: int | None = 1
@@ -38,18 +42,10 @@ class Settings:
     initialize: bool = False
     memory_bytes: int = MEMORY_BYTES
 
-    def __post_init__(self) -> None:
-        for name, known in _OPTIONS.items():
-            if getattr(self, name) not in known:
-                raise WireError(f"{name} {getattr(self, name)!r}, expected one of {', '.join(known)}")
-        if self.pacing is not None and self.pacing < 0:
-            raise WireError(f"pacing {self.pacing}, expected 0 or more")
-        if self.latency < 0:
-            raise WireError(f"latency {self.latency}, expected 0 or more")
+    def check(self) -> None:
+        """Pacing and latency are for synchronous devices."""
         if self.threaded and (self.pacing != 1 or self.latency):
             raise WireError("pacing and latency count register accesses, expected execution 'synchronous' with them")
-        if self.memory_bytes < 0:
-            raise WireError(f"memory_bytes {self.memory_bytes}, expected 0 or more")
 
     @property
     def threaded(self) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.line import Cancel, Observers
+from understudy.core.settings import JIT, SYNCHRONOUS
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
 from understudy.device.hsa import rules
@@ -39,7 +40,7 @@ from understudy.device.hsa.processor import Processor
 from understudy.device.hsa.queue_table import SCRATCH_WAVES, QueueTable
 from understudy.device.hsa.queues import MAX_SIZE, MIN_SIZE, AgentDispatchHandler, OnError, Queue
 from understudy.device.hsa.saved import DeviceState, Keeper
-from understudy.device.hsa.settings import JIT, STRICT, SYNCHRONOUS, Settings
+from understudy.device.hsa.settings import STRICT, Settings
 from understudy.device.hsa.signals import POLL_SECONDS, Signal
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics
 from understudy.engine.gcn.jit import JitEngine
@@ -55,18 +56,14 @@ class HsaDevice(DeviceMemory):
     """
 
     def __init__(self, agent_name: str | Agent = "gfx900", settings: Settings | None = None, **options: Any) -> None:
-        if settings is not None and options:
-            raise WireError("settings were given twice, expected either Settings or single options")
-        try:
-            self.settings = Settings(**options) if settings is None else settings
-        except TypeError as error:
-            raise WireError(f"no such setting: {error}") from None
+        self.settings = Settings.of(settings, options)
         self.agent = agent(agent_name) if isinstance(agent_name, str) else agent_name
         super().__init__(self.agent, self.settings, Executor(Processor(self), self.settings))
         self.signal_bits = 32 if self.settings.small else 64
         self.clock = np.zeros(1, np.uint64)
         self._ticks = self.clock.data
-        self.telemetry = Telemetry(Probes(), lambda: int(self._ticks[0]))
+        self.telemetry = Telemetry(Probes(), lambda: int(self._ticks[0]), self.settings.lints)
+        self.desk = self.telemetry.desk
         self.trap_handler: Callable[[Trapped], bool] | None = None
         self.findings: list[Finding] = []
         if self.settings.coherence == STRICT:
@@ -232,7 +229,8 @@ class HsaDevice(DeviceMemory):
 
     def process(self, packets: int = ALL) -> int:
         """Process up to `packets` packets now, on this thread; how many were."""
-        return self._executor.work(packets)
+        with self.desk:
+            return self._executor.work(packets)
 
     @property
     def is_idle(self) -> bool:
@@ -241,13 +239,15 @@ class HsaDevice(DeviceMemory):
 
     def wait_idle(self, timeout_seconds: float | None = None) -> bool:
         """Wait until it is so; False if it is not in time."""
-        return self._executor.wait_idle(timeout_seconds)
+        with self.desk:
+            return self._executor.wait_idle(timeout_seconds)
 
     def close(self) -> None:
         """Stop for good: threads end, and to wait for a packet that is left is an error."""
-        self._executor.close()
-        if isinstance(self._engine, JitEngine):
-            self._engine.close()
+        with self.desk:
+            self._executor.close()
+            if isinstance(self._engine, JitEngine):
+                self._engine.close()
 
     def check_open(self) -> None:
         """A `RuleError` after `close`: no packet is processed any more."""

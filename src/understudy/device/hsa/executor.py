@@ -11,11 +11,12 @@ from typing import Final
 
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.core.order import Arbiter
+from understudy.core.settings import SYNCHRONOUS
 from understudy.device.hsa.events import QueueInactivated
 from understudy.device.hsa.fast_ir import Q
 from understudy.device.hsa.processor import Processor
 from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.settings import SYNCHRONOUS, Settings
+from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import POLL_SECONDS
 
 ALL: Final = 1 << 62
@@ -261,22 +262,27 @@ class Executor:
                 self._thread.start()
 
     def _serve(self) -> None:
-        """The device's own thread: packets that wait are looked at again now and then, as memory may change untold."""
+        """The device's own thread."""
         try:
-            while not self.is_closed:
-                self.work(ALL)
-                with self.changed:
-                    waiting = any(queue.is_active and queue.load_read_index() < queue.limit for queue in self.queues)
-                    errors = any(queue.error is not None for queue in self.queues)
-                    self.changed.wait_for(
-                        lambda: self.is_closed or any(self._ready(queue) for queue in self.queues),
-                        POLL_SECONDS if waiting or errors else None,
-                    )
+            with self._processor.device.telemetry.desk.held():
+                self._serve_queues()
         except BaseException as failure:
             with self.changed:
                 self._failure = failure
                 self.changed.notify_all()
             raise
+
+    def _serve_queues(self) -> None:
+        """Until the device is closed; packets that wait are looked at now and then, as memory may change untold."""
+        while not self.is_closed:
+            self.work(ALL)
+            with self.changed:
+                waiting = any(queue.is_active and queue.load_read_index() < queue.limit for queue in self.queues)
+                errors = any(queue.error is not None for queue in self.queues)
+                self.changed.wait_for(
+                    lambda: self.is_closed or any(self._ready(queue) for queue in self.queues),
+                    POLL_SECONDS if waiting or errors else None,
+                )
 
     def close(self) -> None:
         """Process nothing any more, and end the thread."""

@@ -69,7 +69,7 @@ class Fences:
         device = self._device
         for finding in findings:
             device.findings.append(finding)
-            device.telemetry.emit(lambda time, f=finding: Incoherent(time, f))  # type: ignore[misc]
+            device.telemetry.report(Incoherent(device.time, finding), "incoherent", str(finding))
 
     def save(self) -> Any:
         """The state, for `restore`."""

@@ -137,17 +137,37 @@ def header(
     return type | barrier << BARRIER_BIT | acquire << ACQUIRE_SHIFT | release << RELEASE_SHIFT
 
 
-def packet_record(data: bytes) -> Packet | None:
-    """The record of a packet's bytes; None for INVALID and for what has no layout."""
+def packet_class(data: bytes) -> type[Packet] | None:
+    """The layout of a packet's bytes; None for INVALID and for what has none."""
     match data[0]:
         case PacketType.KERNEL_DISPATCH:
-            return KernelDispatchPacket.parse(data)
+            return KernelDispatchPacket
         case PacketType.BARRIER_AND | PacketType.BARRIER_OR:
-            return BarrierPacket.parse(data)
+            return BarrierPacket
         case PacketType.AGENT_DISPATCH:
-            return AgentDispatchPacket.parse(data)
+            return AgentDispatchPacket
         case PacketType.VENDOR_SPECIFIC if data[2] == AmdFormat.BARRIER_VALUE:
-            return BarrierValuePacket.parse(data)
+            return BarrierValuePacket
         case PacketType.VENDOR_SPECIFIC if data[2] == AmdFormat.PM4_IB:
-            return Pm4IbPacket.parse(data)
+            return Pm4IbPacket
     return None
+
+
+def packet_record(data: bytes) -> Packet | None:
+    """The record of a packet's bytes; None for INVALID and for what has no layout."""
+    layout = packet_class(data)
+    return None if layout is None else layout.parse(data)
+
+
+_RESERVED: Final = {
+    layout: layout.reserved_mask()
+    for layout in (KernelDispatchPacket, AgentDispatchPacket, BarrierPacket, BarrierValuePacket, Pm4IbPacket)
+}
+
+
+def reserved_names(data: bytes) -> tuple[str, ...]:
+    """The reserved fields of a packet that are not zero."""
+    layout = packet_class(data)
+    if layout is None or not int.from_bytes(data, "little") & _RESERVED[layout]:
+        return ()
+    return tuple(slot.name for slot in layout.parse(data).reserved_set())

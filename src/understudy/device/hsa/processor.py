@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from understudy.core.errors import GuestFault, ModelBug, UnderstudyError
+from understudy.core.settings import SYNCHRONOUS
 from understudy.core.words import U32, U64, signed
 from understudy.device.hsa import rules
 from understudy.device.hsa.agents import ptr64_mismatch
 from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.events import (
-    Lint,
     PacketBlocked,
     PacketCompleted,
     PacketStarted,
@@ -40,9 +40,9 @@ from understudy.device.hsa.packets import (
     BarrierValuePacket,
     PacketType,
     packet_record,
+    reserved_names,
 )
 from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.settings import SYNCHRONOUS
 from understudy.device.hsa.signals import Condition, Signal, notify
 from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.exceptions import ExceptionEngine, Exceptions
@@ -124,7 +124,7 @@ class Processor:
         progress = queue.progress
         if progress.started != index:
             progress.started = index
-            if self.device.probes.active:
+            if self.device.telemetry.wants_lints:
                 self._told(queue, index, data)
         start = self.device.time
         try:
@@ -203,8 +203,7 @@ class Processor:
         if mismatch and small:
             raise PacketRefused(mismatch, QueueError.INVALID_CODE, IS_PTR64)
         if mismatch:
-            text = f"packet {index}: {mismatch}"
-            device.telemetry.emit(lambda time: Lint(time, "is-ptr64", text, IS_PTR64))
+            device.telemetry.lint("is-ptr64", f"packet {index}: {mismatch}", IS_PTR64)
 
     def _exceptions(self, kernel_object: int) -> Exceptions:
         """Exceptions that waves of a kernel start with and that need an engine which looks for them.
@@ -371,17 +370,14 @@ class Processor:
 
     def _told(self, queue: Queue, index: int, data: bytes) -> None:
         """Tell who listens of a packet and of what is odd about it."""
-        emit = self.device.telemetry.emit
-        kind = data[0]
-        record = packet_record(data)
-        if kind in self._handlers:
-            emit(lambda time: PacketStarted(time, queue.number, index, PacketType(kind), record))
+        telemetry, kind = self.device.telemetry, data[0]
+        if telemetry.listened and kind in self._handlers:
+            record = packet_record(data)
+            telemetry.emit(lambda time: PacketStarted(time, queue.number, index, PacketType(kind), record))
         header = int.from_bytes(data[:2], "little")
-        scopes = header >> ACQUIRE_SHIFT & 3, header >> RELEASE_SHIFT & 3
-        if 3 in scopes:
+        if 3 in (header >> ACQUIRE_SHIFT & 3, header >> RELEASE_SHIFT & 3):
             text = f"packet {index}: fence scope 3, expected none, agent or system"
-            emit(lambda time: Lint(time, "fence-scope", text, rules.FENCE_SCOPES))
-        if record is not None and record.reserved_set():
-            names = ", ".join(slot.name for slot in record.reserved_set())
-            text = f"packet {index}: {names} must be 0"
-            emit(lambda time: Lint(time, "reserved", text, rules.PACKET_TYPES))
+            telemetry.lint("fence-scope", text, rules.FENCE_SCOPES)
+        names = reserved_names(data)
+        if names:
+            telemetry.lint("reserved", f"packet {index}: {', '.join(names)} must be 0", rules.PACKET_TYPES)

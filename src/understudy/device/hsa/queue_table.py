@@ -113,8 +113,7 @@ class QueueTable:
         """Something was stored to doorbell `number`."""
         executor, telemetry, queue = self._executor, self._device.telemetry, self.doorbells.get(number)
         if queue is None:
-            text = f"doorbell {number} belongs to no queue"
-            telemetry.emit(lambda time: Lint(time, "doorbell-nobody", text, rules.DOORBELL_NOTIFIES))
+            telemetry.lint("doorbell-nobody", f"doorbell {number} belongs to no queue", rules.DOORBELL_NOTIFIES)
             return
         words = queue.words
         with executor.lock:
@@ -123,9 +122,9 @@ class QueueTable:
             fresh = old < limit and (self._level == GFX9 or limit <= read + queue.size)
             if fresh:
                 words[_LIMIT] = limit
-        if telemetry.probes.active:
-            telemetry.emit(lambda time: DoorbellRung(time, queue.number, value, queue.limit))
-            if not fresh:
-                text = f"doorbell {number}: {value:#x} makes no packet known, they were up to {old}"
-                telemetry.emit(lambda time: Lint(time, "doorbell-stale", text, rules.LEGACY_STALE))
+        telemetry.emit(lambda time: DoorbellRung(time, queue.number, value, queue.limit))
+        if not fresh and telemetry.listened:
+            # For probes only: the stores of several producers may well pass each other.
+            text = f"doorbell {number}: {value:#x} makes no packet known, they were up to {old}"
+            telemetry.emit(lambda time: Lint(time, "doorbell-stale", text, rules.LEGACY_STALE))
         executor.after_doorbell()

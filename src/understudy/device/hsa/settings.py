@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
-from understudy.core.errors import WireError
+from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, DeviceSettings
 from understudy.engine.gcn.api import STEP_LIMIT
 
-SYNCHRONOUS: Final = "synchronous"
 MANUAL: Final = "manual"
-THREADED: Final = "threaded"
-JIT: Final = "jit"
-REFERENCE: Final = "reference"
 COHERENT: Final = "coherent"
 STRICT: Final = "strict"
 LARGE: Final = "large"
 SMALL: Final = "small"
 
-_OPTIONS: Final = {
-    "execution": (SYNCHRONOUS, MANUAL, THREADED),
-    "engine": (JIT, REFERENCE),
-    "coherence": (COHERENT, STRICT),
-    "machine_model": (LARGE, SMALL),
-}
-
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Choices of one device; a value that is none of the possible ones is a `WireError`.
+class Settings(DeviceSettings):
+    """Choices of one device, beside those of `DeviceSettings`.
 
     `execution`: "synchronous" (packets are processed inside the doorbell's store), "manual" (when `process` is called
     or somebody waits) or "threaded" (by a thread of the device's own).
@@ -48,6 +38,14 @@ class Settings:
     `machine_code`: whether repeated launches are processed by machine code while nobody listens.
     """
 
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "execution": (SYNCHRONOUS, MANUAL, THREADED),
+        "engine": (JIT, REFERENCE),
+        "coherence": (COHERENT, STRICT),
+        "machine_model": (LARGE, SMALL),
+    }
+    LEAST: ClassVar[Mapping[str, int]] = {"quantum": 1, "threads": 1, "step_limit": 1}
+
     execution: str = SYNCHRONOUS
     engine: str = JIT
     coherence: str = COHERENT
@@ -61,17 +59,6 @@ class Settings:
     profiling: bool = False
     pcie_atomics: bool | None = None
     machine_code: bool = True
-
-    def __post_init__(self) -> None:
-        for name, known in _OPTIONS.items():
-            if getattr(self, name) not in known:
-                raise WireError(f"{name} {getattr(self, name)!r}, expected one of {', '.join(known)}")
-        if self.quantum < 1:
-            raise WireError(f"quantum {self.quantum}, expected 1 or more")
-        if self.threads is not None and self.threads < 1:
-            raise WireError(f"threads {self.threads}, expected 1 or more")
-        if self.step_limit < 1:
-            raise WireError(f"step_limit {self.step_limit}, expected 1 or more")
 
     @property
     def translates(self) -> bool:

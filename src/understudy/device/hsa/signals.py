@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
+from understudy.core.lint import LintDesk
 from understudy.core.words import U64, signed
 from understudy.device.hsa import rules
 from understudy.device.hsa.atomics import Word
@@ -69,6 +70,7 @@ class World(Protocol):
     """What signals need of the device around them."""
 
     memory: GpuMemory
+    desk: LintDesk
     signal_bits: int
     """Of a signal's value: 64, or 32 in the small machine model."""
 
@@ -155,17 +157,18 @@ class Signal:
     def store(self, value: int, order: str = "screl") -> None:
         """Signal Store; of a doorbell: tell the packet processor that packets up to number `value` are there."""
         _allowed(order, STORE_ORDERS, "store")
-        kind = self.kind
-        if kind == SignalKind.USER:
-            self.word.store(value)
-            self._notify()
-        elif kind == SignalKind.DOORBELL:
-            # The value field holds the address of the hardware's doorbell.
-            self._world.memory.write(int(self.view()[_VALUE]) & U64, (value & U64).to_bytes(8, "little"))
-        elif kind == SignalKind.LEGACY_DOORBELL:
-            self._store_legacy(value)
-        else:
-            self._user("store")
+        with self._world.desk:
+            kind = self.kind
+            if kind == SignalKind.USER:
+                self.word.store(value)
+                self._notify()
+            elif kind == SignalKind.DOORBELL:
+                # The value field holds the address of the hardware's doorbell.
+                self._world.memory.write(int(self.view()[_VALUE]) & U64, (value & U64).to_bytes(8, "little"))
+            elif kind == SignalKind.LEGACY_DOORBELL:
+                self._store_legacy(value)
+            else:
+                self._user("store")
 
     def rmw(self, operation: str, value: int, order: str = "scar") -> int:
         """Signal add, sub, min, max, and, or, xor or exch; the value before."""
@@ -205,6 +208,10 @@ class Signal:
         where nothing is left that could change the value.
         """
         _allowed(order, LOAD_ORDERS, "wait")
+        with self._world.desk:
+            return self._wait(condition, compare, timeout_seconds)
+
+    def _wait(self, condition: Condition, compare: int, timeout_seconds: float | None) -> int:
         self._user("wait")
         world, load, holds = self._world, self.word.load, _HOLDS[condition]
         value = load()

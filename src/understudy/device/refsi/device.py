@@ -9,11 +9,12 @@ from typing import Any, Final
 from understudy.core.allocator import Allocator
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.settings import JIT
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.accelerator import Accelerator, Failure, HartState
-from understudy.device.refsi.builder import PROFILES, REFSIDRV, SPEC
+from understudy.device.refsi.builder import REFSIDRV, SPEC
 from understudy.device.refsi.cmp import CommandProcessor
 from understudy.device.refsi.parts import HOST, MemorySystem
 from understudy.device.refsi.profiler import count
@@ -21,7 +22,7 @@ from understudy.device.refsi.profiles import RefsidrvProfile, SpecProfile
 from understudy.device.refsi.refsidrv_devices import ReferenceCrash
 from understudy.device.refsi.refsidrv_memory import RefsidrvMemory
 from understudy.device.refsi.schedule_refsidrv import RefsidrvSchedule
-from understudy.device.refsi.spec_dma import LATE
+from understudy.device.refsi.settings import EAGER, Settings
 from understudy.device.refsi.spec_memory import COHERENT, STRICT, SpecMemory
 from understudy.device.refsi.status import BufferStatus
 from understudy.device.refsi.views import Views
@@ -30,8 +31,6 @@ from understudy.engine.reference import ReferenceEngine
 from understudy.isa.riscv.state import Hart
 
 FAMILIES: Final = ("m", "g")
-ENGINES: Final = ("jit", "reference")
-EAGER: Final = "eager"
 COHERENCES: Final = {EAGER: COHERENT, STRICT: STRICT}
 REFERENCE_TLB_ENTRIES: Final = 256
 PROFILE_LEVEL_COUNTING: Final = 3
@@ -85,64 +84,37 @@ class Snapshot:
 
 
 class RefSiDevice:
-    """RefSi M1 (`family` "m") or G1 ("g").
-
-    `profile`: "spec" (the document, every error reported) or "refsidrv" (the reference driver, bit for bit; G1 exists
-    only there). `engine`: "jit" or "reference". `cores`, `harts` (per core), `coherence` ("eager" or "strict") and
-    `dma` ("late" or "immediate") shape a spec device. `step_limit` bounds the instructions of one kernel command.
-    `profile_level` is the reference's CA_PROFILE_LEVEL, `vlen` its vector length in bits. `threads` is how many
-    threads may run groups of a race-free kernel, `seed` is kept for schedules that vary.
+    """RefSi M1 (`family` "m") or G1 ("g"). Give `settings`, or options of `Settings` by name.
 
     Submitted buffers run, in order, when somebody waits or looks at the device. A bad option is a `WireError`.
     """
 
-    def __init__(
-        self,
-        family: str = "m",
-        profile: str = SPEC,
-        engine: str = "jit",
-        cores: int = r.M1_CORES,
-        harts: int = r.M1_HARTS,
-        coherence: str = EAGER,
-        threads: int | None = None,
-        step_limit: int | None = None,
-        profile_level: int = 0,
-        seed: int = 0,
-        *,
-        dma: str = LATE,
-        vlen: int | None = None,
-    ) -> None:
-        _check_option("family", family, FAMILIES)
-        _check_option("profile", profile, PROFILES)
-        _check_option("engine", engine, ENGINES)
-        _check_option("coherence", coherence, tuple(COHERENCES))
-        if profile == REFSIDRV and (cores, harts, coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):
-            raise WireError("the profile refsidrv has one core of 4 harts without caches, as the reference driver")
-        if family == "g" and profile == SPEC:
+    def __init__(self, family: str = "m", settings: Settings | None = None, **options: Any) -> None:
+        if family not in FAMILIES:
+            raise WireError(f"family {family!r}, expected one of {', '.join(FAMILIES)}")
+        self.settings = settings = Settings.of(settings, options)
+        if family == "g" and settings.profile == SPEC:
             raise BeyondModel("RefSi G1 has no command processor and no document: it exists in the profile refsidrv")
-        if step_limit is not None and step_limit < 1:
-            raise WireError(f"step_limit {step_limit}, expected at least 1")
-        self.family, self.profile_name = family, profile
-        self.cores, self.harts_per_core = cores, harts
-        self.threads, self.seed, self.profile_level = threads, seed, profile_level
+        self.family, self.profile_name = family, settings.profile
+        self.cores, self.harts_per_core = settings.cores, settings.harts
         self.probes = Probes()
-        self.telemetry = Telemetry(self.probes)
-        self.engine = self._make_engine(engine, coherence)
+        self.telemetry = Telemetry(self.probes, lints=settings.lints)
+        self.engine = self._make_engine()
         self.accelerator = Accelerator(
             lambda index: self.memory.port(index),
             self.engine,
             self.telemetry,
-            vlen=vlen or (r.M1_VLEN if family == "m" else r.G1_VLEN),
-            step_limit=step_limit,
-            threads=threads if coherence == EAGER and engine == "jit" else 1,
+            vlen=settings.vlen or (r.M1_VLEN if family == "m" else r.G1_VLEN),
+            step_limit=settings.step_limit,
+            threads=settings.threads if settings.coherence == EAGER and settings.engine == JIT else 1,
         )
         self.telemetry.clock = lambda: self.accelerator.steps
         self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
         self.memory: MemorySystem
         self.processor: CommandProcessor | None = None
         self._g1_harts = r.G1_HARTS
-        if profile == SPEC:
-            self._build_spec(COHERENCES[coherence], dma)
+        if settings.profile == SPEC:
+            self._build_spec(COHERENCES[settings.coherence])
         else:
             self._build_refsidrv()
         self._schedule: RefsidrvSchedule
@@ -155,11 +127,11 @@ class RefSiDevice:
 
     # -- making the parts ---------------------------------------------------------------------------------------
 
-    def _make_engine(self, name: str, coherence: str) -> Engine:
-        kind = _jit_engine() if name == "jit" else ReferenceEngine
+    def _make_engine(self) -> Engine:
+        kind = _jit_engine() if self.settings.engine == JIT else ReferenceEngine
         if self.profile_name == SPEC:
-            return kind(coherent=coherence == EAGER)
-        if self.profile_level >= PROFILE_LEVEL_COUNTING:
+            return kind(coherent=self.settings.coherence == EAGER)
+        if self.settings.profile_level >= PROFILE_LEVEL_COUNTING:
             return ReferenceEngine(coherent=False, tlb_entries=REFERENCE_TLB_ENTRIES, on_retire=self._count)
         return kind(coherent=False, tlb_entries=REFERENCE_TLB_ENTRIES)
 
@@ -167,13 +139,13 @@ class RefSiDevice:
         if self._schedule.profiling:
             count(hart, insn)
 
-    def _build_spec(self, coherence: str, dma: str) -> None:
+    def _build_spec(self, coherence: str) -> None:
         memory = SpecMemory(
             self.accelerator.counters,
             self.telemetry,
             cores=self.cores,
             harts_per_core=self.harts_per_core,
-            dma=dma,
+            dma=self.settings.dma,
             coherence=coherence,
         )
         memory.on_remap = self.accelerator.flush_pages
@@ -185,7 +157,7 @@ class RefSiDevice:
     def _build_refsidrv(self) -> None:
         memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family)
         self.memory = memory
-        counting = self.profile_level >= PROFILE_LEVEL_COUNTING
+        counting = self.settings.profile_level >= PROFILE_LEVEL_COUNTING
         self._schedule = RefsidrvSchedule(self.accelerator, counting)
         if self.family == "m":
             profile = RefsidrvProfile(memory, self.accelerator, self._schedule)
@@ -257,13 +229,15 @@ class RefSiDevice:
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
         """Read `size` bytes as `unit`, after all submitted buffers; `AccessFault` where that is refused."""
-        self.drain()
-        return self.memory.read(address, size, unit)
+        with self.telemetry.desk:
+            self.drain()
+            return self.memory.read(address, size, unit)
 
     def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
         """Write as `unit`, likewise."""
-        self.drain()
-        self.memory.write(address, data, unit)
+        with self.telemetry.desk:
+            self.drain()
+            self.memory.write(address, data, unit)
 
     def view(self, address: int, size: int) -> memoryview | None:
         """The bytes themselves, shared with the device, or None where they are not plain memory.
@@ -297,14 +271,15 @@ class RefSiDevice:
 
     def drain(self) -> None:
         """Run the buffers that are queued; nothing while one runs, so that probes may look at the device."""
-        if self._busy:
+        if self._busy or not self._queue:
             return
         self._busy = True
         try:
-            while self._queue:
-                ticket, address, size = self._queue.pop(0)
-                self.engine.code_exposed(self._views.holds)
-                self._finished.append(self._processor().execute(ticket, address, size))
+            with self.telemetry.desk:
+                while self._queue:
+                    ticket, address, size = self._queue.pop(0)
+                    self.engine.code_exposed(self._views.holds)
+                    self._finished.append(self._processor().execute(ticket, address, size))
         finally:
             self._busy = False
 
@@ -378,8 +353,3 @@ def _jit_engine() -> type[ReferenceEngine]:
     from understudy.engine.jit import JitEngine
 
     return JitEngine
-
-
-def _check_option(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise WireError(f"{name} {given!r}, expected one of {', '.join(known)}")

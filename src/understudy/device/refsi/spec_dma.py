@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Protocol
 
 from understudy.core.errors import AccessFault, BeyondModel, WireError
@@ -224,7 +223,7 @@ class DmaController:
             return DmaTransfer(time, unit, number, source_address, target_address, sizes, *strides)
 
         transfer = Transfer(unit, number, source, target, event)
-        if self._memory.telemetry.listened:
+        if self._memory.telemetry.wants_lints:
             self._report_hazards(transfer)
         context.outstanding[number] = transfer
         if self.timing == IMMEDIATE:
@@ -286,9 +285,9 @@ class DmaController:
             )
             for kind, before, after in pairs:
                 if sides_meet(before, after):
-                    self._memory.telemetry.emit(
-                        partial(DmaHazard, unit=new.unit, id=new.id, other=old.unit, other_id=old.id, kind=kind)
-                    )
+                    telemetry = self._memory.telemetry
+                    hazard = DmaHazard(telemetry.clock(), new.unit, new.id, old.unit, old.id, kind)
+                    telemetry.report(hazard, "dma-hazard", str(hazard), spec_rules.DMA_ASYNC)
 
 
 def _array(context: Context, first: int, count: int) -> tuple[int, ...]:

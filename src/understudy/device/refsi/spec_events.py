@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from understudy.core.event import Event
 from understudy.core.space import Unit
+from understudy.device.refsi.spec_windows import unit_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,13 @@ class StaleRead(Event):
     newer: bytes
     holder: Unit | None
 
+    def __str__(self) -> str:
+        where = "in memory" if self.holder is None else f"in the cache of {unit_name(self.holder)}"
+        return (
+            f"{unit_name(self.reader)} reads {self.seen.hex()} at {self.address:#x}, newer bytes are {where}: "
+            f"{self.newer.hex()}; expected a SYNC_CACHE in between"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DmaHazard(Event):
@@ -35,3 +43,9 @@ class DmaHazard(Event):
     other: Unit
     other_id: int
     kind: str
+
+    def __str__(self) -> str:
+        return (
+            f"DMA transfer {self.id} of {unit_name(self.unit)} and transfer {self.other_id} of "
+            f"{unit_name(self.other)}, which nobody has waited for, share bytes: {self.kind}"
+        )

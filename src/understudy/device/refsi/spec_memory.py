@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
@@ -303,7 +302,7 @@ class SpecMemory:
         """A DMA transfer of `unit` was performed."""
         start, end = target.span
         self._written(target.place.mapping, start, end - start)
-        if self.caches is None or not self.telemetry.listened or not self.cached(source.place):
+        if self.caches is None or not self.telemetry.wants_lints or not self.cached(source.place):
             return
         runs = source.runs()
         if runs is not None and len(runs[0]) <= MAX_RUNS_CHECKED:
@@ -315,11 +314,8 @@ class SpecMemory:
         assert self.caches is not None
         for newer in self.caches.newer(address, seen, hart):
             holder = None if newer.holder is None else Unit(HART, newer.holder)
-            self.telemetry.emit(
-                partial(
-                    StaleRead, reader=reader, address=newer.address, seen=newer.seen, newer=newer.newer, holder=holder
-                )
-            )
+            stale = StaleRead(self.telemetry.clock(), reader, newer.address, newer.seen, newer.newer, holder)
+            self.telemetry.report(stale, "stale-read", str(stale), rules.RUN_NO_FLUSH)
 
     # ---- within
 
@@ -336,7 +332,7 @@ class SpecMemory:
             )
 
     def _note_memory_read(self, reader: Unit, place: Place, data: bytes | None) -> None:
-        if self.caches is None or not self.telemetry.listened or not self.cached(place):
+        if self.caches is None or not self.telemetry.wants_lints or not self.cached(place):
             return
         done = 0
         for start, size in place.runs():

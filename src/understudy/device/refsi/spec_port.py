@@ -125,7 +125,7 @@ class SpecPort:
         parts = []
         for start, length in place.runs():
             seen = memory.caches.load(hart, start, length)
-            if memory.telemetry.listened:
+            if memory.telemetry.wants_lints:
                 memory.report_stale(self.unit, start, seen, hart)
             parts.append(seen)
         return b"".join(parts)

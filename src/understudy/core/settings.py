@@ -1,0 +1,60 @@
+"""What the user of any device can choose, and how a choice that is none is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, ClassVar, Final, Self
+
+from understudy.core.errors import WireError
+from understudy.core.lint import LINTS, WARN
+
+SYNCHRONOUS: Final = "synchronous"
+THREADED: Final = "threaded"
+JIT: Final = "jit"
+REFERENCE: Final = "reference"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSettings:
+    """Choices that every device has; a value that is none of the possible ones is a `WireError`.
+
+    `lints`: what becomes of the hints at mistakes that the device accepts: "warn" (a `LintWarning` when the host's
+    call ends), "raise" (a `LintError` then) or "off". Probes hear of them in any case.
+
+    A device's own settings add fields, and say which words (`CHOICES`) and least numbers (`LEAST`) they may be.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    LEAST: ClassVar[Mapping[str, int]] = {}
+
+    lints: str = WARN
+
+    def __post_init__(self) -> None:
+        for name, known in {"lints": LINTS, **self.CHOICES}.items():
+            if getattr(self, name) not in known:
+                raise WireError(f"{name} {getattr(self, name)!r}, expected one of {', '.join(known)}")
+        for name, least in self.LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise WireError(f"{name} {value}, expected {least} or more")
+        self.check()
+
+    def check(self) -> None:
+        """`WireError` where choices do not go together."""
+
+    @classmethod
+    def of(cls, given: Self | None, options: Mapping[str, Any]) -> Self:
+        """The settings that a device was given: whole, or as single `options` by name."""
+        if given is not None:
+            if options:
+                raise WireError(f"settings were given twice: as {cls.__name__}, and {', '.join(options)} by name")
+            return given
+        known = [each.name for each in fields(cls)]
+        for name in options:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                meant = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+                raise WireError(f"no such setting: {name}, {meant}")
+        return cls(**options)

@@ -1,0 +1,56 @@
+"""What a user of the device can choose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from understudy.core.errors import WireError
+from understudy.core.settings import JIT, REFERENCE, DeviceSettings
+from understudy.device.refsi import registers as r
+from understudy.device.refsi.builder import PROFILES, REFSIDRV, SPEC
+from understudy.device.refsi.spec_dma import IMMEDIATE, LATE
+from understudy.device.refsi.spec_memory import STRICT
+
+EAGER: Final = "eager"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(DeviceSettings):
+    """Choices of one device, beside those of `DeviceSettings`.
+
+    `profile`: "spec" (the document, every error reported) or "refsidrv" (the reference driver, bit for bit; G1 exists
+    only there).
+    `engine`: "jit" or "reference"; `threads`: how many threads may run groups of a race-free kernel.
+    `cores`, `harts` (per core), `coherence` ("eager" or "strict") and `dma` ("late" or "immediate") shape a spec
+    device.
+    `step_limit` bounds the instructions of one kernel command.
+    `profile_level` is the reference's CA_PROFILE_LEVEL, `vlen` its vector length in bits.
+    `seed` is kept for schedules that vary.
+    """
+
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "profile": PROFILES,
+        "engine": (JIT, REFERENCE),
+        "coherence": (EAGER, STRICT),
+        "dma": (LATE, IMMEDIATE),
+    }
+    LEAST: ClassVar[Mapping[str, int]] = {"cores": 1, "harts": 1, "threads": 1, "step_limit": 1, "profile_level": 0}
+
+    profile: str = SPEC
+    engine: str = JIT
+    cores: int = r.M1_CORES
+    harts: int = r.M1_HARTS
+    coherence: str = EAGER
+    threads: int | None = None
+    step_limit: int | None = None
+    profile_level: int = 0
+    seed: int = 0
+    dma: str = LATE
+    vlen: int | None = None
+
+    def check(self) -> None:
+        """The reference driver's device has one shape."""
+        if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):
+            raise WireError("the profile refsidrv has one core of 4 harts without caches, as the reference driver")

@@ -1,0 +1,174 @@
+"""What becomes of lints: warnings, errors, nothing."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from understudy.core.errors import RuleError
+from understudy.core.lint import RAISE, TOLD_OF_EACH, WARN, Lint, LintError, LintWarning
+from understudy.core.rule import Fidelity, Rule
+from understudy.core.telemetry import Telemetry
+
+RULE = Rule("some/rule", "Some Clause", "what it says", Fidelity.EXACT)
+ALWAYS = pytest.mark.filterwarnings("always::understudy.core.lint.LintWarning")
+
+
+def call(telemetry: Telemetry, *checks: str, error: Exception | None = None) -> None:
+    """A host's call in which lints are found."""
+    with telemetry.desk:
+        for check in checks:
+            telemetry.lint(check, "it is so", RULE)
+        if error is not None:
+            raise error
+
+
+@ALWAYS
+def test_a_warning_names_the_line_of_the_host() -> None:
+    with pytest.warns(LintWarning, match=r"^odd: it is so \[some/rule: Some Clause\]$") as caught:
+        call(Telemetry(lints=WARN), "odd")
+    assert caught[0].filename == __file__
+
+
+@ALWAYS
+def test_a_warning_comes_when_the_outermost_call_ends() -> None:
+    telemetry = Telemetry(lints=WARN)
+    with pytest.warns(LintWarning) as caught, telemetry.desk:  # noqa: PT031
+        call(telemetry, "odd")
+        assert not caught.list
+    assert len(caught.list) == 1
+
+
+@ALWAYS
+def test_few_of_each_are_told_and_probes_hear_of_all() -> None:
+    telemetry, events = Telemetry(lints=WARN), []
+    telemetry.probes.subscribe(events.append)
+    with pytest.warns(LintWarning) as caught:  # noqa: PT031
+        for _ in range(10):
+            call(telemetry, "odd")
+        call(telemetry, "strange")
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == TOLD_OF_EACH + 1
+    assert texts[TOLD_OF_EACH - 1] == "odd: it is so (no more of odd is told) [some/rule: Some Clause]"
+    assert texts[-1] == "strange: it is so [some/rule: Some Clause]"
+    assert events == [Lint(0, "odd", "it is so", RULE)] * 10 + [Lint(0, "strange", "it is so", RULE)]
+
+
+def test_raised() -> None:
+    telemetry = Telemetry(lints=RAISE)
+    with pytest.raises(LintError) as caught:
+        call(telemetry, "odd", "strange")
+    assert str(caught.value) == "odd: it is so, [some/rule: Some Clause]"
+    assert caught.value.check == "odd"
+    assert caught.value.rule is RULE
+    assert caught.value.__notes__ == ["lint strange: it is so [some/rule: Some Clause]"]
+    call(telemetry)  # they are told once
+
+
+@pytest.mark.parametrize("policy", [WARN, RAISE])
+def test_where_the_call_fails_they_are_notes(policy: str) -> None:
+    with pytest.raises(RuleError, match="broken") as caught:
+        call(Telemetry(lints=policy), "odd", error=RuleError("broken"))
+    assert caught.value.__notes__ == ["lint odd: it is so [some/rule: Some Clause]"]
+
+
+def test_off() -> None:
+    telemetry = Telemetry()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        call(telemetry, "odd")
+    assert not telemetry.wants_lints
+    events: list[Any] = []
+    telemetry.probes.subscribe(events.append)
+    call(telemetry, "odd")
+    assert len(events) == 1
+
+
+def test_the_threads_of_a_device_tell_nothing() -> None:
+    telemetry = Telemetry(lints=RAISE)
+
+    def work() -> None:
+        with telemetry.desk.held():
+            call(telemetry, "odd")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    with pytest.raises(LintError, match="odd"):
+        call(telemetry)
+
+
+# ---- devices ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("execution", ["synchronous", "threaded"])
+def test_acceldev(execution: str) -> None:
+    from understudy.device.acceldev.device import AcceldevDevice
+
+    device = AcceldevDevice(lints="raise", execution=execution)
+    with pytest.raises(LintError, match="odd-access: read of 2 bytes") as caught:
+        device.read_bar(0, 0, 2)
+    assert caught.value.check == "odd-access"
+    assert device.read_bar(0, 0, 4) == 0
+    device.close()
+
+
+@pytest.mark.parametrize("execution", ["synchronous", "threaded"])
+def test_fletcher_starts_that_are_ignored(execution: str) -> None:
+    import pyarrow as pa
+
+    from understudy.device.fletcher.kernels import find
+    from understudy.host.fletcher import Context, Kernel, Platform
+
+    design = find("sum")
+    batch = pa.record_batch([pa.array([1, -3, 3, -7])], schema=design.schemas[0])
+    with Platform(design, lints="raise", execution=execution) as platform, Context(platform) as context:
+        context.queue_record_batch(batch)
+        context.enable()
+        kernel = Kernel(context)
+        kernel.start()
+        kernel.wait_for_finish()
+        with pytest.raises(LintError, match="start-ignored: start while the kernel is done: nothing happens"):
+            kernel.start()
+        kernel.reset()
+        kernel.start()
+        kernel.wait_for_finish()
+        assert kernel.get_return("int64") == -6
+
+
+@pytest.mark.parametrize("execution", ["synchronous", "threaded"])
+def test_hsa(execution: str) -> None:
+    from understudy.device.hsa.device import HsaDevice
+    from understudy.device.hsa.packets import BarrierPacket
+    from understudy.device.hsa.signals import Condition
+
+    with HsaDevice(lints="raise", execution=execution) as device:
+        queue, done = device.create_queue(64), device.create_signal(1)
+        good = BarrierPacket(completion_signal=done.address).pack()
+        with pytest.raises(LintError, match="reserved: packet 0: reserved_30 must be 0"):  # noqa: PT012
+            queue.submit(good[:48] + b"\1" + good[49:])
+            done.wait(Condition.EQ, 0)
+        assert done.load() == 0  # the device did its work
+        with pytest.raises(LintError, match="fence-scope: packet 1: fence scope 3"):  # noqa: PT012
+            queue.submit(BarrierPacket(acquire_scope=3, completion_signal=done.address).pack())
+            done.wait(Condition.LT, 0)
+
+
+def test_refsi() -> None:
+    from understudy.device.refsi import registers as r
+    from understudy.device.refsi.builder import CommandBuffer
+    from understudy.host.refsi import RefSi
+
+    with RefSi.open(lints="raise", engine="reference") as device:
+        source, target = device.array(np.arange(64)), device.zeros(64, np.int64)
+        buffer = CommandBuffer()
+        for at in (target.address, target.address + 8):
+            for register, value in ((3, source.address), (4, at), (5, 64), (0, 0x11)):  # DMACTRL last: 1D, start
+                buffer.store_imm64(r.DMA_BASE + r.REGISTER_BYTES * register, value)
+        buffer.finish()
+        with pytest.raises(LintError, match=r"dma-hazard: DMA transfer 2 of the CMP .* share bytes: write-after-write"):
+            device.run(buffer)
