@@ -95,6 +95,10 @@ class LintDesk:
         self._lock = threading.Lock()
         self._thread = _Depth()
 
+    def wants(self, check: str) -> bool:
+        """Whether one more lint of that check would be told."""
+        return self.policy != OFF and self._count[check] < TOLD_OF_EACH
+
     def add(self, check: str, message: str, rule: Rule | None = None) -> None:
         """Keep a lint; beyond `TOLD_OF_EACH` of one check they are not told."""
         if self.policy == OFF:

@@ -41,6 +41,8 @@ LAST_ID: Final = (1 << 32) - 1
 LATE: Final = "late"
 IMMEDIATE: Final = "immediate"
 TIMINGS: Final = (LATE, IMMEDIATE)
+LOOKED_AT: Final = 64
+"""Outstanding transfers that a new one is compared with while no probe listens; else it is with all."""
 MAX_OUTSTANDING: Final = 1024
 """Transfers of one unit that wait at once: one more completes the oldest (choice `refsi/dma-late`)."""
 
@@ -223,7 +225,8 @@ class DmaController:
             return DmaTransfer(time, unit, number, source_address, target_address, sizes, *strides)
 
         transfer = Transfer(unit, number, source, target, event)
-        if self._memory.telemetry.wants_lints:
+        telemetry = self._memory.telemetry
+        if telemetry.listened or telemetry.desk.wants("dma-hazard"):
             self._report_hazards(transfer)
         context.outstanding[number] = transfer
         if self.timing == IMMEDIATE:
@@ -277,6 +280,8 @@ class DmaController:
     def _report_hazards(self, new: Transfer) -> None:
         """Tell which outstanding transfers of any unit touch bytes that `new` touches, too."""
         pending = [transfer for context in self._contexts.values() for transfer in context.outstanding.values()]
+        if not self._memory.telemetry.listened:
+            pending = pending[-LOOKED_AT:]
         for old in pending:
             pairs = (
                 ("read-after-write", old.target, new.source),
