@@ -16,12 +16,16 @@ Each layer adds the one place it knows while the error passes through it on its 
         raise error.at("command", 5, "RUN_INSTANCES")
 
 so that a message reads from the inside out: what happened, then where, then the rule and its clause.
+
+Errors cross process boundaries whole: with class, message, attributes, places, rule, notes and cause.
 """
 
 from __future__ import annotations
 
+import copyreg
+import pickle
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from understudy.core.rule import Rule
@@ -63,6 +67,31 @@ class UnderstudyError(Exception):
         if self.rule is not None:
             parts.append(f"[{self.rule.id}: {self.rule.clause}]")
         return ", ".join(parts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the constructor: what it takes is not what `args` holds, and all that it made is in the state.
+        state = dict(vars(self))
+        if self.__cause__ is not None:
+            state["__cause__"] = _portable(self.__cause__)
+        state["__suppress_context__"] = self.__suppress_context__  # behind the cause, which sets it
+        return copyreg.__newobj__, (type(self), *self.args), state  # type: ignore[attr-defined]
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self), *self.args)
+        vars(made).update(vars(self))
+        made.__cause__, made.__suppress_context__ = self.__cause__, self.__suppress_context__
+        return made
+
+
+def _portable(cause: BaseException) -> BaseException:
+    """The cause itself where it survives pickling, else one that tells of it: the error must arrive in any case."""
+    if isinstance(cause, UnderstudyError):
+        return cause
+    try:
+        pickle.loads(pickle.dumps(cause))
+    except Exception:  # noqa: BLE001  # it is somebody else's code that runs here
+        return RuntimeError(f"{type(cause).__name__}: {cause}")
+    return cause
 
 
 HEX_PLACES = frozenset({"pc", "byte", "address", "offset"})
