@@ -23,7 +23,6 @@ Errors cross process boundaries whole: with class, message, attributes, places, 
 from __future__ import annotations
 
 import copyreg
-import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -87,6 +86,8 @@ def _portable(cause: BaseException) -> BaseException:
     """The cause itself where it survives pickling, else one that tells of it: the error must arrive in any case."""
     if isinstance(cause, UnderstudyError):
         return cause
+    import pickle  # here: importing the package must stay quick
+
     try:
         pickle.loads(pickle.dumps(cause))
     except Exception:  # noqa: BLE001  # it is somebody else's code that runs here

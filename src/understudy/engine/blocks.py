@@ -2,7 +2,8 @@
 
 A file is named by a digest of everything that decides its content (guest code, translator, options, CPU, library
 versions) and begins with a digest of its name and the rest, so that a damaged or renamed file is a miss and never
-code. The folder belongs to the user alone; nothing in it is needed, all of it may be deleted at any time.
+code. The folder belongs to the user alone, else it is as if there were none; nothing in it is needed, all of it may
+be deleted at any time.
 """
 
 from __future__ import annotations
@@ -10,29 +11,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import stat
-import tempfile
-from functools import cache
 from pathlib import Path
 
-from understudy import isa
 from understudy.engine import llvm
+from understudy.engine.private_folder import PrivateFolder
 from understudy.engine.region import Region
+from understudy.engine.translator import translator_key
 
 _DIGEST = hashlib.sha256
 _SIZE = _DIGEST().digest_size
-
-# Everything that may decide what code comes out: the translator, and the meanings and state layouts it translates.
-# Read when the translator is loaded, so that it is the source of what runs.
-_FOLDERS = (Path(__file__).parent, Path(str(isa.__file__)).parent)
-_SOURCE = b"".join(path.read_bytes() for folder in _FOLDERS for path in sorted(folder.rglob("*.py")))
-_SOURCE = _SOURCE or os.urandom(_SIZE)  # unreadable: then nothing outlives this process
-
-
-@cache
-def translator_key() -> bytes:
-    """A digest of the translator's own source and of the host it compiles for."""
-    return _DIGEST(llvm.host_key().encode() + _SOURCE).digest()
 
 
 def region_key(part: Region, native_float: bool, tier: int) -> str:
@@ -92,53 +79,27 @@ class ObjectCache:
             self._kept = len(image)
 
     def _read(self, folder: Path, key: str) -> bytes | None:
-        path = folder / key
         try:
-            if not _is_private(path):
-                return None
-            data = path.read_bytes()
+            data = PrivateFolder(folder).read(key)
         except OSError:
             return None
         image = data[_SIZE:]
         return image if _seal(key, image) == data[:_SIZE] else None
 
     def _write(self, folder: Path, key: str, image: bytes) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._unpruned += len(image)
-        if self._unpruned > self.limit_bytes // 8:
-            self._unpruned = 0
-            self._prune(folder)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=".new-")
+        private = PrivateFolder(folder)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_seal(key, image) + image)
-            Path(name).replace(folder / key)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
-
-    def _prune(self, folder: Path) -> None:
-        """Delete the oldest files where the folder has grown over its limit."""
-        files = sorted((path.stat().st_mtime, path.stat().st_size, path) for path in folder.iterdir())
-        total = sum(size for _, size, _ in files)
-        for _, size, path in files:
-            if total <= self.limit_bytes:
-                break
-            path.unlink(missing_ok=True)
-            total -= size
+            private.write(key, _seal(key, image) + image)
+        finally:  # a disk that is full is one more reason
+            self._unpruned += len(image)
+            if self._unpruned > self.limit_bytes // 8:
+                self._unpruned = 0
+                private.prune(self.limit_bytes)
 
 
 def _seal(key: str, image: bytes) -> bytes:
     """What a file begins with: a file under another's name does not fit either."""
     return _DIGEST(key.encode() + image).digest()
-
-
-def _is_private(path: Path) -> bool:
-    """Whether nobody but this user can have written the file."""
-    status = path.stat()
-    if not hasattr(os, "getuid"):  # where files have no such owners, the folder's own rules have to do
-        return True
-    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def linked(text: str, objects: ObjectCache) -> llvm.Code:

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from understudy.engine import gcn, llvm
 from understudy.engine.gcn.emit_segment import Left
 from understudy.engine.gcn.region import Place, Region
-
-
-@cache
-def fingerprint() -> str:
-    """Of the program's own files that decide what is emitted: another version of them emits something else."""
-    here = Path(gcn.__file__).parent
-    isa = here.parent.parent / "isa"
-    digest = hashlib.sha256(llvm.host_key().encode())
-    for folder in (here, here.parent, isa, isa / "gcn"):
-        for path in sorted(folder.glob("*.py")):
-            found = path.stat()
-            digest.update(f"{path.name} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+from understudy.engine.translator import translator_key
 
 
 def record_key(region: Region, *options: object) -> str:
     """The key of a region's record in the object cache; `options` are what else its emission depends on."""
-    parts = (fingerprint(), region.start, region.entries, region.words, *options)
+    parts = (translator_key(), region.start, region.entries, region.words, *options)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

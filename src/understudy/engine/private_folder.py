@@ -1,0 +1,90 @@
+"""A folder of this user alone: what is read from it, nobody else can have written.
+
+Who can write to a folder above may put a link or a folder of his own in its place, at any moment. So everything goes
+through handles: what was looked at is what is used. No link is followed, neither to the folder nor to a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+_OURS: Final = re.compile(r"[0-9a-f]{64}|\.new-[0-9a-f]{16}")
+"""Names that files of such a folder have, with those that are being written: no other file is ever deleted."""
+_READ: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_HAS_HANDLES: Final = {os.open, os.stat, os.unlink, os.mkdir} <= os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
+
+
+class PrivateFolder:
+    """Files by name, a digest in hex, below `path`. Each method raises `OSError` where that is not private."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, name: str) -> bytes:
+        """A file's content."""
+        with self._opened() as folder:
+            handle = os.open(name, _READ, dir_fd=folder)
+            with open(handle, "rb") as file:
+                _check(os.fstat(handle), stat.S_ISREG, stat.S_IWGRP | stat.S_IWOTH, name)
+                return file.read()
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make or replace a file, whole: who reads meanwhile sees the old one or the new one."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._opened(make_private=True) as folder:
+            new = f".new-{secrets.token_hex(8)}"
+            handle = os.open(new, _NEW, 0o600, dir_fd=folder)
+            try:
+                with open(handle, "wb") as file:
+                    file.write(data)
+                os.replace(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except OSError:
+                os.unlink(new, dir_fd=folder)
+                raise
+
+    def prune(self, limit_bytes: int) -> None:
+        """Delete the oldest files where all of them together are larger."""
+        with self._opened() as folder:
+            files = []
+            for name in filter(_OURS.fullmatch, os.listdir(folder)):
+                with contextlib.suppress(FileNotFoundError):  # another process prunes too
+                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if stat.S_ISREG(found.st_mode):
+                        files.append((found.st_mtime, found.st_size, name))
+            total = sum(size for _, size, _ in files)
+            for _, size, name in sorted(files):
+                if total <= limit_bytes:
+                    break
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+                total -= size
+
+    @contextlib.contextmanager
+    def _opened(self, make_private: bool = False) -> Iterator[int]:
+        """A handle of the folder, looked at; `make_private` takes others' rights to it away first."""
+        if not _HAS_HANDLES:  # as on Windows
+            raise PermissionError("this system has no handles of folders")
+        handle = os.open(self.path, _READ | os.O_DIRECTORY)
+        try:
+            found = os.fstat(handle)
+            if make_private and found.st_uid == os.getuid() and found.st_mode & 0o077:
+                os.fchmod(handle, 0o700)
+                found = os.fstat(handle)
+            _check(found, stat.S_ISDIR, 0o077, str(self.path))
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def _check(found: os.stat_result, is_kind: Callable[[int], bool], rights: int, name: str) -> None:
+    """`PermissionError` unless that is of the kind, this user's own, and gives others none of `rights`."""
+    if not is_kind(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & rights:
+        raise PermissionError(f"{name} is not this user's alone")
