@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from understudy.cli.exits import UsageError
+from understudy.cli.files import read_file, read_text
 from understudy.core.errors import WireError
 from understudy.device.refsi.commands import CHUNK_BYTES, Opcode
 from understudy.device.refsi.listing import assemble
-
-MAX_FILE_BYTES: Final = 64 << 20
-"""Larger files are refused: the count of a driver call has 32 bits, but nobody reads a listing of that size."""
 
 
 class Form(StrEnum):
@@ -26,32 +22,18 @@ class Form(StrEnum):
     LISTING = "listing"
 
 
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a file, or of standard input for ``-``."""
-    try:
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-        else:
-            with path.open("rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise UsageError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-    return data
-
-
 def read_buffer(path: Path, form: Form = Form.AUTO) -> bytes:
     """A command buffer from a file: little-endian binary, 64-bit words as in a script, or a listing."""
-    data = read_bytes(path)
     if form is Form.AUTO:
+        data = read_file(path)
         form = guess(data)
-    if form is Form.BINARY:
-        return data
-    try:
-        text = data.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no text: byte {data[error.start]:#04x} at {error.start:#x}") from None
+        if form is Form.BINARY:
+            return data
+        text = data.decode("ascii")  # or it would be binary
+    elif form is Form.BINARY:
+        return read_file(path)
+    else:
+        text = read_text(path, "ascii")
     return assemble(text) if form is Form.LISTING else words_to_bytes(text)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from understudy.check.memory_model import Found, atomics, gaps
 from understudy.cli.exits import UsageError
+from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.core.errors import WireError
 from understudy.device.hsa.memory_model import Order
 from understudy.image.hsa import targets
@@ -42,7 +43,7 @@ def check(
     """
     if not memory_model:
         raise UsageError("say what to check: --memory-model")
-    code = read_code_object(path.read_bytes(), processor)
+    code = read_code_object(read_file(path, MAX_CODE_BYTES), processor)
     missing = 0
     for name in sorted(code.kernels):
         found = kernel_atomics(code, name, processor)

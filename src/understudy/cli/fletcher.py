@@ -14,6 +14,7 @@ from rich.text import Text
 
 from understudy.cli.buffers import parse_number
 from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.files import reading
 from understudy.core.errors import UnderstudyError, WireError
 
 if TYPE_CHECKING:
@@ -137,12 +138,11 @@ def read_files(paths: list[Path]) -> list[Any]:
 
     found = []
     for path in paths:
-        try:
-            found.append(read_arrow(path))
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-        except UnderstudyError as error:
-            raise error.at("file", str(path)) from None
+        with reading(path):
+            try:
+                found.append(read_arrow(path))
+            except UnderstudyError as error:
+                raise error.at("file", str(path)) from None
     return found
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from understudy.cli.buffers import parse_number, read_bytes
+from understudy.cli.buffers import parse_number
 from understudy.cli.exits import ExitCode, UsageError, exit_code, report
+from understudy.cli.files import read_file, read_text, writing
 from understudy.core.errors import WireError
 from understudy.isa.gcn.target import TARGETS, Target
 
@@ -38,7 +39,7 @@ def disasm(
     from understudy.isa.gcn.listing import listing  # the tables take a while to load
 
     target, address = _target(processor), _number(pc, 64)
-    code = b"".join(_number(word, 32).to_bytes(4, "little") for word in words) if words else read_bytes(file)
+    code = b"".join(_number(word, 32).to_bytes(4, "little") for word in words) if words else read_file(file)
     worst = ExitCode.OK
     for line in listing(target, code, address):
         print(line)
@@ -61,19 +62,13 @@ def asm(
     from understudy.isa.gcn.assembler import assemble
 
     target = _target(processor)
-    try:
-        source = read_bytes(file).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is no text: byte {error.object[error.start]:#04x} at {error.start:#x}") from None
-    code = assemble(target, source)
+    code = assemble(target, read_text(file))
     if output is None:
         for at in range(0, len(code), 4):
             print(f"{int.from_bytes(code[at : at + 4], 'little'):#010x}")
         return
-    try:
+    with writing(output):
         output.write_bytes(code)
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from None
     print(f"{len(code)} bytes", file=sys.stderr)
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from understudy.cli.exits import UsageError
+from understudy.cli.files import MAX_CODE_BYTES, read_file, writing
 
 SHOWN = 8
 """Elements of an array that are printed."""
@@ -69,11 +70,14 @@ def run(
     from understudy.cli.hsa_values import parse
     from understudy.host.hsa import Gpu
 
+    data = read_file(file, MAX_CODE_BYTES)
+    is_source = file.suffix == ".cl"
     given = [parse(text) for text in arguments or ()]
     settings = {"engine": engine.value, "machine_model": machine_model.value}
-    with Gpu.open(agent or _agent_of(file), exact=exact, **settings) as gpu:
+    with Gpu.open(agent or ("gfx900" if is_source else _agent_of(data)), exact=exact, **settings) as gpu:
         values = [gpu.array(each.value) if isinstance(each.value, np.ndarray) else each.value for each in given]
-        result = gpu.run(file, kernel, _sizes(grid), _sizes(group) if group else None, values)
+        code = gpu.compile(data.decode("utf-8", "replace")) if is_source else gpu.load(data)
+        result = gpu.run(code, kernel, _sizes(grid), _sizes(group) if group else None, values)
     print(f"{result.kernel}: {result.instructions:,} wave instructions")
     for number, (each, value) in enumerate(zip(given, values, strict=True)):
         if isinstance(value, np.ndarray):
@@ -93,20 +97,17 @@ def _sizes(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split("x")))
 
 
-def _agent_of(file: Path) -> str:
-    """The agent that a code object is for; gfx900 for a source, and where it does not say."""
+def _agent_of(data: bytes) -> str:
+    """The agent that a code object is for; gfx900 where it does not say."""
     from understudy.device.hsa.agents import AGENTS
     from understudy.host.hsa_executable import read
 
-    target = "" if file.suffix == ".cl" else read(file).target
+    target = read(data).target
     return target if target in AGENTS else "gfx900"
 
 
 def _save(path: Path, array: Any) -> None:
     import numpy as np
 
-    try:
-        with path.open("wb") as file:
-            np.save(file, array)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    with writing(path), path.open("wb") as file:
+        np.save(file, array)

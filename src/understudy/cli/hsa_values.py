@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from understudy.cli.exits import UsageError
+from understudy.cli.files import read_file
 from understudy.host.hsa_arguments import Local
 
 TYPES: Final = {
@@ -18,6 +20,8 @@ TYPES: Final = {
     "i64": np.int64, "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 SEED: Final = 2024
+MAX_ARRAY_BYTES: Final = 8 << 30
+"""Larger files of arrays are refused."""
 _ARRAY: Final = re.compile(r"(zeros|range|random):(\w+):(\d+(?:x\d+)*)")
 _TYPED: Final = re.compile(r"(\w+):(.+)")
 
@@ -100,9 +104,8 @@ def _float(number: str, text: str) -> float:
 
 
 def _load(path: Path) -> Any:
+    data = BytesIO(read_file(path, MAX_ARRAY_BYTES))
     try:
-        return np.load(path, allow_pickle=False)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:
+        return np.lib.format.read_array(data, allow_pickle=False)
+    except Exception as error:  # noqa: BLE001  # NumPy's reader evaluates the header, and allocates what it tells of
         raise UsageError(f"{path} is no .npy file: {error}") from None

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from understudy.cli.buffers import read_bytes
+from understudy.cli.files import read_file
 from understudy.core.errors import WireError
 
 Document = dict[str, Any]
@@ -68,7 +68,7 @@ def inspect(
 
     Exit status 1 for a file that cannot be read as one; what is odd in one that can is a warning.
     """
-    data = read_bytes(file)
+    data = read_file(file)
     try:
         describe, lines = reader(data)
         wanted = Wanted(kernel, code, target, zeros)

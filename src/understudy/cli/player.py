@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
-from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.exits import ExitCode
+from understudy.cli.files import read_file
 from understudy.cli.script import Call, read_script
 from understudy.core.errors import BeyondModel, GuestFault, ModelBug, RuleError, UnderstudyError
 from understudy.core.event import Event
@@ -177,10 +178,8 @@ class Player:
         self._print(f"fill r={self._write(address, bytes([byte]) * size)}")
 
     def _elf(self, call: Call) -> None:
-        try:
-            data = (self._folder / call.text).read_bytes()
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot read {call.text}: {getattr(error, 'strerror', None) or error}") from None
+        path = (self._folder / call.text).absolute()  # a script's "-" is a file of that name
+        data = read_file(path, shown=call.text)
         for segment in read_elf(data).segments:
             result = self._load(segment)
             self._print(f"load {segment.address:#x}+{segment.memory_size:#x} r={result}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from understudy.cli.buffers import Form, read_buffer
 from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.files import open_file, reading, writing
 from understudy.core.register import RegisterMap
 from understudy.device.refsi.commands import CHUNK_BYTES
 from understudy.device.refsi.lint import Severity
@@ -89,13 +89,12 @@ def play(
 
 def _script_lines(script: Path) -> Iterator[str]:
     """Lines of the script as they come, any bytes."""
-    try:
-        # Standard input is not ours to close.
-        opened = nullcontext(sys.stdin.buffer) if str(script) == "-" else script.open("rb")
-    except OSError as error:
-        raise UsageError(f"cannot read {script}: {error.strerror}") from None
-    with opened as source:
-        for line in source:
+    with open_file(script) as source:
+        while True:
+            with reading(script):
+                line = source.readline()
+            if not line:
+                return
             yield line.decode("utf-8", "surrogateescape")
 
 
@@ -145,10 +144,8 @@ def encode(
     """Turn a listing, or words, into a command buffer: words on standard output, or binary with --output."""
     data = read_buffer(file)
     if output is not None:
-        try:
+        with writing(output):
             output.write_bytes(data)
-        except OSError as error:
-            raise UsageError(f"cannot write {output}: {error.strerror}") from None
         return
     if len(data) % CHUNK_BYTES:
         raise UsageError(f"{len(data)} bytes are no whole number of chunks, expected --output for binary")

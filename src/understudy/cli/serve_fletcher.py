@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from understudy.cli.exits import UsageError
+from understudy.cli.files import read_file
 from understudy.cli.fletcher import need_pyarrow, parse_offset, read_files
 from understudy.core.errors import UnderstudyError
 
@@ -129,8 +130,9 @@ def load_kernel(name: str) -> Kernel:
 def _run_file(path: Path) -> Any:
     """The module that a Python file makes. It is the user's own code: whatever it raises is told with its place."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if spec is None or spec.loader is None:
         raise UsageError(f"cannot read {path}, expected a Python file")
+    read_file(path)  # what cannot be read is told as everywhere, not as an exception of the module
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

@@ -1,0 +1,173 @@
+"""Files that cannot be read: exit status 2 and a message that names them, in every command that takes one."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_type_hints
+
+import numpy as np
+import pytest
+import typer
+
+from tests.cli.test_hsa import CODE
+from understudy.cli import main
+from understudy.cli.app import app
+from understudy.cli.exits import UsageError
+from understudy.cli.files import read_file
+from understudy.core.errors import UnderstudyError
+
+Capture = pytest.CaptureFixture[str]
+
+READS = {
+    ("check", "path"): ["check", "--memory-model", "FILE"],
+    ("fletcher check", "schemas"): ["fletcher", "check", "FILE"],
+    ("fletcher map", "schemas"): ["fletcher", "map", "FILE"],
+    ("gcn asm", "file"): ["gcn", "asm", "FILE"],
+    ("gcn disasm", "file"): ["gcn", "disasm", "FILE"],
+    ("hsa run", "file"): ["hsa", "run", "FILE", "saxpy", "--grid", "64"],
+    ("hsa run", "file, a source"): ["hsa", "run", "FILE", "saxpy", "--grid", "64", "--agent", "gfx900"],
+    ("hsa run", "arguments"): ["hsa", "run", CODE, "saxpy", "--grid", "64", "--arg", "@FILE"],
+    ("inspect", "file"): ["inspect", "FILE"],
+    ("refsi decode", "file"): ["refsi", "decode", "FILE"],
+    ("refsi encode", "file"): ["refsi", "encode", "FILE"],
+    ("refsi lint", "file"): ["refsi", "lint", "FILE"],
+    ("refsi play", "script"): ["refsi", "play", "FILE"],
+    ("serve fletcher", "kernel"): ["serve", "fletcher", "--no-library", "--kernel", "FILE:sum"],
+    ("serve fletcher", "schemas"): ["serve", "fletcher", "--no-library", "--schema", "FILE"],
+}
+"""Every option and argument that names a file to read."""
+WRITES = {
+    ("gcn asm", "output"): ["gcn", "asm", "TEXT", "-o", "FILE"],
+    ("hsa run", "arguments, saved"): [
+        *["hsa", "run", CODE, "saxpy", "--grid", "64", "--arg", "1"],
+        *["--arg", "zeros:f32:64", "--arg", "zeros:f32:64=FILE"],
+    ],
+    ("refsi encode", "output"): ["refsi", "encode", "WORDS", "-o", "FILE"],
+}
+SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket")}
+NAMED_BY_TEXT = {("serve fletcher", "kernel"), ("hsa run", "arguments")}
+
+
+def parameters(group: typer.Typer, name: str = "") -> Iterator[tuple[str, str]]:
+    """Every parameter of every command that is a path."""
+    for below in group.registered_groups:
+        assert below.typer_instance is not None
+        yield from parameters(below.typer_instance, f"{name} {below.name}".strip())
+    for command in group.registered_commands:
+        assert command.callback is not None
+        full = f"{name} {command.name or command.callback.__name__}".strip()
+        for parameter, hint in get_type_hints(command.callback).items():
+            if "Path" in str(hint):
+                yield full, parameter
+
+
+def test_every_command_that_takes_a_file_is_in_the_tables() -> None:
+    found = set(parameters(app))
+    listed = {(command, what.partition(",")[0]) for command, what in [*READS, *WRITES]} | SOCKETS
+    assert found | NAMED_BY_TEXT == listed
+
+
+def run(capsys: Capture, arguments: list[str], **names: str) -> tuple[int, str]:
+    for name, value in names.items():
+        arguments = [each.replace(name, value) for each in arguments]
+    status = main(arguments)
+    return status, capsys.readouterr().err
+
+
+SUFFIXES = {("serve fletcher", "kernel"): ".py", ("hsa run", "file, a source"): ".cl"}
+
+
+@pytest.mark.parametrize("what", ["missing", "folder", "below a file", "loop", "too long", "unreadable", "forbidden"])
+@pytest.mark.parametrize("which", READS, ids=" ".join)
+def test_what_cannot_be_read(capsys: Capture, tmp_path: Path, which: tuple[str, str], what: str) -> None:
+    path = tmp_path / f"code{SUFFIXES.get(which, '.co')}"
+    reason = "No such file or directory"
+    if what == "folder":
+        path.mkdir()
+        reason = "Is a directory"
+    elif what == "below a file":
+        (tmp_path / "file").write_bytes(b"")
+        path = tmp_path / "file" / path.name
+        reason = "Not a directory"
+    elif what == "loop":
+        path.symlink_to(path)
+        reason = "Too many levels of symbolic links"
+    elif what == "too long":
+        path = tmp_path / ("x" * 300 + path.suffix)
+        reason = "File name too long"
+    elif what == "unreadable":
+        path.symlink_to("/proc/self/mem")  # opens, and then cannot be read at its beginning
+        reason = "Input/output error"
+    elif what == "forbidden":
+        if os.geteuid() == 0:
+            pytest.skip("the superuser may read everything")
+        path.write_bytes(b"")
+        path.chmod(0)
+        reason = "Permission denied"
+    status, err = run(capsys, READS[which], FILE=str(path))
+    assert (status, err) == (2, f"error: cannot read {path}: {reason}\n")
+
+
+@pytest.mark.parametrize("which", WRITES, ids=" ".join)
+def test_what_cannot_be_written(capsys: Capture, tmp_path: Path, which: tuple[str, str]) -> None:
+    (tmp_path / "text").write_text("s_endpgm\n")
+    (tmp_path / "words").write_text("0\n")
+    names = {"TEXT": str(tmp_path / "text"), "WORDS": str(tmp_path / "words")}
+    for target, reason in ((tmp_path / "none" / "out", "No such file or directory"), (tmp_path, "Is a directory")):
+        status, err = run(capsys, WRITES[which], **names, FILE=str(target))
+        assert (status, err) == (2, f"error: cannot write {target}: {reason}\n")
+
+
+@pytest.mark.parametrize("arguments", [["inspect"], ["refsi", "play"], ["refsi", "decode", "-"], ["gcn", "asm", "-"]])
+def test_a_standard_input_that_is_closed(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(capsys, arguments) == (2, "error: cannot read -: standard input is closed\n")
+
+
+def npy(header: str, data: bytes = b"") -> bytes:
+    text = header.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text + data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"PK\x03\x04 an archive, damaged",
+        b"\x80\x04]q\0.",
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (64,), }", b"short"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1 << 50,), }"),
+        npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1125899906842624,), }"),
+        npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", b"\x80\x04N."),
+        npy("]"),
+    ],
+)
+def test_what_is_no_array(capsys: Capture, tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(data)
+    status, err = run(capsys, READS["hsa run", "arguments"], FILE=str(path))
+    assert status == 2
+    assert err.startswith(f"error: {path} is no .npy file: ")
+
+
+def test_an_archive_of_arrays_is_no_array(capsys: Capture, tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=np.zeros(64))
+    status, err = run(capsys, READS["hsa run", "arguments"], FILE=str(tmp_path / "x.npz"))
+    assert (status, "is no .npy file" in err) == (2, True)
+
+
+def test_files_that_are_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "code"
+    path.write_bytes(bytes(101))
+    with pytest.raises(UsageError, match=r"code is larger than 100 bytes"):
+        read_file(path, 100)
+    assert read_file(path, 101) == bytes(101)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"abc")))
+    assert read_file(Path("-")) == b"abc"
+    assert issubclass(UsageError, UnderstudyError)
