@@ -1,0 +1,138 @@
+"""What is given away: the source distribution and the wheel hold ours and nothing else, and need only what is used."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+MAX_SDIST_BYTES = 2_000_000
+MAX_FILE_BYTES = 200_000
+KINDS = {
+    *(".py", ".typed", ".c", ".h", ".S", ".s", ".cl", ".inc", ".ll", ".sh", ".mk", ".md", ".toml", ".gitignore"),
+    *(".json", ".yaml", ".txt", ".tsv", ".as", ".clo", ".co", ".elf", ".o"),
+}
+"""Kinds of files that we write, or that tests compare with; no archive, wheel or library of anybody."""
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    [built] = SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    return Path(built)
+
+
+@pytest.fixture(scope="module")
+def names(sdist: Path) -> dict[str, int]:
+    """Files below the distribution's own folder, with their sizes."""
+    with tarfile.open(sdist) as archive:
+        return {each.name.partition("/")[2]: each.size for each in archive if each.isfile()}
+
+
+def test_the_source_distribution_is_small(sdist: Path, names: dict[str, int]) -> None:
+    assert sdist.stat().st_size < MAX_SDIST_BYTES
+    assert {name for name, size in names.items() if size > MAX_FILE_BYTES} == set()
+
+
+def test_the_source_distribution_holds_ours_alone(names: dict[str, int]) -> None:
+    assert {Path(name).parts[0] for name in names} == {
+        *("src", "tests", "docs", "examples", "tools"),
+        *("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "pyproject.toml"),
+        *(".gitignore", "PKG-INFO"),
+    }
+    suffixes = {name: Path(name).suffix or Path(name).name for name in names}
+    strange = {name for name, suffix in suffixes.items() if suffix not in {*KINDS, "Makefile", "LICENSE", "PKG-INFO"}}
+    assert strange == set()
+
+
+def test_the_source_distribution_holds_all_that_tests_and_docs_need(names: dict[str, int]) -> None:
+    for folder in ("src", "tests", "docs", "examples", "tools"):
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", folder]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if listed.returncode:  # an unpacked distribution: then its own files are all there are
+            there = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*") if path.is_file()}
+            there = {name for name in there if "__pycache__" not in name}
+        else:
+            there = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+        assert there - set(names) == set()
+
+
+def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
+    [built] = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    found = zipfile.ZipFile(built).namelist()
+    assert {name.partition("/")[0].partition("-")[0] for name in found} == {"understudy"}
+    assert "understudy/py.typed" in found
+    assert "understudy/attach/fletcher/platform.c" in found
+    assert any(name.startswith("understudy/data/") for name in found)
+
+
+def test_no_tree_holds_what_somebody_else_built() -> None:
+    ignored = (ROOT / ".gitignore").read_text("utf-8").split()
+    assert {"*.whl", "*.tar.gz", "dist/", "build/"} <= set(ignored)
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("no repository here: an unpacked distribution, whose files are looked at above")
+    listed = subprocess.run([git, "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    wrong = [name for name in listed.stdout.split("\n") if re.search(r"\.(whl|gz|xz|zip|so|dll|exe|pyc)$", name)]
+    assert [name for name in wrong if (ROOT / name).exists()] == []
+
+
+# ---- dependencies ----------------------------------------------------------------------------------------------------
+
+OPTIONAL = {"arrow": {"pyarrow"}, "kernels": {"ziglang"}}
+
+
+def imported() -> set[str]:
+    """Top-level names that the package imports, or looks up by name."""
+    found = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                found.add(node.module.partition(".")[0])
+            elif isinstance(node, ast.Constant) and node.value in {"pyarrow", "ziglang"}:
+                found.add(str(node.value))
+    return found - set(sys.stdlib_module_names) - {"understudy"}
+
+
+def test_dependencies_are_what_the_package_imports() -> None:
+    required = {re.split(r"[<>=~!\[]", each)[0] for each in PROJECT["dependencies"]}
+    extras = {
+        name: {re.split(r"[<>=]", each)[0] for each in them} for name, them in PROJECT["optional-dependencies"].items()
+    }
+    assert {name: them for name, them in extras.items() if name != "dev"} == OPTIONAL
+    assert imported() == required.union(*OPTIONAL.values())
+
+
+def test_the_classifiers_name_what_is_tested() -> None:
+    assert "Operating System :: POSIX :: Linux" in PROJECT["classifiers"]
+    versions = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert versions == ["3.11", "3.12", "3.13"]
+    path = ROOT / ".github" / "workflows" / "test.yml"
+    if not path.exists():
+        pytest.skip("no workflow here: an unpacked distribution")
+    jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+    matrix = jobs["test"]["strategy"]["matrix"]
+    assert matrix["python"] == versions
+    assert matrix["include"] == [{"python": "3.14", "experimental": True}]
+    for job in jobs.values():
+        assert any(step.get("run", "").startswith("make test") for step in job["steps"])
+
+
+def test_the_change_log_names_the_version() -> None:
+    assert f"## {PROJECT['version']}\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")
