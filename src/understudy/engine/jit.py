@@ -23,6 +23,7 @@ from understudy.engine.evaluate import Evaluator
 from understudy.engine.pages import LIMIT, MASK64, PageTables, peek
 from understudy.engine.reference import Context, OnRetire, ReferenceEngine
 from understudy.engine.region import Region, discover
+from understudy.engine.slow_host import HARTS, warn_where_slow
 from understudy.engine.stops import Exit, Why
 from understudy.engine.translation import SLOTS, JitContext, Translation, snapshot_of
 from understudy.isa.riscv.decode import decode, length
@@ -93,6 +94,7 @@ class JitEngine(ReferenceEngine):
         self.cache = cache if cache is not None else ObjectCache(default_folder())
         self.translations: dict[tuple[int, bool], list[Translation]] = {}
         self._workers: ThreadPoolExecutor | None = None
+        warn_where_slow(HARTS)
         if llvm.is_x86():  # here, so that opening a device pays for LLVM and not its first kernel
             self.runtime = _shared_runtime(self.cache.folder)
 

@@ -27,6 +27,7 @@ from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.region import Fetch, Place
 from understudy.engine.gcn.runtime import shared_runtime
 from understudy.engine.gcn.translation import CodeSpace, Translation, Translator
+from understudy.engine.slow_host import WAVES, warn_where_slow
 from understudy.isa.gcn.target import Target
 
 BATCH_SECONDS: Final = 0.002
@@ -57,6 +58,7 @@ class JitEngine:
         cache: ObjectCache | None = None,
         observed: Observed = Observed.NEVER,
     ) -> None:
+        warn_where_slow(WAVES)
         self.threads = threads if threads is not None else _processors()
         self.tier = tier
         self.observed = observed
