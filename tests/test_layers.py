@@ -5,7 +5,9 @@ names of all layers, so only the outermost layers may import from it.
 """
 
 import ast
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,46 @@ def test_no_layer_imports_one_to_its_right():
 )
 def test_the_check_itself(path, source, expected):
     assert complaints(source, path) == expected
+
+
+# ---- what is said of it ----------------------------------------------------------------------------------------------
+
+
+def picture() -> tuple[set[str], set[tuple[str, str]]]:
+    """Nodes and arrows of the picture in docs/architecture.md; `a --> b & c --> d` as Mermaid reads it."""
+    text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    [graph] = re.findall(r"^```mermaid\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    nodes, arrows = set(), set()
+    for line in graph.splitlines()[1:]:
+        if node := re.match(r"\s*(\w+)\[", line):
+            nodes.add(node[1])
+            continue
+        steps = [[name.strip() for name in step.split("&")] for step in line.split("-->")]
+        arrows |= {(a, b) for below, above in pairwise(steps) for a in below for b in above}
+    return nodes, arrows
+
+
+def test_the_picture_of_the_architecture_is_the_order_of_imports():
+    nodes, arrows = picture()
+    floors = [[name for name in names if is_module(name)] for names in LAYERS]
+    floors = [names for names in floors if names]
+    assert nodes == {name for names in floors for name in names}
+    assert arrows == {(a, b) for below, above in pairwise(floors) for a in below for b in above}
+
+
+OPENERS = {
+    "RefSiDevice": {"refsi_driver"},
+    "AcceldevDevice": {"acceldev_port"},
+    "FletcherDevice": {"fletcher", "fletcher_port"},
+}
+"""Modules of `host` that name a device's class: to open one in this process. host/port.py says so."""
+
+
+def test_host_libraries_reach_devices_through_their_ports():
+    found = {name: set() for name in OPENERS}
+    for path in (PACKAGE / "host").glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for _, name in imported_modules(tree, f"understudy.host.{path.stem}", False):
+            if name.rpartition(".")[2] in found:
+                found[name.rpartition(".")[2]].add(path.stem)
+    assert found == OPENERS

@@ -1,30 +1,58 @@
 """The public face of the package: these names and no others, and nothing heavy behind them."""
 
+import inspect
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
+from mypy import api as mypy
 
 import understudy
 
 ROOT = Path(__file__).parents[1]
 
 PUBLIC = [
+    "Acceldev",
     "AccessFault",
     "BeyondModel",
+    "Gpu",
     "GuestFault",
+    "LintError",
+    "LintWarning",
     "ModelBug",
     "Place",
+    "Platform",
+    "RefSi",
     "RuleError",
+    "SlowHostWarning",
     "UnderstudyError",
     "WireError",
     "__version__",
+    "load",
 ]
+DEVICES = {"RefSi": "refsi", "Acceldev": "acceldev", "Gpu": "hsa", "Platform": "fletcher", "load": "amdcl2"}
 
 
 def test_the_public_names_are_pinned():
     assert understudy.__all__ == PUBLIC
     assert all(hasattr(understudy, name) for name in PUBLIC)
+    assert set(PUBLIC) <= set(dir(understudy))
+
+
+def test_each_name_is_the_one_of_its_module_and_documented():
+    for name, module in DEVICES.items():
+        assert getattr(understudy, name).__module__ == f"understudy.host.{module}"
+    for name in set(PUBLIC) - {"__version__"}:
+        assert inspect.getdoc(getattr(understudy, name)), name
+
+
+def test_a_name_that_is_none_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'understudy' has no attribute 'Gpux'"):
+        understudy.Gpux  # noqa: B018
+    assert not hasattr(understudy, "_nothing")
 
 
 def test_the_version_is_that_of_the_project():
@@ -32,8 +60,50 @@ def test_the_version_is_that_of_the_project():
     assert understudy.__version__ == project["version"]
 
 
-def test_importing_the_package_does_not_load_the_compiler():
-    # Decoding and describing must start without it: importing LLVM takes longer than they do.
-    code = "import sys, understudy; print([name for name in ('llvmlite', 'elftools') if name in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "[]\n"
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_the_package_loads_nothing_else():
+    # Decoding and describing must start without the compiler: importing LLVM takes longer than they do.
+    assert run("import sys, understudy; print([name for name in sys.modules if 'understudy.' in name])") == "[]\n"
+    code = "import sys, understudy; understudy.RuleError; print([n for n in ('llvmlite', 'numpy') if n in sys.modules])"
+    assert run(code) == "[]\n"
+
+
+def test_every_public_name_can_be_imported_first():
+    for name in PUBLIC:
+        assert run(f"from understudy import {name}; print({name!r})") == f"{name}\n"
+    assert run("from understudy import *; print(Gpu.__name__, load.__name__)") == "Gpu load\n"
+
+
+@pytest.mark.slow
+def test_a_type_checker_sees_the_public_names_and_no_others(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(
+        "import understudy\nfrom understudy import RefSi\n"
+        + "".join(f"reveal_type(understudy.{name})\n" for name in PUBLIC)
+        + "understudy.Gpux\nRefSi.open().close(1)\n"
+    )
+    options = ["--strict", "--no-error-summary", "--config-file", "", "--ignore-missing-imports"]
+    out, _, status = mypy.run([*options, str(file)])
+    assert status == 1
+    told = [line.partition(": ")[2] for line in out.splitlines()]
+    assert not any('type is "Any"' in line for line in told)
+    assert sum("Revealed type" in line for line in told) == len(PUBLIC)
+    errors = [line for line in out.splitlines() if ": error: " in line]
+    assert [line.partition("error: ")[2].partition("  [")[2] for line in errors] == ["attr-defined]", "call-arg]"]
+
+
+# ---- pages -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_reference_has_every_public_name():
+    found = re.findall(r"^<!-- begin api (\w+) -->$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(found) == sorted(set(PUBLIC) - {"__version__"})
+
+
+def test_the_page_of_public_names_names_them():
+    text = (ROOT / "docs" / "public.md").read_text("utf-8")
+    for name in set(PUBLIC) - {"Place"}:
+        assert f"`{name}`" in text, name

@@ -13,6 +13,10 @@ and for an instruction set whose package is `understudy.isa.NAME`:
     slots NAME           opcode slots by encoding and processor
     fidelity NAME        operations by fidelity and processor
     opcodes NAME FAMILY  every operation of a family
+
+and for the package's public names:
+
+    api NAME             the reference of what `understudy` exports as NAME
 """
 
 # ruff: noqa: T201  # a command-line tool prints
@@ -25,8 +29,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import understudy
 from understudy.core.errors import UnderstudyError
 from understudy.report import gcn
+from understudy.report.api import reference
 from understudy.report.registers import to_markdown
 from understudy.report.rules import choice_table, rule_table
 from understudy.report.sections import SectionError, fill_sections, section_names
@@ -50,13 +56,15 @@ def generate(name: str, tests_dir: Path) -> str:
             return choice_table(_choices(interface).CHOICES)
         if interface in INSTRUCTION_SETS and COVERAGE.get(kind) == bool(item):
             return _coverage(kind, item, tests_dir)
+        if kind == "api" and interface in understudy.__all__ and not item:
+            return reference(interface, getattr(understudy, interface))
         if kind == "registers" and item:
             return to_markdown(getattr(_device(interface, "registers"), item), level=3)
     except (ModuleNotFoundError, AttributeError) as error:
         raise SectionError(f"section {name}: {error}") from error
     raise SectionError(
         f"section {name} must be one of: rules NAME, choices NAME, choices host NAME, registers NAME MAP, slots NAME, "
-        "fidelity NAME, opcodes NAME FAMILY"
+        "fidelity NAME, opcodes NAME FAMILY, api NAME"
     )
 
 

@@ -1,26 +1,72 @@
-"""Understudy: a bench of virtual accelerators. The public names, nothing else."""
+"""Understudy: a bench of virtual accelerators. The public names, nothing else; each is loaded when it is first used."""
 
-from understudy.core.errors import (
-    AccessFault,
-    BeyondModel,
-    GuestFault,
-    ModelBug,
-    Place,
-    RuleError,
-    UnderstudyError,
-    WireError,
-)
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.core.errors import (
+        AccessFault,
+        BeyondModel,
+        GuestFault,
+        ModelBug,
+        Place,
+        RuleError,
+        UnderstudyError,
+        WireError,
+    )
+    from understudy.core.lint import LintError, LintWarning
+    from understudy.engine.slow_host import SlowHostWarning
+    from understudy.host.acceldev import Acceldev
+    from understudy.host.amdcl2 import load
+    from understudy.host.fletcher import Platform
+    from understudy.host.hsa import Gpu
+    from understudy.host.refsi import RefSi
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Acceldev",
     "AccessFault",
     "BeyondModel",
+    "Gpu",
     "GuestFault",
+    "LintError",
+    "LintWarning",
     "ModelBug",
     "Place",
+    "Platform",
+    "RefSi",
     "RuleError",
+    "SlowHostWarning",
     "UnderstudyError",
     "WireError",
     "__version__",
+    "load",
 ]
+
+_HOMES = {
+    "core.errors": (
+        *("AccessFault", "BeyondModel", "GuestFault", "ModelBug"),
+        *("Place", "RuleError", "UnderstudyError", "WireError"),
+    ),
+    "core.lint": ("LintError", "LintWarning"),
+    "engine.slow_host": ("SlowHostWarning",),
+    "host.acceldev": ("Acceldev",),
+    "host.amdcl2": ("load",),
+    "host.fletcher": ("Platform",),
+    "host.hsa": ("Gpu",),
+    "host.refsi": ("RefSi",),
+}
+
+if not TYPE_CHECKING:  # else every name would be there for a type checker, misspelt ones too
+
+    def __getattr__(name: str) -> object:
+        for module, names in _HOMES.items():
+            if name in names:
+                value = getattr(_import_module(f"{__name__}.{module}"), name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -133,4 +133,4 @@ def test_without_pyarrow(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     code, _, err = run(capsys, "map", PRIM)
     assert code == 2
-    assert err == "error: Arrow schemas need pyarrow: install understudy[arrow]\n"
+    assert err == "error: Arrow schemas need pyarrow: pip install 'understudy[arrow]'\n"

@@ -116,4 +116,4 @@ def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert pa is not None
     assert serve() == ExitCode.USAGE
-    assert "need pyarrow: install understudy[arrow]" in capsys.readouterr().err
+    assert "need pyarrow: pip install 'understudy[arrow]'" in capsys.readouterr().err

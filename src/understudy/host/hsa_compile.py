@@ -124,7 +124,7 @@ def _any(version: str) -> Compiler:
         raise WireError(f"no code object version {version!r}: there are {', '.join(VERSIONS)}")
     found = compilers()
     if not found:
-        raise NoCompiler("no compiler for OpenCL C: install understudy[kernels], or clang and lld from version 15 on")
+        raise NoCompiler("no compiler for OpenCL C: pip install 'understudy[kernels]', or install clang and lld 15+")
     return next((each for each in found if version in each.versions), found[0])
 
 

@@ -1,7 +1,9 @@
 """The contract between host libraries and devices: registers, memory that both reach, and waiting.
 
-Everything in `host` touches a device through these protocols only, so that what stands behind them can be a device in
-this process, a recorder in between, or something far away.
+The libraries of RefSi, Acceldev and Fletcher touch their device through these protocols and `FletcherPort` only, so
+that what stands behind them can be a device in this process, a recorder in between, or something far away; only what
+opens a device of this process names its class. Those of AMD HSA and AMD OpenCL 2.0 share memory and engine with a
+device of this process, whose queues and signals are themselves its contract.
 """
 
 from __future__ import annotations

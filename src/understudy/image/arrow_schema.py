@@ -42,7 +42,7 @@ def pyarrow() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError:
-        raise ArrowMissing("Arrow schemas need pyarrow: install understudy[arrow]") from None
+        raise ArrowMissing("Arrow schemas need pyarrow: pip install 'understudy[arrow]'") from None
 
 
 def read_arrow(source: bytes | Path | str) -> pa.Schema | pa.RecordBatch:

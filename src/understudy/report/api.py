@@ -1,0 +1,88 @@
+"""The reference of public names: signatures and docstrings as Markdown."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+
+def reference(name: str, thing: Any) -> str:
+    """A section about a public class or function, and everything public of it that is its own or inherited."""
+    lines = [f"### `{name}`", ""]
+    if not inspect.isclass(thing):
+        return "\n".join([*lines, f"`{name}{signature(thing)}`", "", *_text(thing)])
+    bases = [base.__name__ for base in thing.__mro__[1:] if base.__module__.partition(".")[0] == "understudy"]
+    if issubclass(thing, BaseException):
+        lines += [f"A kind of `{bases[0] if bases else thing.__mro__[1].__name__}`.", ""]
+    lines += _text(thing)
+    lines += [f"- {line}" for line in _members(name, thing)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def signature(function: Any) -> str:
+    """Parameters, defaults and result, with annotations as they are written."""
+    found = inspect.signature(function)
+    parts = []
+    by_position = True
+    for parameter in found.parameters.values():
+        if parameter.name in ("self", "cls"):
+            continue
+        kind = parameter.kind
+        if kind is parameter.KEYWORD_ONLY and by_position:
+            parts.append("*")
+        by_position = by_position and kind not in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
+        stars = "*" if kind is parameter.VAR_POSITIONAL else "**" if kind is parameter.VAR_KEYWORD else ""
+        text = f"{stars}{parameter.name}"
+        if parameter.annotation is not parameter.empty:
+            text += f": {parameter.annotation}"
+        if parameter.default is not parameter.empty:
+            space = " " if parameter.annotation is not parameter.empty else ""
+            text += f"{space}={space}{_value(parameter.default)}"
+        parts.append(text)
+    result = "" if found.return_annotation is found.empty else f" -> {found.return_annotation}"
+    return f"({', '.join(parts)}){result}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    return value.__name__ if inspect.isclass(value) else repr(value)
+
+
+def _members(name: str, cls: type) -> Iterator[str]:
+    """A line for each public method and property, in the order in which they are written."""
+    seen = set()
+    for owner in cls.__mro__:
+        if owner.__module__.partition(".")[0] != "understudy":
+            continue
+        for member, value in vars(owner).items():
+            if member.startswith("_") or member in seen:
+                continue
+            seen.add(member)
+            function = getattr(value, "__func__", value)
+            if isinstance(value, property):
+                yield f"`.{member}`: {_first(value)}"
+            elif inspect.isfunction(function):
+                static = name if isinstance(value, classmethod | staticmethod) else ""
+                yield f"`{static}.{member}{signature(function)}`: {_first(function)}"
+
+
+def _text(thing: Any) -> list[str]:
+    """The docstring as Markdown; what stands behind prompts is a session of the interpreter."""
+    paragraphs = (inspect.getdoc(thing) or "").split("\n\n")
+    lines: list[str] = []
+    for paragraph in paragraphs:
+        lines += ["```pycon", paragraph, "```", ""] if paragraph.startswith(">>>") else [_code(paragraph), ""]
+    return lines
+
+
+def _first(thing: Any) -> str:
+    """The first sentence or paragraph of a docstring, in one line."""
+    return _code(" ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split()))
+
+
+def _code(text: str) -> str:
+    return re.sub(r"``([^`]+)``", r"`\1`", text)
