@@ -66,6 +66,10 @@ class Acceldev:
         self._cancel = port.line.observe(lambda level: self.handle_interrupt() if level else None)
         self._start_up()
 
+    def __repr__(self) -> str:
+        count = len(self.contexts)
+        return f"<Acceldev {'closed' if self._is_closed else 'open'}, {count} context{'s' * (count != 1)}>"
+
     @classmethod
     def open(cls, memory_bytes: int = MEMORY_BYTES, **settings: Any) -> Self:
         """A fresh device in this process with `memory_bytes` of memory; `settings` are those of the device."""

@@ -72,6 +72,9 @@ class Platform:
         self.port: FletcherPort = LocalPort(target) if isinstance(target, FletcherDevice) else target
         self._is_open = False
 
+    def __repr__(self) -> str:
+        return f"<Platform {self.port.name}, {'open' if self._is_open else 'not open'}>"
+
     def name(self) -> str:
         """The platform's name."""
         return self.port.name

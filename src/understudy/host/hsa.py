@@ -102,6 +102,9 @@ class Gpu:
         """
         return cls(HsaDevice(agent, **settings), exact=exact)
 
+    def __repr__(self) -> str:
+        return repr(self.device).replace("HsaDevice", "Gpu", 1)
+
     def __enter__(self) -> Self:
         return self
 

@@ -45,6 +45,12 @@ class RefSiDriver:
         """
         return cls(RefSiDevice(family, **settings))
 
+    def __repr__(self) -> str:
+        if self._port is None:
+            return f"<{type(self).__name__} closed>"
+        info = self._port.info
+        return f"<{type(self).__name__} {info.family}, profile {self._port.profile_name}, open>"
+
     def __enter__(self) -> Self:
         return self
 

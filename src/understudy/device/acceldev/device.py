@@ -74,6 +74,10 @@ class AcceldevDevice:
         """Interrupts that were active when INTR_ENABLE became 0; a driver may acknowledge them after that."""
         self._power_on()
 
+    def __repr__(self) -> str:
+        state = "closed" if self._executor.is_closed else "open"
+        return f"<AcceldevDevice {self.settings.execution}, engine {self.settings.engine}, {state}>"
+
     # ---- what a PCI device shows ---------------------------------------------------------------------------------
 
     @property

@@ -80,6 +80,9 @@ class FletcherDevice:
         self._lock = self._execution.lock
         self._initialize()
 
+    def __repr__(self) -> str:
+        return f"<FletcherDevice kernel {self.kernel.name}, profile {self.settings.profile}, {self.state.value}>"
+
     # ---- what it shows -------------------------------------------------------------------------------------------
 
     @property

@@ -76,6 +76,11 @@ class HsaDevice(DeviceMemory):
         self.doorbell_base = self.heap.map(DoorbellPage(self.agent.target.level, self._table.ring), "doorbells")
         self._keeper = Keeper(self, self._executor, self._table.doorbells, self._lock)
 
+    def __repr__(self) -> str:
+        settings, count = self.settings, len(self.queues)
+        state = "closed" if self._executor.is_closed else f"{count} queue{'s' * (count != 1)}"
+        return f"<HsaDevice {self.agent.name}, {settings.execution}, engine {settings.engine}, {state}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -120,6 +120,14 @@ class Signal:
         self._view = self.view()
         self.word = Word(world.memory, address + VALUE_AT, self.bits)
 
+    def __repr__(self) -> str:
+        try:
+            kind = self.kind
+            state = str(self.word.load()) if kind == SignalKind.USER else f"kind {kind}" if kind else "gone"
+        except UnderstudyError:
+            state = "gone"
+        return f"<signal at {self.address:#x}: {state}>"
+
     def view(self) -> memoryview:
         """Its 64 bytes as signed 64-bit words."""
         memory = self._world.memory

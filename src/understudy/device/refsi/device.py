@@ -163,6 +163,11 @@ class RefSiDevice:
             profile = RefsidrvProfile(memory, self.accelerator, self._schedule)
             self.processor = CommandProcessor(profile, self.telemetry, self.telemetry.clock, self._bulk_written)
 
+    def __repr__(self) -> str:
+        chosen, count = self.settings, len(self._queue)
+        waiting = f", {count} buffer{'s' * (count != 1)} waiting" if count else ""
+        return f"<RefSiDevice {self.family.upper()}1, profile {chosen.profile}, engine {chosen.engine}{waiting}>"
+
     @property
     def _bulk_written(self) -> Callable[[int, int], None] | None:
         """Whom to tell of memory that machine code wrote; None where nothing but Python shall run."""
