@@ -26,7 +26,7 @@ from understudy.image.amdcl2.arguments import Argument, Kind, Space
 from understudy.image.amdcl2.build import Described, pointer
 from understudy.image.amdcl2.build import vector as value
 from understudy.image.amdcl2.code_object import Features, KernelNeeds
-from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, read_container
+from understudy.image.amdcl2.container import BSS, GLOBAL, READ_ONLY, read_container
 from understudy.image.amdcl2.records import SamplerInit
 from understudy.image.amdcl2.writer import CodeRelocation
 from understudy.image.hsa.records import KernelCode
@@ -67,6 +67,25 @@ def test_flat_generic(name: str, engine: str) -> None:
     # Each lane stores to LDS at 16 + 4 * lane and reads 16 | 4 * lane back: the same but for some lanes' neighbours.
     assert (out[:, 0] == 0x51).all()
     assert (out[:, 1] == 0xA7).all()
+
+
+@every_engine
+@pytest.mark.parametrize("name", vectors("gdata"))
+def test_gdata(name: str, engine: str) -> None:
+    found = load(vector(name), engine)
+    result = found.kernel("gdata").run(64, 64, [np.zeros(4, np.uint32)])
+    assert result.statistics.groups == 1
+    (sampler,) = found.code.samplers
+    data = {part.name: part for part in found.code.parts}
+    constants, variables, zeros = (found.code.symbols[f"__hsa_section{name}"] for name in (READ_ONLY, GLOBAL, BSS))
+    assert found.symbol(f"__hsa_section{READ_ONLY}", 16).view(np.uint32).tolist() == [11, 22, 33, 44]
+    assert found.symbol("&input_bc::&_.Samp0", 8).view(np.uint64).tolist() == [sampler]
+    assert found.symbol(f"__hsa_section{GLOBAL}", 4).view(np.uint32).tolist() == [5]
+    assert data[BSS].size == 64
+    code = found.code.kernels["gdata"] - found.code.base + 256
+    words = np.frombuffer(bytes(found.code.data[code : code + 48]), np.uint32)[1::2].tolist()
+    addresses = [constants + 4, variables, zeros]
+    assert words == [half for each in addresses for half in (each & 0xFFFF_FFFF, each >> 32)]
 
 
 @every_engine
@@ -389,7 +408,8 @@ def test_unknown_kernels_and_engines() -> None:
 
 
 def test_all_vectors_are_run() -> None:
-    assert {parts(name)[0] for name in vectors()} == {"vadd", "scratch", "generic", "argtypes"}
+    img = {"img"}  # in test_amdcl2_img.py
+    assert {parts(name)[0] for name in vectors()} == {"vadd", "scratch", "generic", "argtypes", "gdata"} | img
 
 
 def test_printf_buffer_is_passed_through_raw() -> None:

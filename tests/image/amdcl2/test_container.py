@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 
 from tests.amdcl2_rig import kernel, parts, vector, vectors
 from understudy.core.errors import WireError
 from understudy.image.amdcl2.build import Described, build_metadata, pointer, setup_arguments
-from understudy.image.amdcl2.container import READ_ONLY, Container, read_container
+from understudy.image.amdcl2.container import READ_ONLY, STT_HSA_KERNEL, Container, read_container
 from understudy.image.amdcl2.elf import read_elf
 from understudy.image.amdcl2.generations import ISA_VERSIONS, Generation, device_codes, generation_of, target_of
 from understudy.image.amdcl2.load import load
 from understudy.image.amdcl2.metadata import parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
+from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
+from understudy.image.hsa.elf import FileHeader, SymbolEntry
 from understudy.isa.gcn.listing import listing
 
 TEXT = "s_mov_b32 s12, 0x12345678\n s_mov_b32 s13, 0x12345678\n s_endpgm"
@@ -26,7 +28,7 @@ def test_every_vector_is_read(name: str) -> None:
     named, device, bits, driver = parts(name)
     found = read_container(vector(name))
     assert (found.bits, found.generation, found.device) == (bits, generation_of(driver), device)
-    assert found.target.level == {"bonaire": 7, "tonga": 8, "gfx900": 9}[device]
+    assert found.target is target_of(ISA_VERSIONS[device])
     assert found.driver <= driver
     assert found.version.startswith("AMD-COMP-LIB-v0.8")
     assert found.warnings == ()
@@ -67,6 +69,83 @@ def test_signedness_comes_from_the_type_where_older_drivers_do_not_say_it() -> N
         arguments = read_container(vector(f"argtypes-bonaire-64-{driver}")).metadata("argt").arguments
         elements = [argument.element.opencl for argument in arguments[6:16] if argument.element is not None]
         assert elements == ["char", "short", "char", "uint", "uchar", "ulong", "char", "float", "short", "double"]
+
+
+# ---- string and symbol tables --------------------------------------------------------------------------------------
+
+
+def with_tables(data: bytes, order: list[int], names: str) -> bytes:
+    """The file with the symbols of its inner file in another order, and other tables of names behind its end.
+
+    `names`: "bare" begins with a name, "zero" with a 0, "shared" has names that end in others once.
+    """
+    outer = read_elf(data)
+    text = outer.section(".text")
+    assert text is not None
+    inner = read_elf(outer.contents(text), text.header.offset)
+    table = inner.section(".symtab")
+    assert table is not None
+    entries = [SymbolEntry.parse(inner.data, symbol.place) for symbol in inner.symbols]
+    texts = [symbol.name.encode() for symbol in inner.symbols]
+    strings = b"\0" if names == "zero" else b""
+    for n in sorted(order, key=lambda n: -len(texts[n])) if names == "shared" else order:
+        if texts[n] and (names != "shared" or texts[n] + b"\0" not in strings):
+            strings += texts[n] + b"\0"
+    moved = [replace(entries[n], name_offset=strings.index(texts[n] + b"\0")) for n in order]
+    symbols = b"".join(entry.pack() for entry in moved)
+    out, sections = bytearray(inner.data), []
+    for section in inner.sections:
+        header = section.header
+        contents = {".symtab": symbols, inner.sections[table.header.link].name: strings}.get(section.name)
+        if contents is not None:
+            header = replace(header, offset=len(out), size=len(contents))
+            out += contents + bytes(-len(contents) % 8)
+        sections.append(header.pack())
+    shoff, size = len(out), type(text.header).offset_of("size")
+    out += b"".join(sections)
+    at = FileHeader.offset_of("shoff")
+    out[at : at + 8] = shoff.to_bytes(8, "little")
+    width = outer.bits // 8
+    place = text.place + type(text.header).offset_of("offset")
+    whole = bytearray(data + bytes(-len(data) % 256))
+    whole[place : place + width] = len(whole).to_bytes(width, "little")
+    whole[text.place + size : text.place + size + width] = len(out).to_bytes(width, "little")
+    return bytes(whole + out)
+
+
+@pytest.mark.parametrize("names", ["bare", "zero", "shared"])
+@pytest.mark.parametrize("name", [each for each in vectors() if parts(each)[3] > 180005])
+def test_symbols_are_found_wherever_tables_have_them(name: str, names: str) -> None:
+    before = read_container(vector(name))
+    assert before.inner is not None
+    count, fixed = len(before.inner.symbols), int(before.generation is Generation.CRIMSON_16_4)
+    kernels = [n for n, each in enumerate(before.inner.symbols) if each.kind == STT_HSA_KERNEL]
+    for first in kernels:  # each kernel once where it is overlooked most easily
+        rest = [n for n in reversed(range(fixed, count)) if n != first]
+        found = read_container(with_tables(vector(name), [*range(fixed), first, *rest], names))
+        assert (list(found.kernels), found.generation) == (list(before.kernels), before.generation)
+        assert (found.driver, found.device, found.target) == (before.driver, before.device, before.target)
+        assert found.inner is not None
+        assert sorted(each.name for each in found.inner.symbols) == sorted(each.name for each in before.inner.symbols)
+        assert {each: found.kernels[each].code for each in found.kernels} == {
+            each: before.kernels[each].code for each in before.kernels
+        }
+
+
+@pytest.mark.parametrize("name", [each for each in vectors() if parts(each)[3] == 191205])
+def test_names_of_driver_1912_begin_without_a_0(name: str) -> None:
+    inner = read_container(write_container(replace(source_of(read_container(vector(name))), origin=None))).inner
+    assert inner is not None
+    strings = inner.contents(inner.section(".strtab"))
+    assert strings.startswith(inner.symbols[0].name.encode() + b"\0")
+    assert inner.symbols[0].name[:1] == "&"
+
+
+@pytest.mark.parametrize("driver", [191205, 252700])
+def test_programs_without_kernels_and_symbols_have_a_generation(driver: int) -> None:
+    found = read_container(write_container(ProgramSource("tonga", driver, 64, ())))
+    assert found.inner is not None
+    assert found.generation is generation_of(driver)
 
 
 def test_the_isa_note_counts_not_e_flags() -> None:

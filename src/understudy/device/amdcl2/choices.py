@@ -94,6 +94,13 @@ CHOICES: Final[tuple[Choice, ...]] = (
         _FILES,
     ),
     _choice(
+        "handles",
+        "images and samplers in 32-bit programs, for which the document's 4 bytes are an erratum",
+        "8 bytes, aligned to 8, of which the upper 4 are 0, as in 64-bit programs; pointers, queues and structures "
+        "take 4",
+        "drivers' kernels load pairs of registers there, and AMD's public runtime passes handles of 64 bits",
+    ),
+    _choice(
         "segment-size",
         "padding of the argument buffer",
         "rounded up to 16 bytes from driver 1912.05 on; what the header asks for beyond is 0",

@@ -52,6 +52,7 @@ POINTER_SIZE = _rule(
     "pointer-size",
     _SETUP,
     "pointers, command queues, images, samplers and structures take 8 bytes, 4 in 32-bit programs",
+    _CHOSEN,
 )
 VECTOR_OF_3 = _rule("vector-of-3", _SETUP, "a vector of 3 takes the bytes of a vector of 4", _CHOSEN)
 SMALL_TYPES = _rule("small-types", _SETUP, "smaller types take 1 to 3 bytes", _CHOSEN)

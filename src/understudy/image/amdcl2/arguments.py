@@ -2,9 +2,9 @@
 
 The rules of the layout ("Argument passing and kernel setup" of the document, made precise by the sizes that drivers
 wrote): a scalar takes its own size; a vector as many elements as it has, 3 counting as 4 from driver 1912.05 on, and is
-aligned like one element; whatever the runtime owns (buffers, images, samplers, queues, pipes, events, structures) is a
-pointer of 8 or 4 bytes, a local pointer an offset in LDS of that size. The segment's size is rounded up to 16 from
-driver 1912.05 on.
+aligned like one element; buffers, queues, pipes, events and structures are a pointer of 8 or 4 bytes, a local pointer
+an offset in LDS of that size; images and samplers are a handle of 8 bytes, in 32-bit programs too. The segment's size
+is rounded up to 16 from driver 1912.05 on.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class Kind(Enum):
     QUEUE = "queue"
     PIPE = "pipe"
     CLK_EVENT = "clk_event"
+
+
+HANDLES: Final = (Kind.IMAGE, Kind.SAMPLER)
+HANDLE_BYTES: Final = 8
+"""Bytes of a handle and their alignment, whatever the size of pointers."""
 
 
 class Space(Enum):
@@ -123,6 +128,8 @@ class Argument:
 
     def size_and_alignment(self, bits: int, generation: Generation) -> tuple[int, int]:
         """Bytes in the kernarg segment and their alignment."""
+        if self.kind in HANDLES:
+            return HANDLE_BYTES, HANDLE_BYTES
         if self.kind is not Kind.VALUE or self.element is None:
             return bits // 8, bits // 8
         length = 4 if self.length == 3 and generation.has_inner_elf else self.length

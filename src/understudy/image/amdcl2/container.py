@@ -1,9 +1,9 @@
 """Containers of AMD OpenCL 2.0 programs: kernels with their code objects and metadata, data, samplers, relocations.
 
 `read_container` tells generations apart as a file shows them: with symbols that end in ``_kernel_binary`` it is from
-driver 15.7; else .text holds an ELF file, whose first symbol has no name from driver 2004.06 on. The processor of a
-file with an inner ELF is that of its ISA note, never that of e_flags (the numbers there changed from driver to driver)
-nor that of the code object (where it is 0).
+driver 15.7; else .text holds an ELF file, whose symbol 0 is a null symbol from driver 2004.06 on, and a real one
+before. The processor of a file with an inner ELF is that of its ISA note, never that of e_flags (the numbers there
+changed from driver to driver) nor that of the code object (where it is 0).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from understudy.image.amdcl2.generations import (
     NAMED_ARCHITECTURE,
     Generation,
     device_of,
+    noted_version,
     target_of,
 )
 from understudy.image.amdcl2.metadata import KernelMetadata, parse_metadata
@@ -39,6 +40,7 @@ STT_HSA_SAMPLER: Final = 12
 METADATA_PREFIX, METADATA_SUFFIX = "__OpenCL_&__OpenCL_", "_kernel_metadata"
 BINARY_PREFIX, BINARY_SUFFIX = "__ISA_&__OpenCL_", "_kernel_binary"
 KERNEL_PREFIX, KERNEL_SUFFIX = "&__OpenCL_", "_kernel"
+SAMPLER_PREFIX: Final = "&input_bc::&_.Samp"
 TEXT: Final = ".hsatext"
 READ_ONLY: Final = ".hsadata_readonly_agent"
 GLOBAL: Final = ".hsadata_global_agent"
@@ -140,7 +142,7 @@ class Container:
         found = [(device_of(code, driver), driver) for driver in drivers]
         for length in (3, 1):
             for device, driver in found:
-                if device and ISA_VERSIONS[device][:length] == version[:length]:
+                if device and noted_version(device, driver)[:length] == version[:length]:
                     return device, driver
         return "", shown
 
@@ -171,8 +173,10 @@ class Container:
     @cached_property
     def target(self) -> Target:
         """The processor that the code is for; `WireError` where nothing in the file says it."""
-        if self.notes.isa_version is not None:
-            return target_of(self.notes.isa_version)
+        version = self.notes.isa_version
+        if version is not None:
+            is_noted = self.device and noted_version(self.device, self.driver) == version
+            return target_of(ISA_VERSIONS[self.device] if is_noted else version)
         if self._level:
             return target_of((self._level, 0, 0))
         if self.device:
@@ -227,8 +231,7 @@ def read_container(data: bytes) -> Container:
         kernels = list(_old_kernels(elf))
     else:
         inner = _inner(elf, text_section)
-        has_null = not inner.symbols or not inner.symbols[0].name
-        generation = Generation.CRIMSON_16_4 if has_null else Generation.CRIMSON
+        generation = _inner_generation(inner)
         kernels = list(_inner_kernels(inner))
     for kernel in kernels:
         warnings += [f"kernel {kernel.name}: {text}" for text in _complaints(kernel, generation)]
@@ -267,6 +270,11 @@ def _between(name: str, prefix: str, suffix: str) -> str:
     if len(name) > len(prefix) + len(suffix) and name.startswith(prefix) and name.endswith(suffix):
         return name[len(prefix) : -len(suffix)]
     return ""
+
+
+def kernel_name(symbol: Symbol) -> str:
+    """The name of the kernel that a symbol of the inner file is for; "" where it is for none."""
+    return _between(symbol.name, KERNEL_PREFIX, KERNEL_SUFFIX) if symbol.kind == STT_HSA_KERNEL else ""
 
 
 def _in_section(elf: Elf, symbol: Symbol, what: str, expected: str = "") -> tuple[Section, bytes]:
@@ -332,9 +340,17 @@ def _inner(elf: Elf, text: Section | None) -> Elf:
     return inner
 
 
+def _inner_generation(inner: Elf) -> Generation:
+    """What the symbol table shows; of a file without one (there are no kernels), where the sections' names stand."""
+    if inner.symbols:
+        is_late = inner.symbols[0].is_null
+    else:
+        is_late = len(inner.sections) < 2 or inner.header.shstrndx == 1
+    return Generation.CRIMSON_16_4 if is_late else Generation.CRIMSON
+
+
 def _inner_kernels(inner: Elf) -> Iterator[Kernel]:
-    named = [(symbol, _between(symbol.name, KERNEL_PREFIX, KERNEL_SUFFIX)) for symbol in inner.symbols]
-    kernels = [(symbol, name) for symbol, name in named if name and symbol.kind == STT_HSA_KERNEL]
+    kernels = [(symbol, name) for symbol in inner.symbols if (name := kernel_name(symbol))]
     starts, claimed = sorted({symbol.value for symbol, _ in kernels}), 0
     for symbol, name in kernels:
         section, data = _in_section(inner, symbol, f"kernel {name}", TEXT)

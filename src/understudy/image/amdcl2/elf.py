@@ -1,7 +1,8 @@
 """ELF files of either word size, as the containers use them: sections, symbols, relocations with addend, notes.
 
-Two oddities of these files are taken as they are: ET_REL files whose symbol 0 is a real symbol (drivers before
-2004.06), and string tables whose last name lacks its 0.
+Three oddities of these files are taken as they are: ET_REL files whose symbol 0 is a real symbol (driver 1912.05),
+string tables that do not begin with a 0, so that a name may stand at offset 0 (the same driver), and string tables
+whose last name lacks its 0.
 """
 
 from __future__ import annotations
@@ -110,6 +111,11 @@ class Symbol:
     place: int
     other: int = 0
 
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing is said of it, as of symbol 0 of most tables."""
+        return not (self.name or self.value or self.size or self.kind or self.binding or self.section or self.other)
+
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
@@ -155,14 +161,17 @@ class Elf(ElfBytes):
         found, claimed = [], 0
         for index, entry in enumerate(headers):
             place = header.shoff + index * header.shentsize
-            name = self._name(names, entry.name_offset, place) if names is not None else ""
+            if names is None or entry.type == SHT_NULL:
+                name = ""
+            else:
+                name = self._name(names, entry.name_offset, place)
             claimed = self.claim("section names", claimed + len(name), place)
             found.append(Section(index, name, place, entry))
         return tuple(found)
 
     def _name(self, table: SectionHeader | SectionHeader32, offset: int, place: int) -> str:
-        if not offset:
-            return ""
+        if not offset and (table.type != SHT_STRTAB or not table.size):
+            return ""  # a file without names; in one with names, offset 0 is a place like any other
         if table.type != SHT_STRTAB or offset >= table.size:
             text = f"a name at {offset:#x} does not lie in the string table of {table.size:#x} bytes"
             raise self.wrong(text, place)
@@ -205,7 +214,8 @@ class Elf(ElfBytes):
         found, claimed = [], 0
         for number, entry in enumerate(self.records(section.name, header.offset, count, record.size_bytes, record)):
             place = header.offset + number * record.size_bytes
-            name = self._name(names, entry.name_offset, place)
+            is_null = not number and not any(self.data[place : place + record.size_bytes])
+            name = "" if is_null else self._name(names, entry.name_offset, place)
             claimed = self.claim("symbol names", claimed + len(name), place)
             kind, binding = entry.info & 15, entry.info >> 4
             found.append(Symbol(name, entry.value, entry.size, kind, binding, entry.section, place, entry.other))

@@ -15,7 +15,10 @@ SHSTRTAB: Final = ".shstrtab"
 
 @dataclass(frozen=True, slots=True)
 class SectionPart:
-    """A section to be written. `link` and `info` name other sections; `bss_bytes` is the size of one without bytes."""
+    """A section to be written. `link` and `info` name other sections; `bss_bytes` is the size of one without bytes.
+
+    Sections that are loaded have addresses: one behind the other from 0, in their order.
+    """
 
     name: str
     type: int
@@ -26,6 +29,7 @@ class SectionPart:
     link: str = ""
     info: str = ""
     bss_bytes: int = 0
+    is_loaded: bool = False
 
     @property
     def size(self) -> int:
@@ -68,13 +72,15 @@ class ElfPlan:
         _align(out, 8 if wide else 4)
         table = len(out)
         out += self._section_header(None, 0, 0, 0)
-        for section, place in zip(self.sections, places, strict=True):
+        addresses = self._addresses()
+        for section, place, address in zip(self.sections, places, addresses, strict=True):
             size = len(names) if section.name == SHSTRTAB else section.size
-            out += self._section_header(section, offsets[section.name], place, size)
+            start = 0 if section.type == SHT_NOBITS else place
+            out += self._section_header(section, offsets[section.name], start, size, address)
         out[:head] = self._header(table)
         for number, segment in enumerate(self.segments):
             at = head + number * ProgramHeader.size_bytes
-            out[at : at + ProgramHeader.size_bytes] = self._segment(segment, places)
+            out[at : at + ProgramHeader.size_bytes] = self._segment(segment, places, addresses)
         return bytes(out)
 
     def index(self, name: str) -> int:
@@ -88,10 +94,18 @@ class ElfPlan:
             out += section.name.encode() + b"\0"
         return bytes(out), offsets
 
-    def _section_header(self, section: SectionPart | None, name: int, place: int, size: int) -> bytes:
+    def _addresses(self) -> list[int]:
+        found, at = [], 0
+        for section in self.sections:
+            at = align_up(at, section.alignment) if section.is_loaded else at
+            found.append(at if section.is_loaded else 0)
+            at += section.size if section.is_loaded else 0
+        return found
+
+    def _section_header(self, section: SectionPart | None, name: int, place: int, size: int, address: int = 0) -> bytes:
         values = {
-            "name_offset": name, "type": SHT_NULL, "flags": 0, "addr": 0, "offset": place, "size": size, "link": 0,
-            "info": 0, "addralign": 0, "entsize": 0,
+            "name_offset": name, "type": SHT_NULL, "flags": 0, "addr": address, "offset": place, "size": size,
+            "link": 0, "info": 0, "addralign": 0, "entsize": 0,
         }  # fmt: skip
         if section is not None:
             values |= {
@@ -130,39 +144,41 @@ class ElfPlan:
             shstrndx=self.index(SHSTRTAB),
         ).pack()
 
-    def _segment(self, segment: SegmentPart, places: list[int]) -> bytes:
+    def _segment(self, segment: SegmentPart, places: list[int], addresses: list[int]) -> bytes:
         numbers = [self.index(name) - 1 for name in segment.sections]
         parts = [self.sections[n] for n in numbers]
         start = places[numbers[0]]
         in_file = [places[n] + len(self.sections[n].data) for n in numbers]
-        in_memory = 0
-        for part in parts:
-            in_memory = align_up(in_memory, part.alignment) + part.size
         return ProgramHeader(
             type=segment.type,
             flags=segment.flags,
             offset=start,
-            vaddr=0,
+            vaddr=addresses[numbers[0]],
             paddr=0,
             filesz=max(in_file) - start,
-            memsz=in_memory,
-            align=max(part.alignment for part in parts),
+            memsz=addresses[numbers[-1]] + parts[-1].size - addresses[numbers[0]],
+            align=parts[0].alignment,
         ).pack()
 
 
 @dataclass(slots=True)
 class SymbolWriter:
-    """A symbol table and its names, symbol after symbol."""
+    """A symbol table and its names, symbol after symbol.
+
+    With `has_null` names and symbols begin as in most files, with a 0 and a null symbol; without, with a name and a
+    symbol, and what has no name points to the 0 behind the first one.
+    """
 
     bits: int
-    names: bytearray = field(default_factory=lambda: bytearray(b"\0"))
+    has_null: bool = True
+    names: bytearray = field(default_factory=bytearray)
     table: bytearray = field(default_factory=bytearray)
     count: int = 0
 
     def add(self, name: str, section: int, value: int, size: int, kind: int, binding: int = 0) -> int:
         """One more; its number."""
         record: type[SymbolEntry] | type[SymbolEntry32] = SymbolEntry if self.bits == 64 else SymbolEntry32
-        offset = len(self.names) if name else 0
+        offset = len(self.names) if name else max(self.names.find(0), 0)
         if name:
             self.names += name.encode("utf-8", "surrogateescape") + b"\0"
         entry = record(name_offset=offset, info=binding << 4 | kind, other=0, section=section, value=value, size=size)
@@ -170,9 +186,11 @@ class SymbolWriter:
         self.count += 1
         return self.count - 1
 
-    def null(self) -> None:
-        """The symbol that begins most tables."""
-        self.add("", 0, 0, 0, 0)
+    def __post_init__(self) -> None:
+        """The beginning of most tables."""
+        if self.has_null:
+            self.names += b"\0"
+            self.add("", 0, 0, 0, 0)
 
 
 def _align(out: bytearray, alignment: int) -> None:

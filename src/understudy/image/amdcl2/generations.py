@@ -74,6 +74,19 @@ ISA_VERSIONS: Final[Mapping[str, tuple[int, int, int]]] = MappingProxyType({
     "gfx906": (9, 0, 6), "gfx907": (9, 0, 7),
 })  # fmt: skip
 """Devices that such files are made for, with their ISA version."""
+_NOTED: Final[Mapping[str, tuple[tuple[int, tuple[int, int, int]], ...]]] = MappingProxyType({
+    "fiji": ((0, (8, 0, 1)), (200406, (8, 0, 4))),
+})  # fmt: skip
+"""Devices whose ISA note says another version, by the driver from which on it does."""
+
+
+def noted_version(device: str, driver: int) -> tuple[int, int, int]:
+    """The ISA version that a driver writes into the note of a file for a device, which need not be the device's own."""
+    found = ISA_VERSIONS[device]
+    for since, version in _NOTED.get(device, ()):
+        if since <= driver:
+            found = version
+    return found
 
 
 def device_codes(driver: int) -> dict[str, int]:

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
-from understudy.image.amdcl2.container import BSS, GLOBAL, READ_ONLY, TEXT, Container, Kernel
-from understudy.image.amdcl2.generations import ISA_VERSIONS, Generation, generation_of, level_of
+from understudy.image.amdcl2.container import (
+    BSS,
+    GLOBAL,
+    READ_ONLY,
+    SAMPLER_PREFIX,
+    TEXT,
+    Container,
+    Kernel,
+    kernel_name,
+)
+from understudy.image.amdcl2.generations import Generation, generation_of, level_of, noted_version
 from understudy.image.amdcl2.records import DEFAULT_ISA_METADATA, SamplerInit
 from understudy.image.hsa.records import KernelCode
 
+NOTE_PRODUCER: Final = 4
 LOW, HIGH = 1, 2
 """Types of relocations that set half of an address."""
 
@@ -26,7 +37,7 @@ class CodeRelocation:
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """A kernel to be written."""
+    """A kernel to be written. `samplers` are the numbers of those of the program whose symbols stand before its own."""
 
     name: str
     header: KernelCode
@@ -35,14 +46,16 @@ class KernelSource:
     stub: bytes = field(default=b"", repr=False)
     isa_metadata: bytes = field(default=DEFAULT_ISA_METADATA, repr=False)
     relocations: tuple[CodeRelocation, ...] = ()
+    samplers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramSource:
     """A program to be written, as `driver` writes it for `device`.
 
-    `sampler_offsets` are the places in `read_only` that get the addresses of `samplers`, in their order. `origin` is
-    the file that the program was read from: what the program does not say is taken from there.
+    `sampler_offsets` are the places in `read_only` that get the addresses of `samplers`, in their order.
+    `producer_note` is what driver 1912.05 left in that note: an address in its own memory. `origin` is the file that
+    the program was read from: what the program does not say is taken from there.
     """
 
     device: str
@@ -59,6 +72,7 @@ class ProgramSource:
     version: str = ""
     brig: bytes = b""
     isa_version: tuple[int, int, int] | None = None
+    producer_note: bytes = b""
     origin: Container | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -85,9 +99,11 @@ def source_of(container: Container, device: str = "", driver: int = 0) -> Progra
     version = container.notes.isa_version
     if device:
         level_of(device)
-    if (device and device != container.device) or version == ISA_VERSIONS.get(container.device):
+    read_for = container.device
+    if (device and device != read_for) or (read_for and version == noted_version(read_for, container.driver)):
         version = None
-    device, driver = device or container.device, driver or container.driver
+    device, driver = device or read_for, driver or container.driver
+    samplers = _samplers_before(container)
     kernels = tuple(
         KernelSource(
             kernel.name,
@@ -97,6 +113,7 @@ def source_of(container: Container, device: str = "", driver: int = 0) -> Progra
             kernel.stub,
             kernel.isa_metadata or DEFAULT_ISA_METADATA,
             tuple(_relocations_of(container, kernel)),
+            samplers.get(kernel.name, ()),
         )
         for kernel in container.kernels.values()
     )
@@ -119,8 +136,28 @@ def source_of(container: Container, device: str = "", driver: int = 0) -> Progra
         container.version,
         container.brig,
         version,
+        _producer_note(container),
         container,
     )
+
+
+def _producer_note(container: Container) -> bytes:
+    notes = container.inner.notes if container.inner is not None else ()
+    is_early = container.generation is Generation.CRIMSON
+    return next((note.data for note in notes if is_early and note.type == NOTE_PRODUCER), b"")
+
+
+def _samplers_before(container: Container) -> dict[str, tuple[int, ...]]:
+    """The samplers whose symbols stand before that of a kernel, behind that of the kernel before it."""
+    found: dict[str, tuple[int, ...]] = {}
+    waiting: list[int] = []
+    for symbol in container.inner.symbols if container.inner is not None else ():
+        number = symbol.name.removeprefix(SAMPLER_PREFIX)
+        if number != symbol.name and number.isdecimal() and number.isascii():
+            waiting.append(int(number))
+        elif name := kernel_name(symbol):
+            found[name], waiting = tuple(waiting), []
+    return found
 
 
 def _relocations_of(container: Container, kernel: Kernel) -> Iterator[CodeRelocation]:

@@ -6,7 +6,7 @@ was read from any file is written as the same bytes: only what was changed in it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ from understudy.image.amdcl2.container import (
     METADATA_PREFIX,
     METADATA_SUFFIX,
     READ_ONLY,
+    SAMPLER_PREFIX,
     SAMPLERS,
     STT_HSA_KERNEL,
     STT_HSA_SAMPLER,
@@ -29,7 +30,7 @@ from understudy.image.amdcl2.container import (
     Container,
 )
 from understudy.image.amdcl2.elf_writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter
-from understudy.image.amdcl2.generations import GPU_PRO, ISA_VERSIONS, Generation, device_codes
+from understudy.image.amdcl2.generations import GPU_PRO, Generation, device_codes, noted_version
 from understudy.image.amdcl2.records import STUB_BYTES
 from understudy.image.amdcl2.rewriting import rewritten
 from understudy.image.amdcl2.source import HIGH, LOW, CodeRelocation, KernelSource, ProgramSource, source_of
@@ -154,7 +155,6 @@ def _symbol_bytes(bits: int) -> int:
 def _outer_symbols(source: ProgramSource, options: int, version: int, brig: int) -> SymbolWriter:
     """The table; `options` and `version` are lengths, `brig` is the number of that section."""
     symbols = SymbolWriter(source.bits)
-    symbols.null()
     if options:
         symbols.add("__OpenCL_compiler_options", 4, 0, options, STT_OBJECT)
     place = 0
@@ -214,11 +214,12 @@ def _code(source: ProgramSource) -> _Placed:
 
 def _data_sections(source: ProgramSource) -> Iterator[SectionPart]:
     if source.global_data:
-        yield SectionPart(GLOBAL, SHT_PROGBITS, source.global_data, FLAGS[GLOBAL], 8)
+        yield SectionPart(GLOBAL, SHT_PROGBITS, source.global_data, FLAGS[GLOBAL], 8, is_loaded=True)
     if source.bss_bytes:
-        yield SectionPart(BSS, SHT_NOBITS, b"", FLAGS[BSS], max(source.bss_alignment, 1), bss_bytes=source.bss_bytes)
+        alignment = max(source.bss_alignment, 1)
+        yield SectionPart(BSS, SHT_NOBITS, b"", FLAGS[BSS], alignment, bss_bytes=source.bss_bytes, is_loaded=True)
     if source.read_only:
-        yield SectionPart(READ_ONLY, SHT_PROGBITS, source.read_only, FLAGS[READ_ONLY], 8)
+        yield SectionPart(READ_ONLY, SHT_PROGBITS, source.read_only, FLAGS[READ_ONLY], 8, is_loaded=True)
 
 
 def _inner(source: ProgramSource) -> bytes:
@@ -227,8 +228,8 @@ def _inner(source: ProgramSource) -> bytes:
     code = _code(source)
     data = [*_data_sections(source)]
     if source.kernels:
-        data.append(SectionPart(TEXT, SHT_PROGBITS, code.data, FLAGS[TEXT], 256))
-    plan = _arranged(source, data, SymbolWriter(64), b"", b"")
+        data.append(SectionPart(TEXT, SHT_PROGBITS, code.data, FLAGS[TEXT], 256, is_loaded=True))
+    plan = _arranged(source, data, SymbolWriter(64, is_late), b"", b"")
     symbols, section_symbols, first_sampler = _inner_symbols(source, plan, code, is_late)
     samplers = b"".join(
         RelaEntry(offset=offset, type=4, symbol=first_sampler + n, addend=0).pack()
@@ -275,15 +276,14 @@ def _inner_symbols(
     source: ProgramSource, plan: ElfPlan, code: _Placed, is_late: bool
 ) -> tuple[SymbolWriter, dict[str, int], int]:
     """The table, the numbers of section symbols, and the number of the first sampler's symbol."""
-    symbols = SymbolWriter(64)
-    if is_late:
-        symbols.null()
+    symbols = SymbolWriter(64, is_late)
+    waiting = dict(enumerate(source.sampler_offsets))
     for kernel, place in zip(source.kernels, code.places, strict=True):
+        _sampler_slots(symbols, {n: waiting.pop(n) for n in kernel.samplers if n in waiting}, plan)
         name = f"{KERNEL_PREFIX}{kernel.name}{KERNEL_SUFFIX}"
         size = len(_object(kernel))
         symbols.add(name, plan.index(TEXT), place, size, STT_HSA_KERNEL, STB_GLOBAL)
-    for number, offset in enumerate(source.sampler_offsets):
-        symbols.add(f"&input_bc::&_.Samp{number}", plan.index(READ_ONLY), offset, 8, STT_OBJECT)
+    _sampler_slots(symbols, waiting, plan)
     numbers = {}
     for section in (GLOBAL, BSS, READ_ONLY, TEXT):
         if plan.index(section):
@@ -292,6 +292,12 @@ def _inner_symbols(
     for number in range(len(source.samplers)):
         symbols.add("", plan.index(SAMPLERS), 8 * number, 0, STT_HSA_SAMPLER)
     return symbols, numbers, first
+
+
+def _sampler_slots(symbols: SymbolWriter, offsets: Mapping[int, int], plan: ElfPlan) -> None:
+    """The symbols of what gets the addresses of samplers, by the samplers' numbers."""
+    for number, offset in offsets.items():
+        symbols.add(f"{SAMPLER_PREFIX}{number}", plan.index(READ_ONLY), offset, 8, STT_OBJECT)
 
 
 def _code_relocations(source: ProgramSource, code: _Placed, numbers: dict[str, int]) -> bytes:
@@ -332,7 +338,7 @@ def _notes(source: ProgramSource) -> Iterator[bytes]:
     """The notes, which early drivers write in another order and with other padding."""
     is_late = source.generation is Generation.CRIMSON_16_4
     wide = source.bits == 64
-    major, minor, stepping = source.isa_version or ISA_VERSIONS[source.device]
+    major, minor, stepping = source.isa_version or noted_version(source.device, source.driver)
     isa = IsaVersionNote(vendor_name_size=4, architecture_name_size=7, major=major, minor=minor, stepping=stepping)
     named = isa.pack() + b"AMD\0AMDGPU"
     yield _note(1, (1).to_bytes(8, "little"))
@@ -342,7 +348,7 @@ def _notes(source: ProgramSource) -> Iterator[bytes]:
         size = b"\x16\0" if wide else b"\x31\0"
         yield _note(5, size + text.ljust(23 if wide else 50, b"\0"))
         yield _note(3, named + bytes(4))
-        yield _note(4, bytes(8 if wide else 4))  # drivers leave a pointer of theirs here
+        yield _note(4, source.producer_note or bytes(8 if wide else 4))
         return
     yield _note(3, named)
     producer = ProducerNote(name_size=len(PRODUCER), padding=0, major=1, minor=0).pack() + PRODUCER + bytes(4)
