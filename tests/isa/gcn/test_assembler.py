@@ -104,6 +104,10 @@ def test_encodings(target, source, expected) -> None:  # type: ignore[no-untyped
         (GFX8, "v_readlane_b32 s1, v2, v3", "v3 cannot stand here: the operand is scalar"),
         (GFX8, "v_add_f32_e32 v1, v2, s3", "src1 must be a vector register in this encoding"),
         (GFX8, "v_add_f32_e64 v1, v2, 1000", "1000 must be an inline constant: VOP3A holds no literal"),
+        (GFX8, "s_mov_b64 s[0:1], 1.1", "1.1 must be an inline constant: a literal of b64 is an integer"),
+        (GFX8, "v_mov_b32 v0, 1e-40", "1e-40 is too small for the operand's b32"),
+        (GFX8, "v_add_u16 v0, 65520.0, v1", "65520.0 does not fit into the operand's u16"),
+        (GFX7, "v_fma_f32 v0, v1, v2, 0.15915494", "0.15915494 must be an inline constant: VOP3A holds no literal"),
         (GFX8, "v_add_u32_e64 v1, s[2:3], -v2, v3", "-v2: this operand has no sign"),
         (GFX8, "v_add_f32_e64 v1, v2, v3 mul:8", "mul:8 must be one of mul:2, mul:4, div:2"),
         (GFX8, "v_mad_f32 v[1:2], v2, v3, v4", "v[1:2] must be 1 registers here"),
@@ -145,6 +149,38 @@ def test_refusals(target, source, message) -> None:  # type: ignore[no-untyped-d
         assemble(target, source)
     assert message in str(caught.value)
     assert str(caught.value).endswith(f", at line 1 ({source})")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        *((f"v_mov_b32 v0, {text}", "8002007e") for text in ("0.0", "0.", ".0", "0.00", "0x0p0")),
+        *((f"v_mov_b32 v0, {text}", "f002007e") for text in (".5", "0.50", "5.0e-1", "0x1p-1", "0.500000001")),
+        *((f"v_mov_b32 v0, {text}", "f202007e") for text in ("1.", "1.00", "1.0e0", "10e-1", "1.00000001")),
+        *((f"v_mov_b32 v0, {text}", "f402007e") for text in ("2.00", "20e-1", "0x40000000")),
+        *((f"v_mov_b32 v0, {text}", "c102007e") for text in ("-1", "0xffffffff", "0xffffffffffffffff")),
+        ("v_mov_b32 v0, 0x3e22f983", "f802007e"),
+        ("v_mov_b32 v0, 0.159154943", "f802007e"),
+        ("v_mov_b32 v0, -0.0", "ff02007e00000080"),
+        ("v_fma_f32 v0, v1, v2, 0.0", "0000cbd101050202"),
+        ("v_fma_f32 v0, v1, v2, 1.00", "0000cbd10105ca03"),
+        ("v_add_f64 v[0:1], 0.0, v[2:3]", "000080d280040200"),
+        ("v_add_f64 v[0:1], 1.0000001, v[2:3]", "000080d2f2040200"),
+        ("v_add_f64 v[0:1], 0x3ff00000, v[2:3]", "000080d2f2040200"),
+        ("v_add_f64 v[0:1], 0x3fc45f306dc9c882, v[2:3]", "000080d2f8040200"),
+        ("v_cvt_f32_f64 v0, 0.15915494", "ff1e007e305fc43f"),
+        ("v_add_f16 v0, 0.5001, v1", "f002003e"),
+        ("v_add_f16 v0, -17, v1", "ff02003eefff0000"),
+        ("v_add_u16 v0, 0x3c00, v1", "ff02004c003c0000"),
+        ("v_pk_add_f16 v0, 0x3c00, v1", "00408fd3f2020218"),
+        ("s_mov_b64 s[0:1], 0x3ff0000000000000", "f20180be"),
+        ("s_mov_b64 s[0:1], 0xffffffff", "ff0180beffffffff"),
+    ],
+)
+def test_constants_are_compared_by_value(line: str, expected: str) -> None:
+    code = assemble_one(GFX9, line)
+    assert code.hex() == expected
+    assert assemble_one(GFX9, text(decode(GFX9, code))) == code
 
 
 def test_a_name_without_suffix_tells_all_its_complaints() -> None:
