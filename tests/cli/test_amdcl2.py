@@ -87,8 +87,9 @@ def test_inspect_shows_sizes_and_uses_of_arguments(capsys: Capture) -> None:
     _, out, _ = shown(capsys, str(FOLDER / "argtypes-gfx900-64-252700.clo"))
     for text in (
         "  argument at 136,   8 bytes: S a10 (structure bytes 20)",
-        "  argument at 144,   8 bytes: global const float4* a11 (pointee alignment 16, not used)",
-        "  argument at 168,   8 bytes: read_only image2d_t a14 (resource id 0)",
+        "  argument at 144,   8 bytes: global const float4* a11 (pointee alignment 16, read_only)",
+        "  argument at 152,   8 bytes: local int* a12 (pointee alignment 4, read_write)",
+        "  argument at 168,   8 bytes: read_only image2d_t a14 (resource id 0, image kind IMAGE_2D)",
     ):
         assert text in out
 
@@ -139,7 +140,7 @@ def test_inspect_gives_json(capsys: Capture) -> None:
     assert (document["generation"], document["bits"], document["device"]) == ("CRIMSON_16_4", 32, "gfx900")
     assert document["kernels"][0]["arguments"][6] == {
         "name": "a", "offset": 24, "bytes": 4, "kind": "pointer", "declared": "global const uint* a", "hidden": False,
-        "used": True, "pointee_alignment": 4,
+        "access": "read_write", "pointee_alignment": 4,
     }  # fmt: skip
     assert document["kernels"][0]["header"]["compute_pgm_rsrc2"]["user_sgpr_count"] == 10
     assert document["code"][0]["lines"][0]["text"].startswith("s_load_dword")

@@ -10,8 +10,7 @@ import numpy as np
 from tests.amdcl2_rig import kernel, program
 from understudy.engine.gcn.api import Engine
 from understudy.host.amdcl2 import Image, ImageKind, Program, Sampler
-from understudy.host.amdcl2_arguments import IMAGE_TYPES
-from understudy.image.amdcl2.arguments import Argument, Kind
+from understudy.image.amdcl2.arguments import IMAGE_TYPES, Argument, Kind
 from understudy.image.amdcl2.build import pointer
 
 FRAME = """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.amdcl2_rig import DEVICES, FOLDER, SETUP, kernel, parts, program, vector, vectors
+from tests.amdcl2_rig import DEVICES, FOLDER, NEWEST, SETUP, kernel, parts, program, vector, vectors
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.engine.gcn.jit import JitEngine
 from understudy.host.amdcl2 import (
@@ -27,9 +28,12 @@ from understudy.image.amdcl2.build import Described, pointer
 from understudy.image.amdcl2.build import vector as value
 from understudy.image.amdcl2.code_object import Features, KernelNeeds
 from understudy.image.amdcl2.container import BSS, GLOBAL, READ_ONLY, read_container
+from understudy.image.amdcl2.generations import generation_of
+from understudy.image.amdcl2.metadata import parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation
+from understudy.image.amdcl2.writer import CodeRelocation, KernelSource
 from understudy.image.hsa.records import KernelCode
+from understudy.launch.amdcl2 import pack_arguments
 
 every_device = pytest.mark.parametrize("device", DEVICES)
 every_engine = pytest.mark.parametrize("engine", ["reference", "jit"])
@@ -412,10 +416,30 @@ def test_all_vectors_are_run() -> None:
     assert {parts(name)[0] for name in vectors()} == {"vadd", "scratch", "generic", "argtypes", "gdata"} | img
 
 
+def with_formats(source: KernelSource, bits: int, driver: int) -> KernelSource:
+    """The kernel with one format to print by."""
+    metadata = parse_metadata(source.metadata, bits, generation_of(driver))
+    return replace(source, metadata=replace(metadata, queue=replace(metadata.queue, printf_count=1)).pack())
+
+
 def test_printf_buffer_is_passed_through_raw() -> None:
     source = kernel("tonga", "k", PRINTF, [value("n", "uint")])
-    result = program("tonga", source).kernel("k").run(1, 1, [77])
+    result = program("tonga", with_formats(source, 64, NEWEST)).kernel("k").run(1, 1, [77])
     assert result.printf == (77).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("driver", [180005, 191205, 252700])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_kernels_without_formats_get_no_printf_buffer(bits: int, driver: int) -> None:
+    at = 3 * bits // 8
+    for has_formats in (False, True):
+        source = kernel("tonga", "k", "s_endpgm", [], bits=bits, driver=driver)
+        source = with_formats(source, bits, driver) if has_formats else source
+        found = program("tonga", source, bits=bits, driver=driver).kernel("k")
+        assert found.metadata.has_printf == has_formats
+        data = pack_arguments(found.metadata.layout, {}, found._hidden((0, 0, 0)))
+        address = int.from_bytes(data[at : at + bits // 8], "little")
+        assert address == (found.program.printf_address if has_formats else 0)
 
 
 PRINTF = """

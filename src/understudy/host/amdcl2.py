@@ -391,7 +391,7 @@ class Kernel:
         queue, parent = self.program.queue() if needs_queue else (0, 0)
         hidden = {f"global_offset_{axis}": offset for axis, offset in enumerate(offsets)}
         return hidden | {
-            "printf_buffer": self.program.printf_address,
+            "printf_buffer": self.program.printf_address if self.metadata.has_printf else 0,
             "vqueue_pointer": queue,
             "aqlwrap_pointer": parent,
         }

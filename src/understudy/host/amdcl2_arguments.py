@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -14,21 +14,8 @@ from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.host.amdcl2_memory import DeviceMemory, Mappings
 from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler, checked_array, integer
 from understudy.image.amdcl2.arguments import Argument, Kind, Slot
-from understudy.image.amdcl2.formats import ImageKind
 from understudy.image.amdcl2.objects import image_object
 from understudy.launch.amdcl2 import local_offsets
-
-IMAGE_TYPES: Final = {
-    "image1d_buffer_t": ImageKind.BUFFER_1D,
-    "image1d_t": ImageKind.IMAGE_1D,
-    "image1d_array_t": ImageKind.ARRAY_1D,
-    "image2d_t": ImageKind.IMAGE_2D,
-    "image2d_depth_t": ImageKind.IMAGE_2D,
-    "image2d_array_t": ImageKind.ARRAY_2D,
-    "image2d_array_depth_t": ImageKind.ARRAY_2D,
-    "image3d_t": ImageKind.IMAGE_3D,
-}
-"""What kind of image an argument of an OpenCL type takes. Other names may mean any kind."""
 
 
 @dataclass(slots=True)
@@ -150,9 +137,11 @@ def _listed(args: Any) -> list[Any]:
 
 
 def _check_image(argument: Argument, image: Image) -> None:
-    kind = IMAGE_TYPES.get(argument.type_name)
+    kind = argument.image_kind
     if kind not in (None, image.texels.kind):
-        raise WireError(f"{argument.type_name} takes an image of kind {kind.name}, not {image.texels.kind.name}")
+        raise WireError(
+            f"{argument.type_name or 'image'} takes an image of kind {kind.name}, not {image.texels.kind.name}"
+        )
     if argument.access != "read_only" and not image.array.flags.writeable:
         raise WireError(
             f"{argument.access} image over an array that is read-only: what the kernel writes would be lost"

@@ -26,7 +26,7 @@ ROW_BYTES: Final = 32
 SHOWN_BYTES: Final = 512
 """Data that the text shows of a section; JSON has all of it."""
 OUTSIDE: Final = "code outside of kernels"
-DETAILS: Final = ("structure_bytes", "resource_id", "pointee_alignment")
+DETAILS: Final = ("structure_bytes", "resource_id", "image_kind", "pointee_alignment")
 """What only some kinds of arguments have."""
 REGISTERS: Final = ("compute_pgm_rsrc1", "compute_pgm_rsrc2", "kernel_code_properties")
 
@@ -126,13 +126,14 @@ def _metadata(metadata: KernelMetadata) -> Document:
                 "kind": slot.argument.kind.value,
                 "declared": slot.argument.described(),
                 "hidden": slot.argument.is_hidden,
-                "used": slot.argument.is_used,
+                "access": slot.argument.access or None,
                 **_details(slot.argument),
             }
             for slot in metadata.layout.slots
         ],
         "uses_enqueue": metadata.uses_enqueue,
-        "kernel_id": metadata.header.kernel_id,
+        "printf_formats": metadata.queue.printf_count,
+        "kernel_id": metadata.header.function_id,
         "kernel_index": metadata.queue.kernel_index,
     }
     for name in ("required_work_group_size", "work_group_size_hint"):
@@ -146,7 +147,10 @@ def _details(argument: Argument) -> Document:
     match argument.kind:
         case Kind.STRUCTURE:
             return {"structure_bytes": argument.structure_bytes}
-        case Kind.IMAGE | Kind.SAMPLER:
+        case Kind.IMAGE:
+            kind = argument.image_kind
+            return {"resource_id": argument.resource_id, "image_kind": kind.name if kind is not None else None}
+        case Kind.SAMPLER:
             return {"resource_id": argument.resource_id}
         case Kind.POINTER:
             return {"pointee_alignment": argument.alignment}
@@ -273,8 +277,8 @@ def _kernel_lines(kernel: Document, zeros: bool) -> Iterator[str]:
     for each in kernel["registers"]:
         yield f"  {each['registers']:10} {each['holds']}"
     for each in kernel["arguments"] or ():
-        details = [f"{name.replace('_', ' ')} {each[name]}" for name in DETAILS if name in each]
-        details += ["not used"] if not each["used"] else []
+        details = [f"{name.replace('_', ' ')} {each[name]}" for name in DETAILS if each.get(name) is not None]
+        details += [each["access"]] if each["access"] and "image_kind" not in each else []
         more = f" ({', '.join(details)})" if details else ""
         yield f"  argument at {each['offset']:3}, {each['bytes']:3} bytes: {each['declared']}{more}"
     if "metadata_error" in kernel:

@@ -33,7 +33,8 @@ FAMILY_TESTS: Final = {
 }
 """Files below tests/isa/gcn that test the operations of a family, the names of most of them made up from parts."""
 _ENCODING_TESTS: Final = frozenset(
-    f"test_{name}.py" for name in ("decode", "text", "assembler", "vectors", "llvm_oracle", "memory_hostile")
+    f"test_{name}.py"
+    for name in ("decode", "text", "assembler", "vectors", "llvm_oracle", "constants_oracle", "memory_hostile")
 )
 FAMILIES: Final = tuple(dict.fromkeys(op.family for op in OPS))
 

@@ -259,3 +259,27 @@ def test_registers_beyond_the_last_are_not_written_and_read_as_register_0() -> N
     assert int(rig.wave.vgpr[255, lane]) == memory.peek("global", BASE + 16 * lane + 4, 4)
     rig.run("global", "global_store_dwordx4", addr=2, data=255)
     assert rig.model().peek("global", BASE + 16 * lane + 4, 4) == memory.v[0][lane]
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(4096 + 12, 12), (4096, 0), (4095, 4095), (8191, 4095)])
+def test_flat_ignores_the_highest_bit_of_its_offset(offset: int, expected: int) -> None:
+    for name in ("flat_load_dword", "flat_store_byte", "flat_atomic_add"):
+        rig = Rig("gfx900", offset)
+        at = BASE + 4 * np.arange(64, dtype=np.uint64) + 4 - expected % 4
+        rig.set_v64(2, at)
+        fields = {"addr": 2, "data": 8, "vdst": 20, "offset": offset}
+        wanted = rig.model()
+        oracle(wanted, rig.insn("flat", name, **fields), lambda lane, at=at: ("global", int(at[lane]) + expected))
+        rig.run("flat", name, **fields)
+        rig.check(wanted)
+
+
+def test_global_has_all_bits_of_its_offset() -> None:
+    rig = Rig("gfx900", 1)
+    at = BASE + 64 + 4 * np.arange(64, dtype=np.uint64)
+    rig.set_v64(2, at)
+    expected = rig.model()
+    fields = {"addr": 2, "vdst": 20, "offset": -4}
+    oracle(expected, rig.insn("global", "global_load_dword", **fields), lambda lane: ("global", int(at[lane]) - 4))
+    rig.run("global", "global_load_dword", **fields)
+    rig.check(expected)

@@ -136,7 +136,7 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "printf-buffer",
         "what printf_buffer points to",
         "64 KiB, of which the first dword is 0 and the second the bytes that follow; what kernels write is given back "
-        "as it is",
+        "as it is; 0 for kernels whose metadata has no formats",
         _RUNTIME + " to begin with; the records are undocumented",
     ),
     _choice(

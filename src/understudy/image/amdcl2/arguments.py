@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from understudy.core.errors import WireError
 from understudy.core.words import align_up
+from understudy.image.amdcl2.formats import ImageKind
 from understudy.image.amdcl2.generations import Generation
 from understudy.image.amdcl2.records import ArgumentEntry
 
@@ -76,7 +77,32 @@ class Space(Enum):
 TYPE_STRUCTURE: Final = 15
 TYPE_QUEUE: Final = 18
 KIND_SAMPLER, KIND_IMAGE, KIND_VALUE, KIND_POINTER, KIND_QUEUE = 1, 2, 4, 5, 7
-IMAGE_ACCESS: Final = {1: "read_only", 2: "write_only", 3: "read_write"}
+READ_ONLY, WRITE_ONLY, READ_WRITE = 1, 2, 3
+ACCESS: Final = {READ_ONLY: "read_only", WRITE_ONLY: "write_only", READ_WRITE: "read_write"}
+"""AMD's access types of images, pointers and pipes; a pointer that is not used is read-only."""
+ACCESS_NUMBERS: Final = {name: number for number, name in ACCESS.items()}
+IMAGE_TYPES: Final = {
+    "image1d_buffer_t": ImageKind.BUFFER_1D,
+    "image1d_t": ImageKind.IMAGE_1D,
+    "image1d_array_t": ImageKind.ARRAY_1D,
+    "image2d_t": ImageKind.IMAGE_2D,
+    "image2d_depth_t": ImageKind.IMAGE_2D,
+    "image2d_array_t": ImageKind.ARRAY_2D,
+    "image2d_array_depth_t": ImageKind.ARRAY_2D,
+    "image3d_t": ImageKind.IMAGE_3D,
+}
+"""What kind of image an argument of an OpenCL type takes."""
+IS_2D, IS_1D, IS_ARRAY, IS_BUFFER = 1, 1 << 8, 1 << 16, 1 << 24
+IMAGE_FLAGS: Final[dict[ImageKind | None, int]] = {
+    ImageKind.BUFFER_1D: IS_1D | IS_BUFFER,
+    ImageKind.IMAGE_1D: IS_1D,
+    ImageKind.ARRAY_1D: IS_1D | IS_ARRAY,
+    ImageKind.IMAGE_2D: IS_2D,
+    ImageKind.ARRAY_2D: IS_2D | IS_ARRAY,
+    ImageKind.IMAGE_3D: 0,
+}
+"""The metadata's four flags by kind."""
+_FLAGGED: Final = {flags: kind for kind, flags in IMAGE_FLAGS.items() if flags not in (0, IS_2D)}
 ELEMENT_TYPES: Final = {
     2: Element.CHAR, 3: Element.SHORT, 4: Element.INT, 5: Element.LONG,
     6: Element.UCHAR, 7: Element.USHORT, 8: Element.UINT, 9: Element.ULONG,
@@ -98,7 +124,8 @@ HIDDEN_PREFIX: Final = "_."
 class Argument:
     """An argument of a kernel. `length` are the elements of a vector, `structure_bytes` the bytes of a structure.
 
-    `alignment` is that of what a pointer points to, in bytes; 0 where it is not known.
+    `alignment` is that of what a pointer points to, in bytes; 0 where it is not known. `access` is "read_only",
+    "write_only" or "read_write" for images, pointers and pipes. `image_flags` are the metadata's.
     """
 
     name: str
@@ -114,7 +141,7 @@ class Argument:
     is_const: bool = False
     is_volatile: bool = False
     is_restrict: bool = False
-    is_used: bool = True
+    image_flags: int = 0
 
     @property
     def is_hidden(self) -> bool:
@@ -125,6 +152,14 @@ class Argument:
     def is_local(self) -> bool:
         """Whether it is a pointer to LDS: the caller gives a size."""
         return self.kind is Kind.POINTER and self.space is Space.LOCAL
+
+    @property
+    def image_kind(self) -> ImageKind | None:
+        """The kind of image that it takes: by its type's name, else by the metadata's flags; None for any.
+
+        Flags that say is2D alone say nothing: assemblers write them for images of every kind.
+        """
+        return IMAGE_TYPES.get(self.type_name, _FLAGGED.get(self.image_flags)) if self.kind is Kind.IMAGE else None
 
     def size_and_alignment(self, bits: int, generation: Generation) -> tuple[int, int]:
         """Bytes in the kernarg segment and their alignment."""
@@ -138,7 +173,7 @@ class Argument:
     def described(self) -> str:
         """For people: ``global const uint* a``."""
         words = [self.space.name.lower()] if self.space is not Space.NONE else []
-        words += [self.access] if self.access else []
+        words += [self.access] if self.access and self.kind is Kind.IMAGE else []
         words += [text for text in ("const", "volatile", "restrict") if getattr(self, f"is_{text}")]
         return " ".join([*words, self.type_name or self.kind.value, self.name])
 
@@ -187,25 +222,26 @@ def argument_of(entry: ArgumentEntry, name: str, type_name: str) -> Argument:
         "is_const": bool(entry.is_const),
         "is_volatile": bool(entry.is_volatile),
         "is_restrict": bool(entry.is_restrict),
-        "is_used": entry.usage != 1,
     }
     if entry.is_pipe:
-        return Argument(name, type_name, Kind.PIPE, space=Space.GLOBAL, **flags)
-    if entry.usage or entry.kind == KIND_POINTER:
+        return Argument(name, type_name, Kind.PIPE, space=Space.GLOBAL, access=ACCESS.get(entry.access, ""), **flags)
+    if entry.access or entry.kind == KIND_POINTER:
         if entry.pointee == TYPE_QUEUE:
-            return Argument(name, type_name, Kind.CLK_EVENT, **flags)
+            return Argument(name, type_name, Kind.CLK_EVENT, access=ACCESS.get(entry.access, ""), **flags)
         try:
             space = Space(entry.space)
         except ValueError:
             raise WireError(f"argument {name}: address space {entry.space}, expected 3, 4 or 5") from None
+        flags["access"] = ACCESS.get(entry.access, "")
         return Argument(name, type_name, Kind.POINTER, space=space, alignment=entry.alignment, **flags)
     if entry.kind == KIND_SAMPLER:
         return Argument(name, type_name, Kind.SAMPLER, resource_id=entry.length, **flags)
     if entry.kind == KIND_IMAGE:
-        access = IMAGE_ACCESS.get(entry.type)
+        access = ACCESS.get(entry.type)
         if access is None:
             raise WireError(f"argument {name}: image access {entry.type}, expected 1, 2 or 3")
-        return Argument(name, type_name, Kind.IMAGE, access=access, resource_id=entry.length, **flags)
+        flags |= {"access": access, "image_flags": entry.alignment}
+        return Argument(name, type_name, Kind.IMAGE, resource_id=entry.length, **flags)
     if entry.kind == KIND_QUEUE or entry.type == TYPE_QUEUE:
         return Argument(name, type_name, Kind.QUEUE, **flags)
     if entry.type == TYPE_STRUCTURE:

@@ -9,15 +9,21 @@ from typing import Any, Final
 
 from understudy.core.words import align_up
 from understudy.image.amdcl2.arguments import (
+    ACCESS,
+    ACCESS_NUMBERS,
     ELEMENT_TYPES,
     HIDDEN,
     HIDDEN_PREFIX,
-    IMAGE_ACCESS,
+    IMAGE_FLAGS,
+    IMAGE_TYPES,
+    IS_2D,
     KIND_IMAGE,
     KIND_POINTER,
     KIND_QUEUE,
     KIND_SAMPLER,
     KIND_VALUE,
+    READ_ONLY,
+    READ_WRITE,
     TYPE_QUEUE,
     TYPE_STRUCTURE,
     UNSIGNED,
@@ -31,6 +37,7 @@ from understudy.image.amdcl2.code_object import Features, KernelNeeds, kernel_co
 from understudy.image.amdcl2.generations import NAMED_ARCHITECTURE, Generation, generation_of, level_of
 from understudy.image.amdcl2.metadata import KernelMetadata
 from understudy.image.amdcl2.records import (
+    MEMORY_SCRATCH,
     OPTION_64_BIT,
     OPTION_REQUIRED_WORK_GROUP_SIZE,
     OPTION_USES_MEMORY,
@@ -73,7 +80,7 @@ def setup_arguments(bits: int) -> tuple[Argument, ...]:
     element = Element.LONG if bits == 64 else Element.INT
     names = [HIDDEN_PREFIX + name for name in HIDDEN]
     found = [Argument(name, "size_t", Kind.VALUE, element) for name in names]
-    found[3] = Argument(names[3], "size_t", Kind.POINTER, space=Space.GLOBAL, is_used=False)
+    found[3] = Argument(names[3], "size_t", Kind.POINTER, space=Space.GLOBAL, access=ACCESS[READ_ONLY])
     return tuple(found)
 
 
@@ -113,26 +120,23 @@ def build_metadata(
     texts = [*names, *(text for argument in arguments for text in (argument.name, argument.type_name))]
     total = header_bytes + sum(len(text) + 1 for text in texts) + entry_bytes * (len(entries) + 1) + len(tail)
     needs_memory = not generation.has_inner_elf and (described.uses_memory or described.scratch_bytes > 0)
+    scratch = 0 if generation.has_inner_elf else described.scratch_bytes
     options = OPTION_64_BIT * wide | OPTION_REQUIRED_WORK_GROUP_SIZE * bool(described.required_work_group_size[0])
     header = kind(
-        header_bytes=header_bytes,
-        metadata_bytes=total,
+        struct_bytes=header_bytes,
+        data_bytes=total,
         version=(3, 1, 0x68),
-        options=options | OPTION_USES_MEMORY * needs_memory,
-        kernel_id=FIRST_KERNEL_ID + described.index,
-        unknown_22=0,
-        unknown_24=0,
-        unknown_28=(8, 1, 1, 2),
+        gpu_capabilities=options | OPTION_USES_MEMORY * needs_memory,
+        function_id=FIRST_KERNEL_ID + described.index,
+        gpu_resources=(0, 8, 1, 1, 2),
         required_work_group_size=described.required_work_group_size,
-        unknown_50=(0,) * (2 if wide else 3),
-        first_name_bytes=len(names[0]),
-        second_name_bytes=len(names[1]),
-        unknown_70=(0,) * 3,
-        pipes_usage=0 if generation.has_inner_elf else described.scratch_bytes,
-        unknown_90=(0,) * 2,
+        work_region_size=(0,) * 3,
+        kernel_name_bytes=len(names[0]),
+        device_name_bytes=len(names[1]),
+        memory_bytes=tuple(scratch if n == MEMORY_SCRATCH else 0 for n in range(6)),
         argument_count=len(entries),
     )
-    queue = queue_kind(unknown_a8=(0,) * 5, uses_enqueue=int(described.uses_enqueue), kernel_index=described.index)
+    queue = queue_kind(pointers=(0,) * 4, uses_enqueue=int(described.uses_enqueue), kernel_index=described.index)
     return KernelMetadata(bits, generation, header, queue, hint, rest, names, tuple(entries), tail)
 
 
@@ -142,14 +146,13 @@ def _hint(bits: int, generation: Generation, described: Described) -> tuple[Hint
     if generation is Generation.CATALYST_15_7:
         return None, b""
     if generation is Generation.CRIMSON:
-        return None, (6).to_bytes(4, "little") + marks.to_bytes(4, "little")
+        return None, len(HIDDEN).to_bytes(4, "little") + marks.to_bytes(4, "little")
     kind: type[Hint64] | type[Hint32] = Hint64 if bits == 64 else Hint32
     return kind(
-        unknown_d8=6,
-        unknown_e0=marks,
+        hidden_argument_count=len(HIDDEN),
+        waves_per_simd_hint=marks,
         work_group_size_hint=described.work_group_size_hint,
         vector_type_hint_bytes=len(described.vector_type_hint),
-        unknown_108=0,
     ), b""
 
 
@@ -186,13 +189,13 @@ def _pointee(argument: Argument, generation: Generation) -> tuple[int, int]:
     return _TYPES[_SIGNED.get(element, element)], 1 << (size - 1).bit_length()
 
 
-_NOTHING: Final = {"length": 1, "type": 0, "alignment": 0, "pointee": 0, "space": 0, "usage": 0, "kind": KIND_VALUE}
+_NOTHING: Final = {"length": 1, "type": 0, "alignment": 0, "pointee": 0, "space": 0, "access": 0, "kind": KIND_VALUE}
 
 
 def _entry_values(argument: Argument, generation: Generation) -> dict[str, Any]:
     """The fields of an entry that differ between kinds of arguments."""
     is_new = generation.has_inner_elf
-    usage = 3 if argument.is_used or not is_new else 1
+    access = ACCESS_NUMBERS.get(argument.access, READ_WRITE)
     pointer_type = _TYPES[Element.USHORT]
     match argument.kind:
         case Kind.VALUE if argument.element is not None:
@@ -203,38 +206,38 @@ def _entry_values(argument: Argument, generation: Generation) -> dict[str, Any]:
         case Kind.POINTER:
             pointee, alignment = _pointee(argument, generation)
             alignment = argument.alignment or alignment
-            found = {"type": pointer_type, "alignment": alignment, "pointee": pointee, "usage": usage}
+            found = {"type": pointer_type, "alignment": alignment, "pointee": pointee}
+            found["access"] = access if is_new else READ_WRITE
             return found | {"space": argument.space.value, "kind": KIND_POINTER}
         case Kind.IMAGE:
-            access = next(number for number, name in IMAGE_ACCESS.items() if name == argument.access)
-            return {"length": argument.resource_id, "type": access, "alignment": 1, "kind": KIND_IMAGE}
+            flags = argument.image_flags or IMAGE_FLAGS.get(IMAGE_TYPES.get(argument.type_name), IS_2D)
+            number = ACCESS_NUMBERS[argument.access]
+            return {"length": argument.resource_id, "type": number, "alignment": flags, "kind": KIND_IMAGE}
         case Kind.SAMPLER:
             return {"length": argument.resource_id, "kind": KIND_SAMPLER}
         case Kind.QUEUE:
             return {"type": TYPE_QUEUE, "alignment": 4 if is_new else 2, "kind": KIND_QUEUE}
         case Kind.PIPE:
             found = {"type": pointer_type, "alignment": 256, "pointee": TYPE_STRUCTURE, "kind": KIND_POINTER}
-            return found | {"space": Space.GLOBAL.value, "usage": 3 if argument.is_used else 1}
-    return {"type": pointer_type, "alignment": 4, "pointee": TYPE_QUEUE, "usage": usage, "kind": KIND_POINTER}
+            return found | {"space": Space.GLOBAL.value, "access": access}
+    return {"type": pointer_type, "alignment": 4, "pointee": TYPE_QUEUE, "kind": KIND_POINTER,
+            "access": access if is_new else READ_WRITE}  # fmt: skip
 
 
 def entry_of(argument: Argument, bits: int, generation: Generation, offset: int) -> ArgumentEntry:
     """The metadata entry of an argument; `offset` is the metadata's own."""
     kind: type[ArgumentEntry64] | type[ArgumentEntry32] = ArgumentEntry64 if bits == 64 else ArgumentEntry32
     values = dict(_NOTHING) | _entry_values(argument, generation)
-    if bits == 64:
-        values["unknown_54"] = 0
     return kind(
         entry_bytes=kind.size_bytes,
         name_bytes=len(argument.name.encode()),
         type_name_bytes=len(argument.type_name.encode()),
-        unknown_18=(0, 0),
-        unknown_2c=int(argument.kind is not Kind.SAMPLER),
+        pointers=(0, 0),
+        constant_buffer=int(argument.kind is not Kind.SAMPLER),
         offset=offset,
         is_volatile=int(argument.is_volatile),
         is_restrict=int(argument.is_restrict),
         is_pipe=int(argument.kind is Kind.PIPE),
-        unknown_4b=0,
         is_const=int(argument.is_const),
         **values,
     )

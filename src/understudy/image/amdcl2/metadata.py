@@ -81,6 +81,11 @@ class KernelMetadata:
         return bool(self.queue.uses_enqueue)
 
     @property
+    def has_printf(self) -> bool:
+        """Whether the kernel has formats to print by."""
+        return self.queue.printf_count > 0
+
+    @property
     def architecture(self) -> int:
         """7, 8 or 9 where the second name says GFX7, GFX8 or GFX9, else 0."""
         name = self.names[1]
@@ -131,13 +136,13 @@ class _Parser:
         queue_kind: type[Queue64] | type[Queue32] = Queue64 if wide else Queue32
         header: MetadataHeader = self._take(header_kind)
         queue: Queue64 | Queue32 = self._take(queue_kind)
-        if not self.at <= header.header_bytes <= len(self.data):
-            raise self._wrong(f"metadata header of {header.header_bytes} bytes, expected {self.at} or more", 0)
+        if not self.at <= header.struct_bytes <= len(self.data):
+            raise self._wrong(f"metadata header of {header.struct_bytes} bytes, expected {self.at} or more", 0)
         hint_kind: type[Hint64] | type[Hint32] = Hint64 if wide else Hint32
-        hint = self._take(hint_kind) if header.header_bytes >= self.at + hint_kind.size_bytes else None
-        rest = self.data[self.at : header.header_bytes]
-        self.at = header.header_bytes
-        lengths = [header.first_name_bytes, header.second_name_bytes]
+        hint = self._take(hint_kind) if header.struct_bytes >= self.at + hint_kind.size_bytes else None
+        rest = self.data[self.at : header.struct_bytes]
+        self.at = header.struct_bytes
+        lengths = [header.kernel_name_bytes, header.device_name_bytes]
         names = tuple(self._text(length) for length in lengths)
         entry = _entry(self.bits).size_bytes
         if hint is not None and self.data[self.at : self.at + 1] != bytes([entry]):

@@ -1,7 +1,8 @@
 """Layouts inside the containers: kernel metadata of both word sizes and all generations, stubs, sampler initialisers.
 
-No document describes them. They were worked out from binaries that drivers and an independent assembler wrote; fields
-whose meaning nobody knows are named after their offset, and kept.
+No document describes them. They were worked out from binaries that drivers and an independent assembler wrote; the
+fields of the metadata have the names of AMD's compiler library (aclMetadata 0.8) in words. Pointers mean nothing in a
+file: they are kept.
 """
 
 from __future__ import annotations
@@ -14,49 +15,43 @@ from understudy.core.record import Record, u8, u16, u32, u64, words
 class MetadataHeader64(Record, size=168):
     """The part of a kernel's metadata that all generations of 64-bit files share."""
 
-    header_bytes: int = u64()
-    metadata_bytes: int = u64()
+    struct_bytes: int = u64()
+    data_bytes: int = u64()
     version: tuple[int, ...] = words(32, 3)  # 3, 1, 0x68
-    options: int = u32()
-    kernel_id: int = u16()
-    unknown_22: int = u16()
-    unknown_24: int = u32()
-    unknown_28: tuple[int, ...] = words(32, 4)  # 8, 1, 1, 2
+    gpu_capabilities: int = u32()
+    function_id: int = u32()
+    gpu_resources: tuple[int, ...] = words(32, 5)  # 0, 8, 1, 1, 2
     required_work_group_size: tuple[int, ...] = words(64, 3)
-    unknown_50: tuple[int, ...] = words(64, 2)
-    first_name_bytes: int = u64()
-    second_name_bytes: int = u64()
-    unknown_70: tuple[int, ...] = words(64, 3)
-    pipes_usage: int = u64()
-    unknown_90: tuple[int, ...] = words(64, 2)
+    work_region_size: tuple[int, ...] = words(32, 3)
+    padding_5c: int = u32(default=0)
+    kernel_name_bytes: int = u64()
+    device_name_bytes: int = u64()
+    memory_bytes: tuple[int, ...] = words(64, 6)
     argument_count: int = u64()
 
 
 class MetadataHeader32(Record, size=108):
     """Likewise of 32-bit files."""
 
-    header_bytes: int = u32()
-    metadata_bytes: int = u32()
+    struct_bytes: int = u32()
+    data_bytes: int = u32()
     version: tuple[int, ...] = words(32, 3)
-    options: int = u32()
-    kernel_id: int = u16()
-    unknown_22: int = u16()
-    unknown_24: int = u32()
-    unknown_28: tuple[int, ...] = words(32, 4)
+    gpu_capabilities: int = u32()
+    function_id: int = u32()
+    gpu_resources: tuple[int, ...] = words(32, 5)
     required_work_group_size: tuple[int, ...] = words(32, 3)
-    unknown_50: tuple[int, ...] = words(32, 3)
-    first_name_bytes: int = u32()
-    second_name_bytes: int = u32()
-    unknown_70: tuple[int, ...] = words(32, 3)
-    pipes_usage: int = u32()
-    unknown_90: tuple[int, ...] = words(32, 2)
+    work_region_size: tuple[int, ...] = words(32, 3)
+    kernel_name_bytes: int = u32()
+    device_name_bytes: int = u32()
+    memory_bytes: tuple[int, ...] = words(32, 6)
     argument_count: int = u32()
 
 
 class Queue64(Record, size=48):
     """What follows the shared part in all 64-bit files."""
 
-    unknown_a8: tuple[int, ...] = words(64, 5)
+    printf_count: int = u64(default=0)
+    pointers: tuple[int, ...] = words(64, 4)
     uses_enqueue: int = u32()
     kernel_index: int = u32()
 
@@ -64,7 +59,8 @@ class Queue64(Record, size=48):
 class Queue32(Record, size=28):
     """Likewise in 32-bit files."""
 
-    unknown_a8: tuple[int, ...] = words(32, 5)
+    printf_count: int = u32(default=0)
+    pointers: tuple[int, ...] = words(32, 4)
     uses_enqueue: int = u32()
     kernel_index: int = u32()
 
@@ -72,49 +68,51 @@ class Queue32(Record, size=28):
 class Hint64(Record, size=56):
     """The end of the header from driver 2004.06 on, 64 bits."""
 
-    unknown_d8: int = u64()  # 6
-    unknown_e0: int = u64()  # 0xffffffff; 0 with pipes or enqueue
+    hidden_argument_count: int = u64()
+    waves_per_simd_hint: int = u64()  # 0xffffffff; 0 with pipes or enqueue
     work_group_size_hint: tuple[int, ...] = words(64, 3)
     vector_type_hint_bytes: int = u64()
-    unknown_108: int = u64()
+    vector_type_hint: int = u64(default=0)
 
 
 class Hint32(Record, size=28):
     """Likewise 32 bits."""
 
-    unknown_d8: int = u32()
-    unknown_e0: int = u32()
+    hidden_argument_count: int = u32()
+    waves_per_simd_hint: int = u32()
     work_group_size_hint: tuple[int, ...] = words(32, 3)
     vector_type_hint_bytes: int = u32()
-    unknown_108: int = u32()
+    vector_type_hint: int = u32(default=0)
 
 
 class ArgumentEntry64(Record, size=88):
     """An argument in the metadata of 64-bit files.
 
-    `length` is the vector length, an image's or sampler's resource id, or the bytes of a structure. `offset` counts in
-    steps of 16 bytes an argument: it is not the place in the kernarg segment.
+    `length` is the vector length, an image's or sampler's resource id, or the bytes of a structure. `offset` is that in
+    a constant buffer of older drivers, in steps of 16 bytes an argument: it is not the place in the kernarg segment.
+    `alignment` has four flags for images: is2D, is1D, isArray, isBuffer, a byte each. `access` is that of pointers and
+    pipes: 1 read-only or not used, 2 write-only, 3 read-write.
     """
 
     entry_bytes: int = u64()
     name_bytes: int = u64()
     type_name_bytes: int = u64()
-    unknown_18: tuple[int, ...] = words(64, 2)
+    pointers: tuple[int, ...] = words(64, 2)
     length: int = u32()
-    unknown_2c: int = u32()
+    constant_buffer: int = u32()
     offset: int = u32()
     type: int = u32()
     alignment: int = u32()
     pointee: int = u32()
     space: int = u32()
-    usage: int = u32()
+    access: int = u32()
     is_volatile: int = u8()
     is_restrict: int = u8()
     is_pipe: int = u8()
-    unknown_4b: int = u8()
+    padding_4b: int = u8(default=0)
     kind: int = u32()
     is_const: int = u32()
-    unknown_54: int = u32()
+    padding_54: int = u32(default=0)
 
 
 class ArgumentEntry32(Record, size=64):
@@ -123,19 +121,19 @@ class ArgumentEntry32(Record, size=64):
     entry_bytes: int = u32()
     name_bytes: int = u32()
     type_name_bytes: int = u32()
-    unknown_18: tuple[int, ...] = words(32, 2)
+    pointers: tuple[int, ...] = words(32, 2)
     length: int = u32()
-    unknown_2c: int = u32()
+    constant_buffer: int = u32()
     offset: int = u32()
     type: int = u32()
     alignment: int = u32()
     pointee: int = u32()
     space: int = u32()
-    usage: int = u32()
+    access: int = u32()
     is_volatile: int = u8()
     is_restrict: int = u8()
     is_pipe: int = u8()
-    unknown_4b: int = u8()
+    padding_4b: int = u8(default=0)
     kind: int = u32()
     is_const: int = u32()
 
@@ -160,6 +158,8 @@ STUB_BYTES: Final = 0xA60
 DEFAULT_ISA_METADATA: Final = bytes.fromhex("0000680000000000000000084209000000000000")
 """__ISA_&__OpenCL_..._kernel_metadata of driver 15.7; nobody knows what it says."""
 
+MEMORY_SCRATCH: Final = 3
+"""The one of `memory_bytes` in which driver 15.7 counts private memory and pipes."""
 OPTION_REQUIRED_WORK_GROUP_SIZE: Final = 1 << 2
 OPTION_64_BIT: Final = 1 << 5
 OPTION_USES_MEMORY: Final = 1 << 8

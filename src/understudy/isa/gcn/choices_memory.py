@@ -29,6 +29,13 @@ MEMORY_CHOICES: Final = (
         "Prologues that LLVM and AMD's own compiler write for all three.",
     ),
     Choice(
+        "gcn/flat-offset",
+        "What bit 12 of the offset does in FLAT instructions of GFX9: LLVM's disassembler shows it as 4096, its "
+        "assembler takes 12 bits only.",
+        "Nothing; the text shows it, so that it assembles to the same bits.",
+        "The manual: FLAT has 12 bits without a sign, the highest bit of the field is ignored.",
+    ),
+    Choice(
         "gcn/pointer-size",
         "Which addresses have 32 bits with PTR32 (ADDRESS_MODE 32): manuals say it of FLAT, later ones of GLOBAL too, "
         "the kernel driver of S_LOAD and FLAT.",

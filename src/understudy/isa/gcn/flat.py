@@ -31,11 +31,18 @@ from understudy.isa.gcn.pointer import flat_address, scalar_pointer, vector_poin
 
 NO_SADDR: Final = 0x7F
 """SADDR of instructions without a scalar address."""
+FLAT_OFFSET: Final = 0xFFF
+
+
+def instruction_offset(i: Insn) -> int:
+    """The offset in the instruction, of which FLAT ignores the highest bit (Choice ``gcn/flat-offset``)."""
+    offset: int = i.get("offset")
+    return offset & FLAT_OFFSET if i.op.family == "flat" else offset
 
 
 def address(o: Any, i: Insn) -> tuple[str, Value]:
     """The space and the 64-bit addresses of an instruction."""
-    offset = i.get("offset")
+    offset = instruction_offset(i)
     saddr = i.get("saddr", NO_SADDR)
     if i.op.family == "scratch":
         v = vreg(o, i["addr"]) if saddr == NO_SADDR else o.s(saddr)
@@ -56,7 +63,7 @@ def load(how: Transfer) -> Meaning:
         space, at = address(o, i)
         values = loaded(o, how, o.load(space, how.bits, at), i["vdst"])
         if i.get("lds"):
-            o.store("lds", 32, lds_slots(o, i.get("offset")), values[:1])
+            o.store("lds", 32, lds_slots(o, instruction_offset(i)), values[:1])
         else:
             set_vregs(o, i["vdst"], [*values, o.const(32, 0)] if i.get("tfe") else values)
 
