@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from understudy.image.amdcl2.arguments import Argument
 from understudy.image.amdcl2.build import Described, build_kernel
 from understudy.image.amdcl2.code_object import Features, KernelNeeds
 from understudy.image.amdcl2.container import read_container
+from understudy.image.amdcl2.elf import read_elf
 from understudy.image.amdcl2.generations import ISA_VERSIONS, level_of, target_of
 from understudy.image.amdcl2.writer import CodeRelocation, KernelSource, ProgramSource, write_container
+from understudy.image.hsa.elf import FileHeader, SymbolEntry
 from understudy.isa.gcn.assembler import assemble
 
 FOLDER = Path(__file__).parent / "vectors" / "amdcl2"
@@ -88,3 +91,42 @@ def matrix() -> Iterator[list[str]]:
     """Rows of the truth table."""
     for line in (FOLDER / "matrix.tsv").read_text(encoding="utf-8").splitlines():
         yield line.split("\t")
+
+
+def with_tables(data: bytes, order: list[int], names: str) -> bytes:
+    """The file with the symbols of its inner file in another order, and other tables of names behind its end.
+
+    `names`: "bare" begins with a name, "zero" with a 0, "shared" has names that end in others once.
+    """
+    outer = read_elf(data)
+    text = outer.section(".text")
+    assert text is not None
+    inner = read_elf(outer.contents(text), text.header.offset)
+    table = inner.section(".symtab")
+    assert table is not None
+    entries = [SymbolEntry.parse(inner.data, symbol.place) for symbol in inner.symbols]
+    texts = [symbol.name.encode() for symbol in inner.symbols]
+    strings = b"\0" if names == "zero" else b""
+    for n in sorted(order, key=lambda n: -len(texts[n])) if names == "shared" else order:
+        if texts[n] and (names != "shared" or texts[n] + b"\0" not in strings):
+            strings += texts[n] + b"\0"
+    moved = [replace(entries[n], name_offset=strings.index(texts[n] + b"\0")) for n in order]
+    symbols = b"".join(entry.pack() for entry in moved)
+    out, sections = bytearray(inner.data), []
+    for section in inner.sections:
+        header = section.header
+        contents = {".symtab": symbols, inner.sections[table.header.link].name: strings}.get(section.name)
+        if contents is not None:
+            header = replace(header, offset=len(out), size=len(contents))
+            out += contents + bytes(-len(contents) % 8)
+        sections.append(header.pack())
+    shoff, size = len(out), type(text.header).offset_of("size")
+    out += b"".join(sections)
+    at = FileHeader.offset_of("shoff")
+    out[at : at + 8] = shoff.to_bytes(8, "little")
+    width = outer.bits // 8
+    place = text.place + type(text.header).offset_of("offset")
+    whole = bytearray(data + bytes(-len(data) % 256))
+    whole[place : place + width] = len(whole).to_bytes(width, "little")
+    whole[text.place + size : text.place + size + width] = len(out).to_bytes(width, "little")
+    return bytes(whole + out)

@@ -31,7 +31,7 @@ from understudy.image.amdcl2.container import BSS, GLOBAL, READ_ONLY, read_conta
 from understudy.image.amdcl2.generations import generation_of
 from understudy.image.amdcl2.metadata import parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.amdcl2.writer import CodeRelocation, KernelSource
+from understudy.image.amdcl2.writer import CodeRelocation, KernelSource, source_of, write_container
 from understudy.image.hsa.records import KernelCode
 from understudy.launch.amdcl2 import pack_arguments
 
@@ -53,6 +53,19 @@ def test_vadd(name: str, engine: str) -> None:
     vadd.run(total, 64, [a, b, c, n])
     assert (c[:n] == a[:n] * 8).all()
     assert not c[n:].any()
+
+
+@every_engine
+@pytest.mark.parametrize("name", vectors("vadd"))
+def test_vadd_with_longer_code(name: str, engine: str) -> None:
+    source = source_of(read_container(vector(name)))
+    (vadd,) = source.kernels
+    longer = replace(vadd, code=bytes.fromhex("000080bf") * 300 + vadd.code)
+    found = load(write_container(replace(source, kernels=(longer,), brig=b"")), engine)
+    a, c = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
+    result = found.kernel("vadd").run(64, 64, [a, a * 3, c, 64])
+    assert (c == a * 4).all()
+    assert result.statistics.instructions > 300
 
 
 @every_engine

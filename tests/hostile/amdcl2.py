@@ -81,6 +81,10 @@ def _write(container: Container, data: bytes) -> None:
         assert write_container(source) == data
         for changes in ({"origin": None}, {"compile_options": "-O1"}, {"global_data": b"atad"}, {"driver": 252700}):
             _checked(lambda changes=changes: write_container(replace(source, **changes)))
+        longer = tuple(replace(each, code=each.code + bytes(100)) for each in source.kernels)
+        changed = replace(source, kernels=longer, brig=source.brig and source.brig + b"and more")
+        written = _checked(lambda: write_container(changed))
+        assert written is None or source_of(read_container(written)) == changed
 
 
 def _checked(action: Any) -> Any:

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.amdcl2_rig import kernel, vector, vectors
+from tests.amdcl2_rig import kernel, parts, vector, vectors, with_tables
 from understudy.core.errors import WireError
 from understudy.image.amdcl2.build import Described, pointer
-from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, Container, read_container
+from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, TEXT, Container, read_container
 from understudy.image.amdcl2.elf import Elf
-from understudy.image.amdcl2.generations import device_codes
+from understudy.image.amdcl2.generations import Generation, device_codes
 from understudy.image.amdcl2.records import SamplerInit
+from understudy.image.amdcl2.resizing import resized
 from understudy.image.amdcl2.source import CodeRelocation, ProgramSource, source_of
 from understudy.image.amdcl2.writer import write_container
 from understudy.image.hsa.elf import RelaEntry, SectionHeader, SymbolEntry
@@ -188,13 +189,137 @@ def test_changes_of_the_same_size_change_nothing_else(variant: Callable[[bytes],
     assert len(data) == len(out)
 
 
+def meaning(found: Container) -> list[object]:
+    """What a file says besides its source: symbols in their order, relocations by what they mean, notes, sections."""
+    said: list[object] = [found.outside, found.notes]
+    for elf in (found.elf, *([found.inner] if found.inner is not None else [])):
+        said += [(each.name, each.header.type, each.header.flags, each.header.addralign) for each in elf.sections]
+        said += [(each.name, each.kind, each.binding, each.other, each.section) for each in elf.symbols]
+        for section in elf.sections:
+            said += [(each.type, each.symbol.name, each.addend) for each in elf.relocations(section.name)]
+    return said
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("driver", [191205, 200406, 252700])
 @beyond
-def test_changes_of_size_are_refused_where_something_would_be_lost(variant: Callable[[bytes], bytes]) -> None:
-    source = changed(source_of(read_container(variant(written()))), f"s_nop 0\n {CODE}")
+def test_changes_of_size_keep_what_a_source_cannot_hold(
+    variant: Callable[[bytes], bytes], driver: int, bits: int
+) -> None:
+    before = read_container(variant(written(driver, bits)))
+    source = source_of(before)
+    longer = changed(source, f"{CODE}\n s_nop 0\n s_nop 1")
+    first = replace(longer.kernels[0], relocations=source.kernels[0].relocations)
+    longer = replace(
+        longer, kernels=(first, *longer.kernels[1:]), read_only=source.read_only + b"more", brig=b"longer than before",
+        global_data=source.global_data + b"even more", bss_bytes=4096, compile_options="-cl-std=CL2.0 -O3", version="x",
+    )  # fmt: skip
+    after = read_container(write_container(longer))
+    assert source_of(after) == longer
+    assert meaning(after) == meaning(before)
+    assert write_container(replace(source_of(after), **{
+        name: getattr(source, name)
+        for name in ("kernels", "read_only", "brig", "global_data", "bss_bytes", "compile_options", "version")
+    })) == before.elf.data  # and back again  # fmt: skip
+
+
+def test_code_that_is_called_does_not_move() -> None:
+    source = source_of(read_container(code_outside_kernels(written())))
+    data = write_container(changed(source, "s_nop 0\n" * 60))
+    assert read_container(data).outside == read_container(code_outside_kernels(written())).outside
     with pytest.raises(WireError) as caught:
-        write_container(source)
-    assert "the file that was read" in str(caught.value)
+        write_container(changed(source, "s_nop 0\n" * 80))
+    text = "code behind 0x10c of .hsatext would move away from what calls it"
+    assert text in str(caught.value)
     assert "changes must keep all sizes, or leave it behind with origin=None" in str(caught.value)
+
+
+@beyond
+def test_other_kernels_are_refused_where_something_would_be_lost(variant: Callable[[bytes], bytes]) -> None:
+    source = source_of(read_container(variant(written())))
+    renamed = replace(source, kernels=(replace(source.kernels[0], name="other"), *source.kernels[1:]))
+    if variant is a_whole_address:
+        assert "other" in read_container(write_container(renamed)).kernels
+        return
+    with pytest.raises(WireError) as caught:
+        write_container(renamed)
+    assert "the file that was read" in str(caught.value)
+    assert "kernels, samplers or what they are for are others" in str(caught.value)
+
+
+def test_symbols_within_code_that_changes_are_not_lost() -> None:
+    data = written()
+    inner = inner_of(read_container(data))
+    place = symbol_place(inner, "&input_bc::&_.Samp0")
+    text = inner.section(TEXT)
+    assert text is not None
+    data = patched(data, place + SymbolEntry.offset_of("section"), text.index.to_bytes(2, "little"))
+    data = patched(data, place + SymbolEntry.offset_of("value"), (0x104).to_bytes(8, "little"))
+    data = patched(data, place + SymbolEntry.offset_of("size"), bytes(8))
+    source = source_of(read_container(data))
+    assert read_container(write_container(changed(source))).kernels["k0"].code == changed(source).kernels[0].code
+    with pytest.raises(WireError, match=r"0x104 of \.hsatext lies within what is replaced"):
+        write_container(changed(source, f"s_nop 0\n {CODE}"))
+
+
+def test_variables_at_the_end_of_data_keep_their_size() -> None:
+    data = written()
+    place = symbol_place(inner_of(read_container(data)), "&input_bc::&_.Samp1")
+    source = source_of(read_container(data))
+    assert source.sampler_offsets == (32, 40)
+    longer = read_container(write_container(replace(source, read_only=source.read_only + bytes(100))))
+    assert [(each.value, each.size) for each in inner_of(longer).symbols if "Samp" in each.name] == [(32, 8), (40, 8)]
+    data = patched(data, place + SymbolEntry.offset_of("size"), (6).to_bytes(8, "little"))
+    with pytest.raises(WireError, match=r"0x28 to 0x2e of \.hsadata_readonly_agent has parts that are replaced"):
+        write_container(replace(source_of(read_container(data)), read_only=source.read_only[:44]))
+
+
+def test_a_sampler_in_code_does_not_follow_other_code() -> None:
+    data = written()
+    inner = inner_of(read_container(data))
+    (entry,) = inner.relocations(".rela.hsatext")
+    data = patched(data, inner.base + entry.place + RelaEntry.offset_of("type"), b"\4")
+    source = source_of(read_container(data))
+    with pytest.raises(WireError, match="a relocation of type 4 at 0x104 cannot follow the code of kernel k0"):
+        write_container(changed(source, f"s_nop 0\n {CODE}"))
+
+
+@pytest.mark.parametrize("grown", [-4, 4, 8, 100, 252, 260, 1024])
+@pytest.mark.parametrize("name", vectors())
+def test_files_that_are_moved_are_those_that_are_built(name: str, grown: int) -> None:
+    found = read_container(vector(name))
+    source = source_of(found)
+    nops = bytes.fromhex("000080bf") * (max(grown, 0) // 4)
+    kernels = []
+    for each in source.kernels:
+        code = nops + each.code if grown > 0 or len(each.code) == 4 else each.code[4:]
+        moved = len(code) - len(each.code)
+        relocations = tuple(replace(one, offset=one.offset + moved) for one in each.relocations)
+        kernels.append(replace(each, code=code, relocations=relocations))
+    source = replace(source, kernels=tuple(kernels))
+    assert resized(source, found) == write_container(replace(source, origin=None))
+
+
+NEW = [each for each in vectors() if parts(each)[3] > 180005]
+
+
+@pytest.mark.parametrize("names", ["bare", "zero", "shared"])
+@pytest.mark.parametrize("name", NEW)
+def test_files_in_any_order_take_other_sizes(name: str, names: str) -> None:
+    """Sections out of order, and bytes between them that belong to none, are kept."""
+    plain = read_container(vector(name))
+    assert plain.inner is not None
+    fixed = int(plain.generation is not Generation.CRIMSON)
+    order = [*range(fixed), *reversed(range(fixed, len(plain.inner.symbols)))]
+    data = with_tables(vector(name), order, names) if not plain.inner.relocations(".rela.hsatext") else vector(name)
+    before = read_container(data)
+    source = source_of(before)
+    kernels = tuple(replace(each, code=each.code + bytes.fromhex("000080bf") * 70) for each in source.kernels)
+    source = replace(source, kernels=kernels, compile_options=source.compile_options)
+    after = read_container(write_container(source))
+    assert source_of(after) == source
+    assert meaning(after) == meaning(before)
+    assert after.elf.data[64:200] == data[64:200]
 
 
 @pytest.mark.parametrize("driver", [180005, 191205, 252700])

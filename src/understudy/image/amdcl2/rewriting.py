@@ -1,4 +1,4 @@
-"""Programs that were read from a file and changed: what keeps its size is set in the bytes of that file."""
+"""Programs that were read from a file and changed: what is other is set in that file, whatever else it holds."""
 
 from __future__ import annotations
 

@@ -16,23 +16,30 @@ from understudy.image.amdcl2.container import (
     Kernel,
     kernel_name,
 )
+from understudy.image.amdcl2.elf import Elf, Relocation
 from understudy.image.amdcl2.generations import Generation, generation_of, level_of, noted_version
 from understudy.image.amdcl2.records import DEFAULT_ISA_METADATA, SamplerInit
 from understudy.image.hsa.records import KernelCode
 
 NOTE_PRODUCER: Final = 4
-LOW, HIGH = 1, 2
-"""Types of relocations that set half of an address."""
+LOW, HIGH, WHOLE = 1, 2, 3
+"""Types of relocations that set half of an address, or all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeRelocation:
-    """Sets 4 bytes at `offset` of a kernel's code to a half of the address of a section + `addend`."""
+    """Sets 4 bytes at `offset` of a kernel's code to a half of the address of a section + `addend`; 8 to all of it."""
 
     offset: int
     section: str
     addend: int = 0
     high: bool = False
+    whole: bool = False
+
+    @property
+    def type(self) -> int:
+        """The number of its type."""
+        return WHOLE if self.whole else HIGH if self.high else LOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +169,19 @@ def _samplers_before(container: Container) -> dict[str, tuple[int, ...]]:
 
 def _relocations_of(container: Container, kernel: Kernel) -> Iterator[CodeRelocation]:
     inner, start = container.inner, kernel.offset + kernel.header.kernel_code_entry_byte_offset
-    for each in inner.relocations(f".rela{TEXT}") if inner is not None else ():
-        at = each.offset - start
-        if inner is not None and 0 <= at < len(kernel.code) and each.type in (LOW, HIGH):
-            section = inner.sections[each.symbol.section].name if each.symbol.section < len(inner.sections) else ""
-            yield CodeRelocation(at, section, each.symbol.value + each.addend, each.type == HIGH)
+    if inner is None:
+        return
+    for each in inner.relocations(f".rela{TEXT}"):
+        if 0 <= each.offset - start < len(kernel.code):
+            found = code_relocation(inner, each, start)
+            if found is not None:
+                yield found
+
+
+def code_relocation(inner: Elf, entry: Relocation, start: int) -> CodeRelocation | None:
+    """The relocation of a kernel whose code begins at `start` of .hsatext; None for types that are not for code."""
+    if entry.type not in (LOW, HIGH, WHOLE):
+        return None
+    index, addend = entry.symbol.section, entry.symbol.value + entry.addend
+    section = inner.sections[index].name if index < len(inner.sections) else ""
+    return CodeRelocation(entry.offset - start, section, addend, entry.type == HIGH, entry.type == WHOLE)

@@ -31,9 +31,11 @@ from understudy.image.amdcl2.container import (
 )
 from understudy.image.amdcl2.elf_writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter
 from understudy.image.amdcl2.generations import GPU_PRO, Generation, device_codes, noted_version
+from understudy.image.amdcl2.load import RELOCATIONS
 from understudy.image.amdcl2.records import STUB_BYTES
+from understudy.image.amdcl2.resizing import resized
 from understudy.image.amdcl2.rewriting import rewritten
-from understudy.image.amdcl2.source import HIGH, LOW, CodeRelocation, KernelSource, ProgramSource, source_of
+from understudy.image.amdcl2.source import CodeRelocation, KernelSource, ProgramSource, source_of
 from understudy.image.elf_bytes import MAX_ALIGNMENT
 from understudy.image.hsa.elf import (
     MACHINE_AMDGPU,
@@ -65,29 +67,35 @@ __all__ = ["CodeRelocation", "KernelSource", "ProgramSource", "source_of", "writ
 def write_container(source: ProgramSource) -> bytes:
     """The bytes of a container; `WireError` for what the driver or the device does not have.
 
-    What was read from a file comes back byte for byte, and changes that keep all sizes are set in its bytes. For any
-    other change the file is built anew; `WireError` where that would lose something that a source cannot hold.
+    What was read from a file comes back byte for byte, changes that keep all sizes are set in its bytes, and where
+    sizes change the rest of the file is moved. For any other change (other kernels, names, samplers, another device)
+    the file is built anew; `WireError` where that would lose something that a source cannot hold.
     """
     if source.origin is None:
         return _built(source)
     found = rewritten(source)
-    if found is None:
-        _check_whole(source.origin)
-        found = _built(source)
-    return found
+    if found is not None:
+        return found
+    try:
+        return resized(source, source.origin)
+    except WireError as error:
+        _check_whole(source.origin, error)
+    return _built(source)
 
 
-def _check_whole(origin: Container) -> None:
-    """A `WireError` where the file holds more than its source does."""
+def _check_whole(origin: Container, reason: WireError) -> None:
+    """A `WireError` where the file holds more than its source does; `reason`: why its parts cannot be moved."""
     data = origin.elf.data
     try:
         built = _built(source_of(origin))
     except WireError as error:
-        raise WireError(f"the file that was read cannot be built anew: {error.message}; {WAY_OUT}") from None
+        text = f"the file that was read cannot be built anew: {error.message}, and its parts cannot"
+        raise WireError(f"{text} be moved ({reason.message}); {WAY_OUT}") from None
     if built != data:
         pairs = enumerate(zip(built, data, strict=False))
         byte = next((n for n, (ours, theirs) in pairs if ours != theirs), min(len(built), len(data)))
-        text = f"the file that was read holds what a source does not, from the first difference on; {WAY_OUT}"
+        text = "the file that was read holds what a source does not, from the first difference on, and its parts cannot"
+        text = f"{text} be moved ({reason.message}); {WAY_OUT}"
         raise WireError(text).at("byte", byte)
 
 
@@ -305,11 +313,11 @@ def _code_relocations(source: ProgramSource, code: _Placed, numbers: dict[str, i
     for kernel, place in zip(source.kernels, code.places, strict=True):
         start = place + kernel.header.kernel_code_entry_byte_offset
         for each in kernel.relocations:
-            if each.section not in numbers or each.offset + 4 > len(kernel.code):
+            size = RELOCATIONS[each.type][0]
+            if each.section not in numbers or each.offset + size > len(kernel.code):
                 raise WireError(f"kernel {kernel.name}: relocation at {each.offset:#x} for {each.section} cannot be")
-            kind = HIGH if each.high else LOW
             out += RelaEntry(
-                offset=start + each.offset, type=kind, symbol=numbers[each.section], addend=each.addend
+                offset=start + each.offset, type=each.type, symbol=numbers[each.section], addend=each.addend
             ).pack()
     return out
 
