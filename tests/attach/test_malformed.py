@@ -298,13 +298,23 @@ def test_a_first_message_that_is_not_version():
         (bytes(4) + b"\xff\0", "the version data must be UTF-8, not 0xff, at byte 0x4"),
         (bytes(4) + b"{\0", "the version data must be JSON: Expecting property name enclosed in double quotes"),
         (bytes(4) + b"[" * 100_000 + b"\0", "the version data must be JSON: nested too deeply"),
-        (bytes(4) + b"[]\0", "an object must hold capabilities, not []"),
+        (bytes(4) + b"[]\0", "an object must hold capabilities, not a list of 0"),
         (bytes(4) + b'{"capabilities":3}\0', "capabilities must be of type dict, not 3"),
         (bytes(4) + b'{"capabilities":{"max_msg_fds":"x"}}\0', "max_msg_fds must be a whole number from 0"),
         (bytes(4) + b'{"capabilities":{"max_data_xfer_size":0}}\0', "max_data_xfer_size must be a whole number from 1"),
         (bytes(4) + b'{"capabilities":{"max_dma_maps":true}}\0', "max_dma_maps must be a whole number"),
         (bytes(4) + b'{"capabilities":{"twin_socket":1}}\0', "twin_socket must be of type dict, not 1"),
         (bytes(4) + b'{"capabilities":{"write_multiple":1}}\0', "write_multiple must be of type bool, not 1"),
+        (bytes(4) + b'{"x":' + b"9" * 4301 + b"}\0", "the version data must be JSON: a number has more than"),
+        (bytes(4) + b'{"x":-' + b"1" * 900_000 + b"}\0", "the version data must be JSON: a number has more than"),
+        (
+            bytes(4) + b'{"capabilities":{"pgsizes":' + b"9" * 4300 + b"}}\0",
+            "pgsizes must be a whole number from 1 to 2**64 - 1, not 9999",
+        ),
+        (bytes(4) + b'{"capabilities":{"pgsizes":NaN}}\0', "from 1 to 2**64 - 1, not nan"),
+        (bytes(4) + b'{"capabilities":{"pgsizes":1e999}}\0', "pgsizes must be a whole number"),
+        (bytes(4) + b'{"capabilities":"\\ud800"}\0', r"capabilities must be of type dict, not '\ud800'"),
+        (bytes(4) + b"\xef\xbb\xbf{}\0", "the version data must be JSON: "),
     ],
 )
 def test_a_version_that_cannot_be_agreed_on(payload, message):
@@ -312,6 +322,18 @@ def test_a_version_that_cannot_be_agreed_on(payload, message):
         client = made.plug(negotiate=False)
         client.send(Command.VERSION, payload)
         ends(made, client, message)
+
+
+@pytest.mark.parametrize("frame", [b"%s", b'{"capabilities":%s}', b'{"capabilities":{"pgsizes":%s}}'])
+def test_any_depth_of_version_data_ends_the_session_only(frame):
+    with rig() as made:
+        for depth in (1, 10, *range(900, 1010, 10), 5000):
+            client = made.plug(negotiate=False)
+            client.send(Command.VERSION, bytes(4) + frame % (b"[" * depth + b"]" * depth) + b"\0")
+            with pytest.raises(Disconnected):
+                only_refusals(client)
+            client.close()
+            assert "the version data must be JSON" in made.ended or " must " in made.ended
 
 
 def test_more_descriptors_than_any_message_takes(pipe):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -96,10 +97,13 @@ def _capabilities(data: bytes) -> Capabilities:
         value = json.loads(data[:-1].decode())
     except UnicodeDecodeError as error:
         raise _bad_data(f"the version data must be UTF-8, not {error.object[error.start]:#04x}", error.start) from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        where = error.pos if isinstance(error, json.JSONDecodeError) else 0
-        why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-        raise _bad_data(f"the version data must be JSON: {why}", where) from None
+    except json.JSONDecodeError as error:
+        raise _bad_data(f"the version data must be JSON: {error.msg}", error.pos) from None
+    except RecursionError:
+        raise _bad_data("the version data must be JSON: nested too deeply", 0) from None
+    except ValueError:  # JSON, of which Python refuses only this
+        most = sys.get_int_max_str_digits()
+        raise _bad_data(f"the version data must be JSON: a number has more than {most} digits", 0) from None
     given = _member(value, "capabilities", dict, {})
     twin = _member(given, "twin_socket", dict, {})
     return Capabilities(
@@ -115,18 +119,26 @@ def _capabilities(data: bytes) -> Capabilities:
 
 def _member(value: object, name: str, kind: type, default: Any) -> Any:
     if not isinstance(value, dict):
-        raise _bad_data(f"an object must hold {name}, not {value!r:.40}", 0)
+        raise _bad_data(f"an object must hold {name}, not {_short(value)}", 0)
     found = value.get(name, default)
     if not isinstance(found, kind):
-        raise _bad_data(f"{name} must be of type {kind.__name__}, not {found!r:.40}", 0)
+        raise _bad_data(f"{name} must be of type {kind.__name__}, not {_short(found)}", 0)
     return found
 
 
 def _number(value: dict[str, object], name: str, default: int, least: int = 0) -> int:
     found = value.get(name, default)
     if not isinstance(found, int) or isinstance(found, bool) or not least <= found < 1 << 64:
-        raise _bad_data(f"{name} must be a whole number from {least} to 2**64 - 1, not {found!r:.40}", 0)
+        raise _bad_data(f"{name} must be a whole number from {least} to 2**64 - 1, not {_short(found)}", 0)
     return found
+
+
+def _short(value: object) -> str:
+    """How a message shows a value. Containers are not gone into: what can be parsed may be too deep to be printed."""
+    if isinstance(value, list | dict):
+        kind = "a list" if isinstance(value, list) else "an object"
+        return f"{kind} of {len(value)}"
+    return f"{value!r:.40}"
 
 
 def _bad_data(text: str, position: int) -> StreamError:
