@@ -1,6 +1,7 @@
 """Every message, as a well-behaved client sends it."""
 
 import os
+import threading
 
 import pytest
 
@@ -319,6 +320,38 @@ def test_a_level_is_signalled_once_until_unmasked():
         assert client.interrupts() == 0
         made.device.line.set(True)
         assert client.interrupts() == 1
+
+
+def test_a_full_eventfd_that_blocks_holds_nobody_up():
+    """Whether an eventfd blocks is a property that both sides share, so the client may change it at any time."""
+    with plugged() as (made, client):
+        client.enable_interrupt()
+        os.set_blocking(client._irq, True)
+        os.eventfd_write(client._irq, 2**64 - 2)
+        signal = threading.Thread(target=made.device.line.set, args=(True,), daemon=True)
+        signal.start()
+        signal.join(30)
+        assert not signal.is_alive(), "the device's thread hangs"
+        client.set_irqs(NONE | TRIGGER)
+        client.unmask()
+        assert client.interrupts() == 2**64 - 2
+        made.device.line.set(False)
+        made.device.line.set(True)
+        assert client.interrupts() == 0, "it is masked until the client says otherwise"
+        client.unmask()
+        assert client.interrupts() == 1
+
+
+def test_an_unmask_eventfd_that_blocks_holds_nobody_up():
+    with plugged() as (made, client):
+        client.enable_interrupt()
+        resample = os.eventfd(0, os.EFD_CLOEXEC)
+        client.set_irqs(EVENTFD | UNMASK, fds=(resample,))
+        os.set_blocking(resample, True)
+        made.server._session._unmask_signalled(made.server._intx.unmask_fd)  # somebody else has read it
+        os.eventfd_write(resample, 1)
+        assert client.read_u32(SCRATCH) == 0xFFFF_FFFF
+        os.close(resample)
 
 
 def test_a_line_that_is_high_already_is_signalled_when_somebody_listens():

@@ -8,6 +8,7 @@ repeats while the guest has not dealt with the last.
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Callable
 
@@ -17,6 +18,35 @@ EVENTFD_LINK = "anon_inode:[eventfd]"
 def is_eventfd(fd: int) -> bool:
     """Whether a descriptor is an eventfd."""
     return os.readlink(f"/proc/self/fd/{fd}") == EVENTFD_LINK
+
+
+def signal(fd: int) -> None:
+    """Signal an eventfd, unless its counter is full: its owner has been signalled then, and does not look.
+
+    Whether it blocks is a property of the open file, which its owner can change back at any time: so it is made not to
+    block before each use, and asked whether it would.
+    """
+    os.set_blocking(fd, False)
+    try:
+        if _is_ready(fd, select.POLLOUT):
+            os.eventfd_write(fd, 1)
+    except BlockingIOError:
+        return  # somebody else has filled it since
+
+
+def take_signal(fd: int) -> bool:
+    """Whether an eventfd was signalled; it is not any more then. Never blocks, likewise."""
+    os.set_blocking(fd, False)
+    try:
+        return _is_ready(fd, select.POLLIN) and os.eventfd_read(fd) > 0
+    except BlockingIOError:
+        return False
+
+
+def _is_ready(fd: int, for_what: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, for_what)
+    return any(events & for_what for _, events in poll.poll(0))
 
 
 class Intx:
@@ -96,12 +126,8 @@ class Intx:
         return True
 
     def _signal(self) -> None:
-        if self._trigger is None:
-            return
-        try:
-            os.eventfd_write(self._trigger, 1)
-        except BlockingIOError:
-            return  # its counter is full: the client has been signalled and does not look
+        if self._trigger is not None:
+            signal(self._trigger)
 
     def _tell(self, fired: bool) -> None:
         if fired:

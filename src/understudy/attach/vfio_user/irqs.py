@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -104,14 +103,13 @@ def _check_data(request: IrqSet, data: IrqSetFlags, message: Message) -> None:
 
 
 def _eventfd(message: Message) -> int | None:
-    """The message's eventfd, taken over; it will never block us."""
+    """The message's eventfd, taken over."""
     if not message.fds:
         return None
     if not is_eventfd(message.fds[0]):
         raise RuleError("the file descriptor must be an eventfd", rule=rules.IRQ_FD)
     fd = message.take_fd()
     assert fd is not None
-    os.set_blocking(fd, False)
     return fd
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import threading
@@ -13,7 +12,7 @@ from typing import Final, TypeVar
 from understudy.attach.vfio_user import events, rules
 from understudy.attach.vfio_user.access import Regions
 from understudy.attach.vfio_user.dma import DmaMemory
-from understudy.attach.vfio_user.intx import Intx
+from understudy.attach.vfio_user.intx import Intx, take_signal
 from understudy.attach.vfio_user.irqs import read_irq_set
 from understudy.attach.vfio_user.messages import (
     NUM_IRQS,
@@ -148,11 +147,8 @@ class Session:
         return message
 
     def _unmask_signalled(self, fd: int) -> None:
-        try:
-            os.eventfd_read(fd)
-        except BlockingIOError:
-            return  # somebody else has read it
-        self._intx.set_masked(False)
+        if take_signal(fd):  # else somebody else has read it
+            self._intx.set_masked(False)
 
     def _pump(self, timeout_s: float) -> None:
         """The receiving thread waits for a reply: put commands aside, hand on replies, remember the end."""
