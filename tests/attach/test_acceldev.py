@@ -1,6 +1,8 @@
 """Acceldev through the protocol, driven by the Python client: what a driver would do, and what it must survive."""
 
+import gc
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -155,3 +157,32 @@ def test_inside_register_writes_the_device_may_be_synchronous():
         guest.feed(1, TABLE, 0, 0, 40)
         assert guest.wait() == 1 << 5
         assert bytes(guest.memory.view[DATA : DATA + 9]) == b"\xff" * 8 + b"\0"
+
+
+def mapped_files():
+    """How often files of clients are mapped into this process."""
+    return Path("/proc/self/maps").read_text().count("memfd:guest")
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize("how", ["gone", "unmapped", "not bus master"])
+def test_no_memory_of_a_client_is_kept(engine, how):
+    with rig(None, AcceldevDevice(execution="threaded", engine=engine)) as made:
+        gc.collect()
+        before = mapped_files()
+        guest = Driver(made.plug(), True)
+        guest.table(TABLE, CODE, 20)
+        guest.feed(1, TABLE, 0, 0, 20 * 1000)
+        guest.client.write_u32(FENCE_WAIT, 1)
+        guest.feed(3, 1)
+        assert guest.wait() == 1
+        assert mapped_files() == before + 2, "the client's own, and the server's"
+        if how == "gone":
+            made.unplug(guest.client)
+        elif how == "unmapped":
+            guest.client.unmap(guest.memory.base, guest.memory.size)
+        else:
+            guest.client.enable(2)
+            guest.client.unmap(guest.memory.base, guest.memory.size)
+        gc.collect()
+        assert mapped_files() == before + 1, "the client's own"

@@ -99,7 +99,10 @@ class PciDevice(Protocol):
         """The interrupt pin: high while it is asserted. It changes within calls and from the device's own thread."""
 
     def connect(self, dma: DmaPort) -> None:
-        """Give it the memory of the machine; before the first `write_bar`, and again if that memory is another one."""
+        """Give it the memory of the machine; before the first `write_bar`, and again when any of that memory has gone.
+
+        What a device has kept of an earlier `direct` it lets go of then. Any thread may call this, at any time.
+        """
 
     def read_bar(self, bar: int, offset: int, size: int) -> int:
         """The little-endian value of `size` (1, 2, 4, 8) bytes at `offset` of a BAR.

@@ -64,9 +64,13 @@ class DmaMemory:
     after it: it then touches memory that this process still holds, and the client has not been answered yet or is gone.
     """
 
-    def __init__(self, settings: Settings, failed: Callable[[AccessFault], None]) -> None:
+    def __init__(
+        self, settings: Settings, failed: Callable[[AccessFault], None], gone: Callable[[], None] = lambda: None
+    ) -> None:
+        """`failed` is told of each access that fails, `gone` when shared memory has gone that a device may hold."""
         self._settings = settings
         self._failed = failed
+        self._gone = gone
         self._table = _Table()
         self._direct: tuple[DirectRange, ...] = ()
         self._bus_master = not settings.bus_master
@@ -117,6 +121,8 @@ class DmaMemory:
         if self._settings.bus_master and enabled != self._bus_master:
             self._bus_master = enabled
             self._publish(self._table, True)
+            if not enabled:
+                self._gone()
 
     def map(self, request: DmaMap, fd: int | None, limit: int) -> tuple[Window, str]:
         """Add a window; gives it and the reason why it is not shared memory, if it is not. `fd` stays the caller's."""
@@ -155,12 +161,15 @@ class DmaMemory:
             _Table(table.bases[:index] + table.bases[index + 1 :], table.windows[:index] + table.windows[index + 1 :]),
             window.view is not None,
         )
+        if window.view is not None:
+            self._gone()
         return (window,)
 
     def clear(self) -> tuple[Window, ...]:
         """Take out everything; gives what was taken. Mappings go with the last view of them."""
         gone = self._table.windows
         self._publish(_Table(), True)
+        self._gone()
         return gone
 
     def _publish(self, table: _Table, changes_direct: bool) -> None:

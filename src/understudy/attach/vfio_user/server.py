@@ -33,7 +33,7 @@ class Server:
         self._session: Session | None = None
         self._listener: Listener | None = None
         self._closed = False
-        self._dma = DmaMemory(self._settings, self._dma_failed)
+        self._dma = DmaMemory(self._settings, self._dma_failed, self._memory_gone)
         self._intx = Intx(self._signalled)
         self._regions = Regions(device, self._dma, self._intx, self._settings.max_data_xfer_size)
         device.connect(self._dma)
@@ -97,6 +97,9 @@ class Server:
 
     def _signalled(self) -> None:
         self._emit(events.InterruptSignalled(self._time()))
+
+    def _memory_gone(self) -> None:
+        self._device.connect(self._dma)
 
     def _dma_failed(self, error: AccessFault) -> None:
         self._emit(events.DmaFailed(self._time(), error))

@@ -106,7 +106,13 @@ class Bulk:
         shared[USED] = shared[DUE] = 0
         shared[COUNT] = min(len(ranges), MAX_RANGES)
         self._call(run.position, end)
+        if self._memory.ranges is not ranges:  # until now they had to stay
+            self.forget()
         return Done(shared[POSITION], shared[USED], shared[FENCES], bool(shared[DUE]))
+
+    def forget(self) -> None:
+        """Let go of all memory, from any thread; a call under way holds what it uses itself."""
+        self._ranges = ()
 
     def _call(self, position: int, end: int) -> None:
         shared = self._shared

@@ -115,8 +115,8 @@ class AcceldevDevice:
         return self._telemetry.time
 
     def connect(self, dma: DmaPort) -> None:
-        """Reach main memory through `dma` from now on."""
-        self._memory.connect(dma)
+        """Reach main memory through `dma` from now on, and let go of all memory it does not give any more."""
+        self._processor.connect(dma)
 
     def read_bar(self, bar: int, offset: int, size: int) -> int:
         """The value of `size` bytes at `offset` of BAR0; all ones where no register is (`register-access`)."""

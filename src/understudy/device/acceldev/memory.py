@@ -6,7 +6,7 @@ import threading
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -143,25 +143,33 @@ class Gate:
                 self.changed.wait_for(lambda: self._entered in (None, self._epoch) or self._outside)
 
 
+class _Shared(NamedTuple):
+    """Shared ranges and their bases, replaced together: another thread may do so at any time."""
+
+    ranges: tuple[DirectRange, ...]
+    bases: list[int]
+
+
+NOTHING: Final = _Shared((), [])
+
+
 class Memory:
     """Bytes at physical addresses. Every refusal is an `AccessFault` with the address."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._port: DmaPort | None = None
-        self._ranges: tuple[DirectRange, ...] = ()
-        self._bases: list[int] = []
+        self._shared = NOTHING
 
     def connect(self, port: DmaPort) -> None:
-        """Use this port from now on."""
+        """Use this port from now on, and let go of ranges that are gone."""
         self._port = port
-        self._ranges, self._bases = (), []
+        self._shared = NOTHING
 
     @property
     def ranges(self) -> tuple[DirectRange, ...]:
         """The shared ranges of this moment; the same object as long as they stay."""
-        self._refresh()
-        return self._ranges
+        return self._refresh().ranges
 
     def read(self, address: int, size: int) -> bytes:
         """`size` bytes at `address`."""
@@ -213,20 +221,25 @@ class Memory:
         return int(np.frombuffer(view, dtype=np.uint8).ctypes.data)
 
     def _direct(self, address: int, size: int) -> memoryview | None:
-        self._refresh()
-        index = bisect_right(self._bases, address) - 1
+        shared = self._refresh()
+        index = bisect_right(shared.bases, address) - 1
         if index < 0:
             return None
-        found = self._ranges[index]
+        found = shared.ranges[index]
         if address + size > found.end:
             return None
         start = address - found.base
         return found.view[start : start + size]
 
-    def _refresh(self) -> None:
-        ranges = self._port.direct() if self._port is not None else ()
-        if ranges is not self._ranges:
-            self._ranges, self._bases = ranges, [each.base for each in ranges]
+    def _refresh(self) -> _Shared:
+        """The ranges of this moment. They are looked at again once kept: `connect` may have been faster."""
+        shared = self._shared
+        for _ in range(2):
+            ranges = self._port.direct() if self._port is not None else NOTHING.ranges
+            if ranges is shared.ranges:
+                break
+            shared = self._shared = _Shared(ranges, [each.base for each in ranges])
+        return shared
 
     def _open(self, address: int, size: int, access: str) -> DmaPort:
         if self._port is None or address + size > U64 + 1:

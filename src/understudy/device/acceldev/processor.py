@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from understudy.core.errors import AccessFault, UnderstudyError, WireError
+from understudy.core.pci import DmaPort
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
     USER_CMD_BYTES,
@@ -88,6 +89,11 @@ class Processor:
             BindSlotCommand: self._bind_slot,
             FenceCommand: self._fence,
         }
+
+    def connect(self, port: DmaPort) -> None:
+        """Reach main memory through `port` from now on, and let go of all memory it does not give any more."""
+        self._memory.connect(port)
+        self._user.forget_memory()
 
     # ---- the queue -----------------------------------------------------------------------------------------------
 

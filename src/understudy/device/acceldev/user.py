@@ -96,6 +96,11 @@ class UserCommands:
         self._cold = WARM if settings.engine == JIT else -1
         self._bulk: Bulk | None = None
 
+    def forget_memory(self) -> None:
+        """Memory has come or gone: let go of all that is kept of it."""
+        if self._bulk is not None:
+            self._bulk.forget()
+
     def advance(self, run: Run, limit: int) -> int:
         """Execute some user commands of `run`, at least one and at most `limit`; gives their number.
 
