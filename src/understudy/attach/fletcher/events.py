@@ -25,6 +25,20 @@ class Disconnected(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Waits(Event):
+    """Another host program has connected, and waits until that of `session` has gone. At time 0 that said nothing."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway(Event):
+    """Somebody who connected was disconnected at once, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refused(Event):
     """A call was answered with an error, which the host's standard error got too."""
 

@@ -28,20 +28,26 @@ class Server:
         self._session: Session | None = None
         self._listener: Listener | None = None
         self._closed = False
+        self._spoken = 0
+        """How many of them said anything."""
 
     def listen(self, path: str | Path) -> None:
         """Make the socket; host programs can connect from now on."""
-        self._listener = Listener(Path(path))
+        self._listener = Listener(Path(path), self._somebody_waits, self._turned_away)
 
     def serve(self, sessions: int | None = None) -> None:
-        """Serve host programs, one after the other, until `close`, or until that many have come and gone."""
+        """Serve host programs, one after the other, until `close`, or until that many have come and gone.
+
+        Those do not count who say nothing: scripts that look whether somebody listens.
+        """
         while not self._closed and (sessions is None or sessions > 0):
             sock = self._accept()
             if sock is None:
                 return
+            before = self._spoken
             with sock:
                 self.serve_socket(sock)
-            sessions = None if sessions is None else sessions - 1
+            sessions = None if sessions is None else sessions - (self._spoken - before)
 
     def serve_socket(self, sock: socket.socket) -> UnderstudyError | None:
         """Serve one connected host until it is gone; gives the error that ended the session, if one did."""
@@ -55,6 +61,7 @@ class Server:
             error = session.run()
         finally:
             self._session = None
+            self._spoken += session.requests > 0
             freed = session.release()
             self._emit(events.Disconnected(session.requests, self.sessions, error, freed))
         return error
@@ -79,6 +86,16 @@ class Server:
         if self._listener is None:
             raise SocketError("there is no socket to serve: call listen first")
         return self._listener.accept("host program")
+
+    def _somebody_waits(self) -> None:
+        self._emit(events.Waits(self._time(), self.sessions))
+
+    def _turned_away(self, why: str) -> None:
+        self._emit(events.TurnedAway(self._time(), why))
+
+    def _time(self) -> int:
+        session = self._session
+        return session.requests if session is not None else 0
 
     def _emit(self, event: Event) -> None:
         if self.probes.active:

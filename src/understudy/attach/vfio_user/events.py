@@ -33,6 +33,20 @@ class Disconnected(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Waits(Event):
+    """Another client has connected, and waits until that of `session` has gone. At time 0 that said nothing."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway(Event):
+    """Somebody who connected was disconnected at once, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refused(Event):
     """A message was answered with an error (or, where it wanted no reply, dropped)."""
 

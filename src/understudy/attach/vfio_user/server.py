@@ -33,6 +33,8 @@ class Server:
         self._session: Session | None = None
         self._listener: Listener | None = None
         self._closed = False
+        self._spoken = 0
+        """How many of them said anything."""
         self._dma = DmaMemory(self._settings, self._dma_failed, self._memory_gone)
         self._intx = Intx(self._signalled)
         self._regions = Regions(device, self._dma, self._intx, self._settings.max_data_xfer_size)
@@ -42,16 +44,20 @@ class Server:
 
     def listen(self, path: str | Path) -> None:
         """Make the socket; clients can connect from now on. A socket that a dead server left behind is replaced."""
-        self._listener = Listener(Path(path))
+        self._listener = Listener(Path(path), self._somebody_waits, self._turned_away)
 
     def serve(self, sessions: int | None = None) -> None:
-        """Serve clients, one after the other, until `close`, or until that many have come and gone."""
+        """Serve clients, one after the other, until `close`, or until that many have come and gone.
+
+        Those do not count who say nothing: scripts that look whether somebody listens.
+        """
         while not self._closed and (sessions is None or sessions > 0):
             sock = self._accept()
             if sock is None:
                 return
+            before = self._spoken
             self.serve_socket(sock)
-            sessions = None if sessions is None else sessions - 1
+            sessions = None if sessions is None else sessions - (self._spoken - before)
 
     def serve_socket(self, sock: socket.socket) -> UnderstudyError | None:
         """Serve one connected client until it is gone; gives the error that ended the session, if one did."""
@@ -66,6 +72,7 @@ class Server:
             error = session.run()
         finally:
             self._session = None
+            self._spoken += session.time > 0
             self._emit(events.Disconnected(session.time, self.sessions, error))
         return error
 
@@ -107,6 +114,12 @@ class Server:
     def _time(self) -> int:
         session = self._session
         return session.time if session is not None else 0
+
+    def _somebody_waits(self) -> None:
+        self._emit(events.Waits(self._time(), self.sessions))
+
+    def _turned_away(self, why: str) -> None:
+        self._emit(events.TurnedAway(self._time(), why))
 
     def _emit(self, event: Event) -> None:
         if self.probes.active:
