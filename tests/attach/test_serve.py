@@ -1,9 +1,13 @@
 """`understudy serve` in a process of its own, as users start it."""
 
+import os
 import signal
+import socket
 import struct
 import subprocess
 import sys
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -96,3 +100,129 @@ def test_the_same_socket_twice(tmp_path):
     )
     assert done.returncode != 0
     assert "--vfio-user names one twice" in done.stderr
+
+
+def driver(client):
+    """A driver that has started the device; gives its memory and how it submits."""
+    memory = client.new_memory(0, 1 << 20)
+    client.enable()
+    client.enable_interrupt()
+    for offset, value in ((INTR_ENABLE, 0x3F), (CONFIGS, 0), (CONFIGS + 4, 0), (ENABLE, 1)):
+        client.write_u32(offset, value)
+
+    def submit(*words):
+        for index, word in enumerate((*words, *[0] * (5 - len(words)))):
+            client.write_u32(FREE + 4 * index, word)
+
+    return memory, submit
+
+
+def acknowledge(client):
+    active = 0
+    while not active:
+        client.wait_interrupt()
+        active = client.read_u32(0)
+        client.write_u32(0, active)
+        client.unmask()
+    return active
+
+
+@pytest.mark.parametrize("how", ["closed", "blocked"])
+def test_an_output_that_nobody_reads_stops_no_device(tmp_path, how):
+    path = tmp_path / "a.sock"
+    reader, writer = os.pipe()
+    if how == "blocked":
+        os.set_blocking(writer, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        os.set_blocking(writer, True)
+    else:
+        os.close(reader)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, "acceldev", "--vfio-user", str(path)], stdout=writer, stderr=subprocess.PIPE
+    )
+    os.close(writer)
+    try:
+        wait_for(path, process)
+        for _ in range(2):
+            with Client.connect(path, timeout_s=30) as client:
+                memory, submit = driver(client)
+                for _ in range(20):
+                    submit(1, 0x40_0000, 0, 0, 20)  # a page table where no memory is
+                    assert acknowledge(client) == 1 << 3
+                    memory.view[132:133] = b"\0"  # the context is well again
+                    client.read(0, 0x41, 1)
+                    client.write_u32(0x0, 0)
+                assert client.read_u32(FREE) == 255
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, b"")
+    finally:
+        process.kill()
+        process.wait()
+        if how == "blocked":
+            os.close(reader)
+
+
+def wait_for(path, process):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_each_failure_is_one_line_and_all_are_counted(serve):
+    process, (path,) = serve("a.sock", options=("--once",))
+    with Client.connect(path) as client:
+        memory, submit = driver(client)
+        for _ in range(8):
+            submit(1, 0x40_0000, 0, 0, 20)  # a page table where no memory is
+            assert acknowledge(client) == 1 << 3
+            memory.view[132:133] = b"\0"  # the context is well again
+        memory.view[0x10000:0x10004] = struct.pack("<I", 0x20000 >> 8 | 1)
+        memory.view[0x20000:0x20028] = struct.pack("<10I", 1, 0, 0, 0, 0, 1, 0, 0, 0, 0)
+        submit(1, 0x10000, 0, 0, 40)
+        assert acknowledge(client) == 1 << 5
+        for _ in range(100):
+            client.channel.send(1, 99, 0x10, 0, b"", ())
+        client.write_u32(0xA4, 9)
+        submit(3, 9)
+        client.wait_interrupt()
+    output, _ = process.communicate(timeout=60)
+    lines = [line.removeprefix("a.sock: ") for line in output.splitlines()]
+    failed = [line for line in lines if "nothing is mapped" in line]
+    assert len(failed) == 5
+    assert all(line.startswith("context 0 errored: ") for line in failed)
+    assert failed[-1].endswith(", and further ones are not shown")
+    assert len([line for line in lines if line.startswith("refused: ")]) == 5
+    assert [line for line in lines if "lint: " in line and "interrupt-un" not in line] == []
+    assert "lint: interrupt-unacknowledged: FENCE_WAIT has been active since command" in output
+    assert output.count("interrupt-unacknowledged: ") == 1
+    gone = lines.index("client 1 is gone")
+    first, second = lines[gone + 2 :]
+    assert first == (
+        "summary: 10 commands, at most 1 in the queue; 1 FENCEs, 2 user FENCEs; interrupts raised: 8 x MEM_ERROR, "
+        "1 x USER_FENCE_WAIT, 1 x FENCE_WAIT; cleared: 8 x MEM_ERROR, 1 x USER_FENCE_WAIT"
+    )
+    for count in ("8 x error ", "100 x refused vfio-user/command", "1 x lint interrupt-unacknowledged"):
+        assert count in second
+    assert "1 x lint interrupt-coalesced (USER_FENCE_WAIT)" in second
+
+
+def test_who_waits_and_what_coalesces_is_told(serve):
+    process, (path,) = serve("a.sock", options=("--once",))
+    with Client.connect(path) as client:
+        _, submit = driver(client)
+        other = socket.socket(socket.AF_UNIX)
+        other.connect(str(path))
+        for value in (1, 2):
+            client.write_u32(0xA4, value)
+            submit(3, value)
+            while client.read_u32(0xA0) != value:
+                pass
+    other.close()
+    output, _ = process.communicate(timeout=60)
+    assert "a.sock: another client waits: client 1 is connected\n" in output
+    assert output.count("a.sock: lint: interrupt-coalesced: FENCE_WAIT occurred again while active") == 1

@@ -5,9 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Protocol
@@ -16,19 +15,17 @@ import typer
 
 from understudy.attach.vfio_user import Server, Settings, SharedMemory, events
 from understudy.cli.exits import UsageError
+from understudy.cli.output import Output
 from understudy.cli.serve_fletcher import serve_fletcher
+from understudy.cli.serve_report import Report
 from understudy.core.event import Event
 from understudy.core.lint import OFF
 from understudy.core.settings import THREADED
-from understudy.device.acceldev import events as acceldev_events
 from understudy.device.acceldev.device import AcceldevDevice
 from understudy.device.acceldev.settings import Settings as AcceldevSettings
 
 SWITCH_INTERVAL_S: Final = 0.0001
 """How long a busy device may keep the thread that answers registers waiting; guests would see Python's own 5 ms."""
-REPEATED: Final = 5
-"""How often one kind of lint is told."""
-
 app = typer.Typer(help="Plug a device into QEMU or another vfio-user client, or into a host program.")
 app.command("fletcher")(serve_fletcher)
 
@@ -94,19 +91,33 @@ def acceldev(
     settings = Settings(shared_memory=SharedMemory(sharing.value), bus_master=bus_master)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with ExitStack() as stack:
+        output = stack.enter_context(closing(Output()))
         servers = []
         for path in paths:
             device = AcceldevDevice(options)
             stack.callback(device.close)
             server = stack.enter_context(Server(device, settings))
             if not quiet:
-                server.probes.subscribe(_teller(path.name))
-                device.probes.subscribe(_teller(path.name))
+                _report(server, device, output, path.name)
             server.listen(path)
-            print(f"{path.name}: listening at {path}", flush=True)
+            output.say(f"{path.name}: listening at {path}")
             servers.append(server)
         with ended_by_signals(servers):
             _serve_all(servers, 1 if once else None)
+
+
+def _report(server: Server, device: AcceldevDevice, output: Output, name: str) -> None:
+    """Let `output` say what the driver does, in lines that begin with `name`."""
+    report = Report(lambda line: output.say(f"{name}: {line}"))
+    device.probes.subscribe(report)
+    server.probes.subscribe(report)
+
+    def sum_up(event: Event) -> None:
+        if isinstance(event, events.Disconnected):
+            device.driver_gone()
+            report.sum_up()
+
+    server.probes.subscribe(sum_up)
 
 
 def _serve_all(servers: list[Server], sessions: int | None) -> None:
@@ -138,43 +149,3 @@ def ended_by_signals(servers: Sequence[Closable]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _teller(name: str) -> Callable[[Event], None]:
-    """A probe that prints what a driver's author wants to know, a line each; of equal findings the first few."""
-    told: Counter[str] = Counter()
-
-    def tell(event: Event) -> None:
-        text = _text(event)
-        if not text:
-            return
-        kind = event.check if isinstance(event, acceldev_events.Lint) else ""
-        told[kind] += bool(kind)
-        if told[kind] <= REPEATED:
-            more = ", and further ones are not shown" if kind and told[kind] == REPEATED else ""
-            print(f"{name}: {text}{more}", flush=True)
-
-    return tell
-
-
-def _text(event: Event) -> str:
-    """What to say about an event; "" for nothing."""
-    match event:
-        case events.Connected(session=session):
-            return f"client {session} connected"
-        case events.Disconnected(session=session, error=error):
-            return f"client {session} is gone" + (f": {error}" if error else "")
-        case events.Refused(error=error):
-            return f"refused: {error}"
-        case events.DmaFailed(error=error):
-            return f"DMA failed: {error}"
-        case events.Mapped(direct=False, reason=reason, flags=flags) if flags & 2 and "sealed" in reason:
-            return f"guest memory at {event.address:#x} is reached by messages, which is slow: {reason}"
-        case acceldev_events.Lint():
-            return f"lint: {event}"
-        case acceldev_events.CommandFinished(error=error) if error is not None:
-            return f"error: {error}"
-        case acceldev_events.ContextErrored(context=context, error=error):
-            return f"context {context} errored: {error}"
-        case _:
-            return ""

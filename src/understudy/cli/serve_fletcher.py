@@ -5,27 +5,25 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from understudy.cli.exits import UsageError
 from understudy.cli.files import read_file
 from understudy.cli.fletcher import need_pyarrow, parse_offset, read_files
+from understudy.cli.output import Output
+from understudy.cli.repeated import Repeated, rule_of
 from understudy.core.errors import UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.core.event import Event
     from understudy.device.fletcher.kernel import Kernel
     from understudy.device.fletcher.layout import FletcherMap, Profile
-
-REPEATED: Final = 5
-"""How often one kind of lint is told."""
 
 
 class DeviceProfile(StrEnum):
@@ -90,20 +88,20 @@ def serve_fletcher(
     device = FletcherDevice(_plan(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
     if threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with closing(device), Server(DevicePlatform(device, keep=keep)) as server:
-        tell = _teller(trace)
+    with closing(Output()) as output, closing(device), Server(DevicePlatform(device, keep=keep)) as server:
+        tell = _teller(trace, output.say)
         if not quiet:
             server.probes.subscribe(tell)
             device.probes.subscribe(tell)
         built = build_library() if library else None
         server.listen(path)
-        print(f"{chosen.name}: listening at {path}", flush=True)
+        output.say(f"{chosen.name}: listening at {path}")
         if built is not None and not quiet:
             for what, detect in (("platform understudy", False), ("any platform", True)):
                 words = (
                     f"{name}={shlex.quote(value)}" for name, value in built.environment(path, autodetect=detect).items()
                 )
-                print(f"for programs that ask for {what}:\n  {' '.join(words)} PROGRAM", flush=True)
+                output.say(f"for programs that ask for {what}:\n  {' '.join(words)} PROGRAM")
         with ended_by_signals([server]):
             server.serve(1 if once else None)
 
@@ -152,18 +150,16 @@ def _plan(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> Fle
     return fletcher_map(batches or kernel.schemas, custom=kernel.custom, profile=named, offset=offset)
 
 
-def _teller(trace: bool) -> Callable[[Event], None]:
-    """A probe that prints what a host's author wants to know, a line each; of equal findings the first few."""
-    told: Counter[str] = Counter()
+def _teller(trace: bool, say: Callable[[str], None]) -> Callable[[Event], None]:
+    """A probe that says what a host's author wants to know, a line each; of equal findings the first few."""
+    findings = Repeated(say)
 
     def tell(event: Event) -> None:
         text, kind = _text(event, trace)
-        if not text:
-            return
-        told[kind] += bool(kind)
-        if told[kind] <= REPEATED:
-            more = ", and further ones are not shown" if kind and told[kind] == REPEATED else ""
-            print(f"{text}{more}", flush=True)
+        if kind:
+            findings.tell(kind, text)
+        elif text:
+            say(text)
 
     return tell
 
@@ -179,8 +175,13 @@ def _text(event: Event, trace: bool) -> tuple[str, str]:
         case session.Disconnected(session=number, error=error, freed=freed):
             left = f", and left {freed} allocations behind" if freed else ""
             return f"host {number} is gone{left}" + (f": {error}" if error else ""), ""
+        case session.Waits(time=time, session=number):
+            silent = "" if time else ", which has said nothing"
+            return f"another host waits: host {number} is connected{silent}", "another host waits"
+        case session.TurnedAway(reason=reason):
+            return f"turned away: {reason}", "turned away"
         case session.Refused(error=error):
-            return f"refused: {error}", ""
+            return f"refused: {error}", f"refused {rule_of(error)}"
         case events.KernelText(text=text):
             return text, ""
         case events.Lint(check=check):
@@ -193,7 +194,7 @@ def _text(event: Event, trace: bool) -> tuple[str, str]:
         case events.KernelAborted(kernel=kernel, by=by):
             return f"kernel {kernel} is ended by {by}", ""
         case events.KernelFailed(error=error):
-            return f"error: {error}", ""
+            return f"error: {error}", f"error {rule_of(error)}"
         case events.RegisterAccess(address=address, name=name, value=value, write=write, response=response) if trace:
             arrow, status = "<=" if write else "=>", " SLVERR" if response else ""
             return f"{'W' if write else 'R'} {address:#05x} {arrow} {value:#010x} {name}{status}", ""

@@ -192,6 +192,11 @@ class AcceldevDevice:
             raise WireError(f"context {index}, expected 0 to {r.ACCELDEV_MAX_CONTEXTS - 1}")
         return Context(index, self._processor.registers.contexts_configs, self._memory)
 
+    def driver_gone(self) -> None:
+        """Say that the driver has left, which the device cannot see: a lint for each interrupt it has not cleared."""
+        with self._gate.lock:
+            self._tell_unacknowledged("the driver left")
+
     def context_freed(self, index: int) -> None:
         """Say that a driver has freed a context, which the device cannot see: a lint if its record is not zero."""
         with self._telemetry.desk:

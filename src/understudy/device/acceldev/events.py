@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
 from understudy.core.lint import Lint as Lint
 from understudy.device.acceldev.commands import DeviceCommand, UserCommand
 from understudy.device.acceldev.registers import Interrupt
+
+NONE: Final = Interrupt(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,14 @@ class CommandStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommandFinished(Event):
-    """The device command left the queue; `error` says what went wrong, if anything did."""
+    """The device command left the queue; `error` says what went wrong, if anything did.
+
+    `fences` user FENCEs were counted, if it is a RUN.
+    """
 
     index: int
     error: UnderstudyError | None = None
+    fences: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,13 @@ class InterruptCleared(Event):
     """Interrupts became inactive."""
 
     interrupts: Interrupt
+
+
+@dataclass(frozen=True, slots=True)
+class Coalesced(Lint):
+    """The lint "interrupt-coalesced", and of which interrupt."""
+
+    interrupt: Interrupt = NONE
 
 
 @dataclass(frozen=True, slots=True)

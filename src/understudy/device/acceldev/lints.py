@@ -9,7 +9,7 @@ from typing import Final
 from understudy.core.rule import Rule
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import SLOT_BYTES, ContextConfig, DeviceCommand
-from understudy.device.acceldev.events import Lint
+from understudy.device.acceldev.events import Coalesced
 from understudy.device.acceldev.registers import CMDS_BUFFER_SIZE, Interrupt
 from understudy.device.acceldev.telemetry import Telemetry
 
@@ -20,7 +20,7 @@ CHECKS: Final = {
     "odd-access": "a register access of another size, unaligned, or where no register is",
     "queue-overrun": "a command was submitted to a full queue, and lost",
     "interrupt-coalesced": "an interrupt's event occurred again before the driver cleared it",
-    "interrupt-unacknowledged": "an interrupt that had been enabled was active when the device was reset or closed",
+    "interrupt-unacknowledged": "an interrupt, once enabled, was active when the driver left, or at reset or close",
     "slot-edited": "a slot pointer changed in memory while a RUN used it",
     "context-not-zeroed": "a context was freed and used again, but its record was not zeroed in between",
     "run-errored": "a RUN on a context whose record still has the error bit set",
@@ -46,6 +46,7 @@ class Lints:
         self._queued_fences: Counter[int] = Counter()
         self._late: int | None = None
         self._told_coalesced = 0
+        self._told_gone = 0
         self._raised_at: dict[Interrupt, int] = {}
         self._bound: dict[int, int] = {}
         self.configs_written = False
@@ -141,12 +142,14 @@ class Lints:
             self._raised_at[interrupt] = self._telemetry.time
         elif not self._told_coalesced & interrupt:
             self._told_coalesced |= interrupt
-            text = (
+            message = (
                 f"{interrupt.name} occurred again while active since command {self._raised_at.get(interrupt, 0)}: "
                 "one interrupt may stand for many events"
             )
             # For probes only: it befalls right drivers too, and they cannot avoid it.
-            self._telemetry.emit(lambda time: Lint(time, "interrupt-coalesced", text, rules.INTR_ACTIVE))
+            self._telemetry.emit(
+                lambda time: Coalesced(time, "interrupt-coalesced", message, rules.INTR_ACTIVE, interrupt)
+            )
 
     def is_told_coalesced(self, interrupt: Interrupt) -> bool:
         """Whether it is active and was told to have occurred again: there is no more to tell until it is cleared."""
@@ -155,12 +158,15 @@ class Lints:
     def cleared(self, interrupts: Interrupt) -> None:
         """The driver acknowledged interrupts."""
         self._told_coalesced &= ~interrupts
+        self._told_gone &= ~interrupts
         for interrupt in interrupts:
             self._raised_at.pop(interrupt, None)
 
     def gone(self, unseen: Interrupt, when: str) -> None:
-        """The device stops being used; `unseen` are the interrupts both active and enabled."""
-        for interrupt in unseen:
+        """The device stops being used; `unseen` are the interrupts both active and enabled. Each is told once."""
+        new = unseen & ~self._told_gone
+        self._told_gone |= new
+        for interrupt in new:
             self.report(
                 "interrupt-unacknowledged",
                 f"{interrupt.name} has been active since command {self._raised_at.get(interrupt, 0)} and was never "

@@ -186,9 +186,10 @@ class Processor:
         with self._gate.lock:
             self._gate.check()
             entry = self.queue.popleft()
+            fences = self.run.fences if self.run is not None else 0
             self.run = None
             self._telemetry.time += 1
-            self._telemetry.emit(lambda time: CommandFinished(time, entry.index, error))
+            self._telemetry.emit(lambda time: CommandFinished(time, entry.index, error, fences))
 
     def _keep(self, error: UnderstudyError) -> None:
         """Add the last place to the error of the command at the head of the queue."""

@@ -56,13 +56,17 @@ def interrupt_of(error: UnderstudyError) -> Interrupt:
 
 @dataclass(slots=True)
 class Run:
-    """A RUN being executed: `position` of `count` user commands are done, `used` is a mask of slots filled."""
+    """A RUN being executed: `position` of `count` user commands are done, `used` is a mask of slots filled.
+
+    `fences` user FENCEs were counted.
+    """
 
     command: RunCommand
     context: Context
     count: int
     position: int = 0
     used: int = 0
+    fences: int = 0
 
     @property
     def offset(self) -> int:
@@ -143,6 +147,7 @@ class UserCommands:
         done = self._bulk.run(run, end, fences=not is_heard)
         moved = done.position - run.position
         run.position, run.used = done.position, run.used | done.used
+        run.fences += done.fences
         self._telemetry.time += moved
         if done.is_raise_due:
             self._raise(Interrupt.USER_FENCE_WAIT, self._detailed)
@@ -180,6 +185,7 @@ class UserCommands:
             self._tell(run, command)
         if isinstance(command, Fence):
             counter = run.context.count_fence()
+            run.fences += 1
             if self._detailed:
                 self._telemetry.emit(lambda time: FenceCounted(time, run.context.index, counter))
             self._done(run, 1)

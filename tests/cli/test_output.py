@@ -1,0 +1,110 @@
+"""Lines for standard output: written in order, and nobody who says one waits or fails."""
+
+import io
+import os
+import threading
+
+import pytest
+
+from understudy.cli import output as module
+from understudy.cli.output import Output
+
+
+@pytest.fixture
+def pipe():
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as source, os.fdopen(writer, "w", encoding="ascii") as sink:
+        yield source, sink
+
+
+def test_lines_are_written_in_order(pipe):
+    source, sink = pipe
+    output = Output(sink)
+    for number in range(1000):
+        output.say(f"line {number}")
+    output.say("no ASCII: \u20ac \ud800")
+    output.close()
+    lines = source.read1(1 << 20).decode().splitlines()
+    assert lines == [*(f"line {number}" for number in range(1000)), r"no ASCII: \u20ac \ud800"]
+    output.say("too late")
+    assert output.dropped == 1
+
+
+def test_a_pipe_that_nobody_reads_drops_and_counts(pipe, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 30.0)
+    source, sink = pipe
+    output = Output(sink, room=1000)
+    for _ in range(10_000):
+        output.say("x" * 99)  # far more than the pipe holds
+    assert output.dropped > 8000
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(read_until(source, b"the last\n")))
+    reader.start()
+    dropped = -1
+    while output.dropped != dropped:
+        dropped = output.dropped
+        output.say("the last")
+    output.close()
+    reader.join(30)
+    assert lines.pop() == b"the last"
+    missing = [int(line[1:].split()[0]) for line in lines if line.endswith(b"missing here, not read in time)")]
+    assert sum(missing) == output.dropped
+    assert lines.count(b"x" * 99) + len(missing) == len(lines)
+
+
+def read_until(source, end):
+    data = b""
+    while not data.endswith(end):
+        data += source.read1(1 << 16)
+    return data.splitlines()
+
+
+def test_what_is_missing_is_said_even_if_nothing_follows(pipe):
+    source, sink = pipe
+    output = Output(sink, room=10)
+    output.say("x" * 20)
+    assert read_until(source, b"time)\n") == [b"(1 line is missing here, not read in time)"]
+    output.close()
+
+
+def test_the_end_does_not_wait_for_ever(pipe, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 0.05)
+    _, sink = pipe
+    output = Output(sink)
+    output.say("x" * 200_000)
+    output.close()
+
+
+def test_a_pipe_that_was_closed_drops_everything(pipe):
+    source, sink = pipe
+    source.close()
+    output = Output(sink)
+    for _ in range(100):
+        output.say("x")
+    output.close()
+    assert output.dropped == 100
+    output.say("x")
+    assert output.dropped == 101
+
+
+def test_a_pipe_that_does_not_block_is_waited_for(pipe):
+    source, sink = pipe
+    os.set_blocking(sink.fileno(), False)
+    output = Output(sink)
+    output.say("x" * 200_000)
+    output.say("end")
+    assert read_until(source, b"end\n") == [b"x" * 200_000, b"end"]
+    output.close()
+
+
+def test_without_a_file(monkeypatch):
+    stream = io.StringIO()
+    output = Output(stream)
+    output.say("a")
+    output.close()
+    assert stream.getvalue() == "a\n"
+    monkeypatch.setattr("sys.stdout", None)
+    output = Output()
+    output.say("a")
+    output.close()
+    assert output.dropped == 1
