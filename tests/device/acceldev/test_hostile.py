@@ -71,7 +71,10 @@ def test_a_device_without_memory() -> None:
     for offset, word in zip(range(0x8C, 0xA0, 4), (1, 0x1000, 0, 0, 20), strict=True):
         device.write_bar(0, offset, 4, word)
     assert device.read_bar(0, r.INTR.offset, 4) == Interrupt.MEM_ERROR
-    assert str(device.last_error) == ("DMA read of 1 bytes at 0x84: no memory there, at device command 0 (RUN)")
+    assert str(device.last_error) == (
+        "record of context 0 at 0x0, CONTEXTS_CONFIGS being 0x0: DMA read of 1 bytes at 0x84: no memory there, "
+        "at device command 0 (RUN), [acceldev/contexts-array: Control Registers]"
+    )
 
 
 @pytest.mark.parametrize("bar", [-1, 1, 6])

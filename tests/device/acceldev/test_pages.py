@@ -170,3 +170,75 @@ def test_pte_pa(machine: Machine) -> None:
     assert machine.memory.read(page, 4) == bytes.fromhex("11223344"), "unused bits are ignored"
     with pytest.raises(WireError, match="page at 0x1001, expected a multiple of 0x1000"):
         page_table([0x1001])
+
+
+# ---- entries, tables and records that are there and wrong ------------------------------------------------------------
+
+
+def told(machine: Machine) -> str:
+    error = machine.device.last_error
+    assert error is not None
+    assert machine.intr == Interrupt.MEM_ERROR
+    return str(error)
+
+
+def test_pte_pa_of_no_memory_under_code(machine: Machine) -> None:
+    table, _ = machine.buffer(2)
+    machine.memory.write(table + 4, page_table([NOWHERE])[:3] + b"\x00")
+    entry = int.from_bytes(machine.memory.read(table + 4, 4), "little") | 0xF  # bits 1 to 3 are shown as they are
+    machine.memory.write(table + 4, entry.to_bytes(4, "little"))
+    machine.run_at(table, 4096 + 40, 20)
+    page = (entry & 0xFFFF_FFF0) << 8
+    text = told(machine)
+    assert text.startswith(
+        f"virtual address 0x1028: entry 1 of the page table at {table:#x} is {entry:#010x}, expected a page of memory, "
+        f"not {page:#x}: "
+    )
+    assert "[acceldev/pte-pa: Buffers and Paging]" in text
+    assert "at user command 0, at byte 0x1028 (of the code buffer), at context 0" in text
+
+
+def test_pte_pa_of_no_memory_under_the_second_half_of_a_command(machine: Machine) -> None:
+    table, first = machine.buffer(1)
+    machine.memory.write(table + 4, page_table([NOWHERE])[:4])
+    machine.memory.write(first + 4092, (1).to_bytes(4, "little"))
+    machine.run_at(table, 4092, 20)
+    assert f"virtual address 0x1000: entry 1 of the page table at {table:#x} is " in told(machine)
+
+
+def test_pte_pa_of_no_memory_under_a_fill(machine: Machine) -> None:
+    pages = [machine.page(), NOWHERE, machine.page()]
+    table = machine.table(*pages)
+    machine.bind(0, table)
+    machine.run(fill(0, 4, 3 * 4096 - 4, 7))
+    text = told(machine)
+    assert f"virtual address 0x1000: entry 1 of the page table at {table:#x} is {NOWHERE >> 8 | 1:#010x}, " in text
+    assert f"expected a page of memory, not {NOWHERE:#x}: " in text
+    assert "[acceldev/pte-pa: Buffers and Paging]" in text
+    assert "at FILL slot 0 start 0x4 length 0x2ffc" in text
+
+
+def test_table_address_of_no_memory(machine: Machine) -> None:
+    machine.run_at(NOWHERE, 0, 20)
+    assert told(machine).startswith(f"page table at {NOWHERE:#x}: ")
+    assert "[acceldev/table-address: Buffers and Paging]" in told(machine)
+    machine.write(r.INTR, ALL)
+    machine.record()[132] = 0
+    machine.bind(0, NOWHERE)
+    machine.run(fill(0, 0, 4))
+    assert told(machine).startswith(f"page table at {NOWHERE:#x}: ")
+
+
+def test_contexts_array_in_no_memory(machine: Machine) -> None:
+    """The halves of CONTEXTS_CONFIGS swapped."""
+    table, _ = machine.buffer()
+    configs = machine.device.read_bar(0, r.CONTEXTS_CONFIGS_LO.offset, 4)
+    machine.write(r.CONTEXTS_CONFIGS_LO, 0)
+    machine.write(r.CONTEXTS_CONFIGS_HI, configs)
+    for command in (lambda: machine.run_at(table, 0, 20, context=2), lambda: machine.bind(0, table, context=2)):
+        machine.write(r.INTR, ALL)
+        command()
+        assert told(machine).startswith(
+            f"record of context 2 at {(configs << 32) + 384:#x}, CONTEXTS_CONFIGS being {configs << 32:#x}: "
+        )
+        assert "[acceldev/contexts-array: Control Registers]" in told(machine)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from understudy.core.errors import AccessFault
 from understudy.core.words import U32
+from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import FENCE_COUNTER, SLOT_BYTES, STATUS, STATUS_ERROR, ContextConfig
-from understudy.device.acceldev.memory import Memory
+from understudy.device.acceldev.memory import Memory, explained
 from understudy.device.acceldev.registers import ACCELDEV_NUM_BUFFERS
 
 
@@ -30,29 +32,45 @@ class Context:
 
     def mark_errored(self) -> None:
         """Set the error bit, keep the others."""
-        self.memory.write(self.address + STATUS, bytes([self._status() | STATUS_ERROR]))
+        self._write(STATUS, bytes([self._status() | STATUS_ERROR]))
 
     def count_fence(self) -> int:
         """Increment ``fence_counter`` (modulo 2**32); gives the new value."""
-        counter = self.memory.word(self.address + FENCE_COUNTER) + 1 & U32
-        self.memory.write(self.address + FENCE_COUNTER, counter.to_bytes(4, "little"))
+        counter = int.from_bytes(self._read(FENCE_COUNTER, 4), "little") + 1 & U32
+        self._write(FENCE_COUNTER, counter.to_bytes(4, "little"))
         return counter
 
     def slot(self, number: int) -> int:
         """The page table address in a slot; 0 is none."""
-        return self.memory.word(self.address + number * SLOT_BYTES, SLOT_BYTES)
+        return int.from_bytes(self._read(number * SLOT_BYTES, SLOT_BYTES), "little")
 
     def bind(self, number: int, table: int) -> None:
         """Store a page table address in a slot."""
-        self.memory.write(self.address + number * SLOT_BYTES, table.to_bytes(SLOT_BYTES, "little"))
+        self._write(number * SLOT_BYTES, table.to_bytes(SLOT_BYTES, "little"))
 
     def slots(self) -> bytes:
         """All slots as they lie in memory."""
-        return self.memory.read(self.address, ACCELDEV_NUM_BUFFERS * SLOT_BYTES)
+        return self._read(0, ACCELDEV_NUM_BUFFERS * SLOT_BYTES)
 
     def record(self) -> ContextConfig:
         """The whole record."""
-        return ContextConfig.parse(self.memory.read(self.address, ContextConfig.size_bytes))
+        return ContextConfig.parse(self._read(0, ContextConfig.size_bytes))
 
     def _status(self) -> int:
-        return self.memory.read(self.address + STATUS, 1)[0]
+        return self._read(STATUS, 1)[0]
+
+    def _read(self, offset: int, size: int) -> bytes:
+        try:
+            return self.memory.read(self.address + offset, size)
+        except AccessFault as fault:
+            raise self._explained(fault) from fault
+
+    def _write(self, offset: int, data: bytes) -> None:
+        try:
+            self.memory.write(self.address + offset, data)
+        except AccessFault as fault:
+            raise self._explained(fault) from fault
+
+    def _explained(self, fault: AccessFault) -> AccessFault:
+        what = f"record of context {self.index} at {self.address:#x}, CONTEXTS_CONFIGS being {self.configs:#x}"
+        return explained(fault, what, rules.CONTEXTS_ARRAY)

@@ -12,6 +12,7 @@ import numpy as np
 
 from understudy.core.errors import AccessFault
 from understudy.core.pci import DirectRange, DmaPort
+from understudy.core.rule import Rule
 from understudy.core.words import U64
 from understudy.device.acceldev.registers import ACCELDEV_PAGE_SIZE
 
@@ -247,6 +248,16 @@ class Memory:
                 f"DMA {access} of {size} bytes at {address:#x}: no memory there", address=address, access=access
             )
         return self._port
+
+
+def explained(fault: AccessFault, what: str, rule: Rule) -> AccessFault:
+    """A failed access of the device's own as the driver's mistake that it is: `what` led there, and breaks `rule`.
+
+    Rules of the PCI bus stay, such as that a driver must enable bus mastering.
+    """
+    if fault.rule is not None and fault.rule.id.startswith("pci/"):
+        rule = fault.rule
+    return AccessFault(f"{what}: {fault.message}", address=fault.address, access=fault.access, rule=rule)
 
 
 def pattern(value: int, start: int, size: int) -> bytes:

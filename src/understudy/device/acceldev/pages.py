@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ from understudy.device.acceldev.commands import (
     PTE_PRESENT,
     PTE_SHIFT,
 )
-from understudy.device.acceldev.memory import Memory
+from understudy.device.acceldev.memory import Memory, explained
 from understudy.device.acceldev.registers import ACCELDEV_PAGE_SIZE
 
 PAGE_BITS: Final = 12
@@ -76,10 +77,26 @@ def locate(memory: Memory, table: int, virtual: int) -> int:
     check_table(table)
     if virtual >= BUFFER_BYTES:
         raise _beyond(virtual)
-    entry = memory.word(table + (virtual >> PAGE_BITS) * PTE_BYTES)
+    entry = int.from_bytes(_entries(memory, table, virtual >> PAGE_BITS, 1), "little")
     if not entry & PTE_PRESENT:
         raise _absent(virtual, table, entry)
     return (entry & PTE_FRAME_MASK) << PTE_SHIFT | virtual & PAGE_MASK
+
+
+def no_page(memory: Memory, table: int, virtual: int, fault: AccessFault) -> AccessFault:
+    """What to raise for `fault`: the entry that presents `virtual` is that of no page that can be accessed so."""
+    index = virtual >> PAGE_BITS
+    page = fault.address & ~PAGE_MASK
+    entry = page >> PTE_SHIFT | PTE_PRESENT
+    with suppress(AccessFault):  # unless it was changed since, it says more
+        now = int.from_bytes(_entries(memory, table, index, 1), "little")
+        entry = now if now & (PTE_FRAME_MASK | PTE_PRESENT) == entry else entry
+    return explained(
+        fault,
+        f"virtual address {virtual:#x}: entry {index} of the page table at {table:#x} is {entry:#010x}, "
+        f"expected a page of memory, not {page:#x}",
+        rules.PTE_PA,
+    )
 
 
 def check_table(table: int) -> None:
@@ -91,7 +108,10 @@ def check_table(table: int) -> None:
 
 
 def _entries(memory: Memory, table: int, first: int, count: int) -> bytes:
-    return memory.read(table + first * PTE_BYTES, count * PTE_BYTES)
+    try:
+        return memory.read(table + first * PTE_BYTES, count * PTE_BYTES)
+    except AccessFault as fault:
+        raise explained(fault, f"page table at {table:#x}", rules.TABLE_ADDRESS) from fault
 
 
 def _merge(entries: np.ndarray[tuple[int], np.dtype[np.uint32]], start: int, end: int) -> Iterator[Piece]:

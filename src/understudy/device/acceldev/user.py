@@ -25,7 +25,7 @@ from understudy.device.acceldev.events import FenceCounted, UserCommandStarted
 from understudy.device.acceldev.interrupts import Interrupts
 from understudy.device.acceldev.lints import Lints
 from understudy.device.acceldev.memory import Memory, rotated
-from understudy.device.acceldev.pages import PAGE_BITS, locate, translate
+from understudy.device.acceldev.pages import PAGE_BITS, locate, no_page, translate
 from understudy.device.acceldev.registers import (
     ACCELDEV_NUM_BUFFERS,
     ACCELDEV_PAGE_SIZE,
@@ -164,14 +164,22 @@ class UserCommands:
         left = ACCELDEV_PAGE_SIZE - address % ACCELDEV_PAGE_SIZE
         count = min(end - run.position, left // USER_CMD_BYTES)
         if count == 0:
-            rest = locate(self._memory, table, (address >> PAGE_BITS) + 1 << PAGE_BITS)
-            data = self._memory.read(physical, left) + self._memory.read(rest, USER_CMD_BYTES - left)
+            behind = (address >> PAGE_BITS) + 1 << PAGE_BITS
+            rest = locate(self._memory, table, behind)
+            data = self._code(table, address, physical, left) + self._code(table, behind, rest, USER_CMD_BYTES - left)
         else:
             try:
                 data = self._memory.read(physical, count * USER_CMD_BYTES)
             except AccessFault:
-                data = self._memory.read(physical, USER_CMD_BYTES)
+                data = self._code(table, address, physical, USER_CMD_BYTES)
         return np.frombuffer(data, dtype="<u4").reshape(-1, ACCELDEV_USER_CMD_WORDS)
+
+    def _code(self, table: int, virtual: int, physical: int, size: int) -> bytes:
+        """Bytes of one page of the code buffer."""
+        try:
+            return self._memory.read(physical, size)
+        except AccessFault as fault:
+            raise no_page(self._memory, table, virtual, fault) from fault
 
     def _nops(self, run: Run, words: np.ndarray[tuple[int, int], np.dtype[np.uint32]], count: int) -> None:
         for index in range(count if self._detailed and self._telemetry.listened else 0):
@@ -218,8 +226,9 @@ class UserCommands:
             value = rotated(command.value, piece.virtual - command.start)
             try:
                 self._memory.fill(piece.physical, piece.size, value)
-            except AccessFault as error:
-                raise error.at("address", piece.virtual, "of the buffer") from None
+            except AccessFault as fault:
+                virtual = piece.virtual + max(0, fault.address - piece.physical)
+                raise no_page(self._memory, table, virtual, fault) from fault
         if translation.fault is not None:
             raise translation.fault
 
