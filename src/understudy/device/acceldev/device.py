@@ -194,13 +194,13 @@ class AcceldevDevice:
 
     def driver_gone(self) -> None:
         """Say that the driver has left, which the device cannot see: a lint for each interrupt it has not cleared."""
-        with self._gate.lock:
+        with self._telemetry.desk, self._gate.lock:
             self._tell_unacknowledged("the driver left")
 
     def context_freed(self, index: int) -> None:
         """Say that a driver has freed a context, which the device cannot see: a lint if its record is not zero."""
         with self._telemetry.desk:
-            self._lints.unzeroed(index, self.context(index).record(), "when it was freed")
+            self._lints.freed(index, self.context(index).record())
 
     def snapshot(self) -> DeviceState:
         """The state between two commands; `RuleError` while a thread executes one."""

@@ -22,7 +22,7 @@ CHECKS: Final = {
     "interrupt-coalesced": "an interrupt's event occurred again before the driver cleared it",
     "interrupt-unacknowledged": "an interrupt, once enabled, was active when the driver left, or at reset or close",
     "slot-edited": "a slot pointer changed in memory while a RUN used it",
-    "context-not-zeroed": "a context was freed and used again, but its record was not zeroed in between",
+    "context-not-zeroed": "a context was freed, and its record was not zeroed (told by `context_freed` only)",
     "run-errored": "a RUN on a context whose record still has the error bit set",
     "contexts-configs-unset": "a command used CONTEXTS_CONFIGS before it was written",
     "contexts-configs-live": "CONTEXTS_CONFIGS was written while commands were queued or running",
@@ -48,7 +48,6 @@ class Lints:
         self._told_coalesced = 0
         self._told_gone = 0
         self._raised_at: dict[Interrupt, int] = {}
-        self._bound: dict[int, int] = {}
         self.configs_written = False
 
     def report(self, check: str, message: str, rule: Rule | None = None) -> None:
@@ -217,23 +216,14 @@ class Lints:
                     rules.BIND_BY_CONFIGS,
                 )
 
-    def bound(self, context: int, slot: int, table: int, record: ContextConfig) -> None:
-        """BIND_SLOT is about to write `table`; `record` is what memory holds before."""
-        mask = self._bound.get(context)
-        if table and mask is not None and not any(record.buffers_slots):
-            mask = 0
-            self.unzeroed(context, record, "when its first buffer is bound again")
-        now = mask or 0
-        self._bound[context] = now | 1 << slot if table else now & ~(1 << slot)
-
-    def unzeroed(self, context: int, record: ContextConfig, when: str) -> None:
-        """The record of a context that was freed, or seems to be used again."""
+    def freed(self, context: int, record: ContextConfig) -> None:
+        """Somebody who knows says that a context was freed."""
         bound = sum(1 for table in record.buffers_slots if table)
         if record.fence_counter or record.status or bound:
             self.report(
                 "context-not-zeroed",
                 f"record of context {context} holds fence_counter {record.fence_counter}, status {record.status:#x} "
-                f"and {bound} bound slots {when}, expected zeros if the context was freed",
+                f"and {bound} bound slots when it was freed, expected zeros",
                 rules.CONTEXTS_ARRAY,
             )
 

@@ -233,9 +233,6 @@ class Processor:
                 f"BIND_SLOT of slot {command.slot_number}, expected one below {ACCELDEV_NUM_BUFFERS}",
                 rule=rules.BIND_SLOT_NUMBER,
             )
-        record = self._seen(context.record)
-        if record is not None:
-            self._lints.bound(context.index, command.slot_number, command.table, record)
         context.bind(command.slot_number, command.table)
 
     def _fence(self, command: FenceCommand) -> None:
