@@ -9,6 +9,7 @@ import pytest
 from tests.attach.rig import rig
 from understudy.attach.vfio_user import Settings, SharedMemory, events
 from understudy.device.acceldev.device import AcceldevDevice
+from understudy.device.acceldev.user import UserCommands
 
 INTR, INTR_ENABLE, ENABLE, CONFIGS, FEED, FENCE_LAST, FENCE_WAIT = 0x00, 0x04, 0x08, 0x0C, 0x8C, 0xA0, 0xA4
 CONTEXTS, TABLE, CODE, DATA_TABLE, DATA = 0x0000, 0x10000, 0x11000, 0x20000, 0x21000
@@ -157,6 +158,44 @@ def test_inside_register_writes_the_device_may_be_synchronous():
         guest.feed(1, TABLE, 0, 0, 40)
         assert guest.wait() == 1 << 5
         assert bytes(guest.memory.view[DATA : DATA + 9]) == b"\xff" * 8 + b"\0"
+
+
+@pytest.mark.parametrize("pages", [1, 63, 64, 65, 300])
+def test_pages_that_are_windows_of_their_own_are_as_fast(pages):
+    """What a guest's IOMMU makes of a buffer; all of it is executed as machine code, however many windows there are."""
+    with rig(None, AcceldevDevice(execution="threaded", user_command_events=False)) as made:
+        guest = Driver(made.plug(), True)
+        backwards = [0x1000_0000 + (pages - index) * 0x2000 for index in range(pages)]
+        for index, address in enumerate(backwards):
+            window = Window(address, 0x1000, guest.memory.fd)
+            guest.client.map(window, offset=DATA + index * 0x1000)
+        guest.table(TABLE, CODE, 1)
+        guest.store(DATA_TABLE, *(address >> 8 | 1 for address in backwards))
+        guest.store(CODE, 2, 0xABAB_ABAB, 0, 8, pages * 0x1000 - 16, *[0] * 5 * 100)
+        one_by_one = []
+        fetch = UserCommands._fetch
+        UserCommands._fetch = lambda *arguments: one_by_one.append(1) or fetch(*arguments)
+        try:
+            guest.feed(2, 0, DATA_TABLE, 0)
+            guest.feed(1, TABLE, 0, 0, 20 * 101)
+            guest.client.write_u32(FENCE_WAIT, 1)
+            guest.feed(3, 1)
+            assert guest.wait() == 1
+        finally:
+            UserCommands._fetch = fetch
+        assert not one_by_one
+        filled = bytes(guest.memory.view[DATA : DATA + pages * 0x1000])
+        assert filled == bytes(8) + b"\xab" * (pages * 0x1000 - 16) + bytes(8)
+
+
+class Window:
+    """A window in the file of another."""
+
+    def __init__(self, base, size, fd):
+        self.base, self.size, self.fd = base, size, fd
+
+    def close(self):
+        pass
 
 
 def mapped_files():

@@ -89,9 +89,15 @@ def dma_map(flags=3, offset=0, address=0x1000, size=0x1000, argsz=32):
         (Command.DMA_MAP, dma_map(flags=7), errno.EINVAL, "or both, not 0x7, at byte 0x4 (flags)"),
         (
             Command.DMA_UNMAP,
-            struct.pack("<IIQQ", 24, 0, 0x1000, 0x1000),
-            errno.ENOENT,
-            "nothing is mapped at exactly 0x1000..0x2000, at byte 0x8",
+            struct.pack("<IIQQ", 24, 0, 0x1000, 0),
+            errno.EINVAL,
+            "no window can lie at 0x1000..0x1000, at byte 0x10 (size)",
+        ),
+        (
+            Command.DMA_UNMAP,
+            struct.pack("<IIQQ", 24, 0, 2**64 - 1, 2),
+            errno.EINVAL,
+            "no window can lie at 0xffffffffffffffff..0x10000000000000001, at byte 0x10 (size)",
         ),
         (
             Command.DMA_UNMAP,
@@ -213,9 +219,13 @@ def test_windows_that_overlap():
                 client.call(Command.DMA_MAP, dma_map(address=address, size=size))
             assert caught.value.errno == errno.EEXIST
             assert "would overlap the one at 0x1000..0x3000, at byte 0x10 (address)" in made.refusals[-1]
-        with pytest.raises(ServerError):
-            client.unmap(0x1000, 0x1000)
-        assert "nothing is mapped at exactly 0x1000..0x2000; the window there is 0x1000..0x3000" in made.refusals[-1]
+        for address, size in ((0x1000, 0x1000), (0x2000, 0x1000), (0x1800, 0x10), (0, 0x1001), (0x2FFF, 0x10000)):
+            with pytest.raises(ServerError) as caught:
+                client.unmap(address, size)
+            assert caught.value.errno == errno.EINVAL
+            told = f"{address:#x}..{address + size:#x} would cut the window at 0x1000..0x3000, at byte 0x8 (address)"
+            assert told in made.refusals[-1]
+        assert made.of(events.Unmapped) == []
 
 
 def test_too_many_windows():

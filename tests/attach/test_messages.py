@@ -2,6 +2,7 @@
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,7 @@ from tests.attach.rig import (
     rig,
 )
 from understudy.attach.vfio_user import Capabilities, ServerError, Settings, SharedMemory, Timeout, events
+from understudy.attach.vfio_user.client import Memory
 from understudy.attach.vfio_user.messages import (
     Command,
     DeviceInfo,
@@ -293,6 +295,98 @@ def test_a_window_may_start_inside_a_page_of_its_file():
         memory.view[0x1200:0x1204] = b"abcd"
         assert made.device.dma.read(0x10_0000, 4) == b"abcd"
         assert made.device.dma.direct()[1].view.readonly
+
+
+def test_unmap_of_many_windows_and_of_none():
+    """Choice `vfio-user/unmap-range`: as Linux VFIO, and as QEMU asks for."""
+    with plugged() as (made, client):
+        for base in (0x1000, 0x2000, 0x8000):
+            client.new_memory(base, 0x1000)
+        client.new_memory(0x4000, 0x2000, shared=False)
+        client.unmap(0x10_0000, 0xFEE0_0000)
+        assert made.of(events.Unmapped) == []
+        client.unmap(0x1000, 0x6000)
+        assert [(event.address, event.size) for event in made.of(events.Unmapped)] == [
+            (0x1000, 0x1000),
+            (0x2000, 0x1000),
+            (0x4000, 0x2000),
+        ]
+        assert [item.base for item in made.device.dma.direct()] == [0x8000]
+        client.unmap(0, (1 << 64) - 1)
+        assert made.device.dma.direct() == ()
+        client.new_memory(0x1000, 0x1000)
+
+
+def windows_of_one_file(client, pages):
+    """A window for each page of a file, at addresses backwards from 0x1000_0000 on."""
+    file = Memory(0x1000_0000, pages * 0x1000, shared=True)
+    for index in range(pages):
+        address = file.base + (pages - index) * 0x2000
+        client.map(Borrowed(address, 0x1000, file.fd), offset=index * 0x1000)
+    return file
+
+
+class Borrowed:
+    """A window in the file of another."""
+
+    def __init__(self, base, size, fd):
+        self.base, self.size, self.fd = base, size, fd
+
+    def close(self):
+        pass
+
+
+def test_thousands_of_windows_in_one_file_are_mapped_once():
+    with plugged(Settings(max_direct_maps=1)) as (made, client):
+        before = Path("/proc/self/maps").read_text().count("memfd:guest")
+        file = windows_of_one_file(client, 2000)
+        assert all(event.direct for event in made.of(events.Mapped))
+        assert Path("/proc/self/maps").read_text().count("memfd:guest") == before + 2, "the client's and the server's"
+        assert len(made.device.dma.direct()) == 2000
+        file.view[1999 * 0x1000] = 7
+        assert made.device.dma.read(file.base + 0x2000, 1) == b"\7"
+        client.unmap(0x1000_0000, 0x1000_0000)
+        assert made.device.dma.direct() == ()
+        file.close()
+
+
+def test_windows_that_lie_together_are_one_range():
+    with plugged() as (made, client):
+        file = Memory(0, 0x8000, shared=True)
+        for address, offset, flags in (
+            (0x10000, 0x1000, 3),
+            (0x11000, 0x2000, 3),
+            (0x12000, 0x3000, 1),
+            (0x13000, 0x4000, 1),
+            (0x14000, 0x6000, 1),
+            (0x16000, 0x7000, 1),
+        ):
+            client.map(Borrowed(address, 0x1000, file.fd), flags, offset)
+        ranges = made.device.dma.direct()
+        assert [(item.base, item.end, item.view.readonly) for item in ranges] == [
+            (0x10000, 0x12000, False),
+            (0x12000, 0x14000, True),
+            (0x14000, 0x15000, True),
+            (0x16000, 0x17000, True),
+        ]
+        file.view[0x2FFF] = 5
+        assert ranges[0].view[0x1FFF] == 5
+        file.close()
+
+
+def test_a_file_that_grows_and_one_that_is_too_large():
+    with plugged() as (made, client):
+        file = Memory(0, 0x2000, shared=True)
+        client.map(Borrowed(0x1000, 0x1000, file.fd))
+        os.ftruncate(file.fd, 1 << 60)
+        client.map(Borrowed(0x2000, 0x1000, file.fd), offset=0x1000)
+        client.map(Borrowed(0x8000, 0x1000, file.fd), offset=1 << 59)
+        file.view[0x1000] = 9
+        made.device.dma.write(0x8000, b"far")
+        assert made.device.dma.read(0x2000, 1) == b"\x09"
+        assert os.pread(file.fd, 3, 1 << 59) == b"far"
+        assert all(event.direct for event in made.of(events.Mapped))
+        file.close()
 
 
 def test_unmap_all():

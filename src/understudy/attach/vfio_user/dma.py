@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import mmap
-import os
-from bisect import bisect_right
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -14,10 +13,10 @@ from typing import Final, Protocol
 from understudy.attach.vfio_user import rules
 from understudy.attach.vfio_user.messages import DmaMap, DmaMapFlags, DmaUnmap, DmaUnmapFlags
 from understudy.attach.vfio_user.negotiation import Settings, SharedMemory
+from understudy.attach.vfio_user.shared import SharedFiles
 from understudy.core.errors import AccessFault, RuleError
 from understudy.core.pci import DirectRange
 from understudy.core.rule import Rule
-from understudy.core.words import align_down
 
 ADDRESS_END: Final = 1 << 64
 READABLE: Final = int(DmaMapFlags.READABLE)
@@ -41,7 +40,10 @@ class Window:
     base: int
     size: int
     flags: int
-    view: memoryview | None
+    view: memoryview | None = None
+    file: mmap.mmap | None = None
+    start: int = 0
+    """Where in `file` it begins."""
 
     @property
     def end(self) -> int:
@@ -49,12 +51,56 @@ class Window:
         return self.base + self.size
 
 
-@dataclass(frozen=True, slots=True)
 class _Table:
-    """All windows by base. Replaced as a whole, so that any thread may look things up without a lock."""
+    """All windows by base. Replaced as a whole, so that any thread may look things up without a lock.
 
-    bases: tuple[int, ...] = ()
-    windows: tuple[Window, ...] = ()
+    `is_master` says whether the device may use any of them.
+    """
+
+    def __init__(self, windows: tuple[Window, ...], is_master: bool) -> None:
+        self.windows = windows
+        self.bases = tuple(window.base for window in windows)
+        self.is_master = is_master
+        self._direct: tuple[DirectRange, ...] | None = None
+
+    def replaced(self, windows: tuple[Window, ...], changes_direct: bool) -> _Table:
+        """Other windows; the direct ranges stay the same object unless they change."""
+        table = _Table(windows, self.is_master)
+        if not changes_direct:
+            table._direct = self.direct()
+        return table
+
+    def direct(self) -> tuple[DirectRange, ...]:
+        """The windows that are memory of this process and can be read, those together that lie together.
+
+        Made when first asked for: a client that maps thousands of windows need not wait for each.
+        """
+        made = self._direct
+        if made is None:
+            made = self._direct = tuple(_merged(self.windows)) if self.is_master else ()
+        return made
+
+
+def _merged(windows: tuple[Window, ...]) -> Iterator[DirectRange]:
+    """Windows whose addresses and whose bytes follow each other, as one range."""
+    first: Window | None = None
+    end = 0
+    for window in windows:
+        if window.file is None or not window.flags & READABLE:
+            continue
+        if first is not None:
+            if window.file is first.file and window.base == end and window.start - first.start == end - first.base:
+                end = window.end
+                continue
+            yield _range_of(first, end)
+        first, end = window, window.end
+    if first is not None:
+        yield _range_of(first, end)
+
+
+def _range_of(first: Window, end: int) -> DirectRange:
+    assert first.file is not None
+    return DirectRange(first.base, memoryview(first.file)[first.start : first.start + end - first.base])
 
 
 class DmaMemory:
@@ -71,9 +117,8 @@ class DmaMemory:
         self._settings = settings
         self._failed = failed
         self._gone = gone
-        self._table = _Table()
-        self._direct: tuple[DirectRange, ...] = ()
-        self._bus_master = not settings.bus_master
+        self._table = _Table((), not settings.bus_master)
+        self._files = SharedFiles()
         self._messages: MessageMemory | None = None
 
     # What the device uses.
@@ -108,7 +153,7 @@ class DmaMemory:
 
     def direct(self) -> tuple[DirectRange, ...]:
         """The windows that are memory of this process and can be read; the same tuple until something changes."""
-        return self._direct
+        return self._table.direct()
 
     # What the session uses.
 
@@ -118,69 +163,59 @@ class DmaMemory:
 
     def set_bus_master(self, enabled: bool) -> None:
         """The Bus Master bit of the Command register changed."""
-        if self._settings.bus_master and enabled != self._bus_master:
-            self._bus_master = enabled
-            self._publish(self._table, True)
+        if self._settings.bus_master and enabled != self._table.is_master:
+            self._table = _Table(self._table.windows, enabled)
             if not enabled:
                 self._gone()
 
     def map(self, request: DmaMap, fd: int | None, limit: int) -> tuple[Window, str]:
         """Add a window; gives it and the reason why it is not shared memory, if it is not. `fd` stays the caller's."""
         self._check_new(request, limit)
-        view, reason = self._share(request, fd)
-        window = Window(request.address, request.size, request.flags, view)
+        window, reason = self._share(request, fd)
         table = self._table
         index = bisect_right(table.bases, window.base)
-        self._publish(
-            _Table(
-                (*table.bases[:index], window.base, *table.bases[index:]),
-                (*table.windows[:index], window, *table.windows[index:]),
-            ),
-            view is not None,
-        )
+        windows = (*table.windows[:index], window, *table.windows[index:])
+        self._table = table.replaced(windows, window.view is not None)
         return window, reason
 
     def unmap(self, request: DmaUnmap) -> tuple[Window, ...]:
-        """Take out the window that `request` names, or all; gives what was taken."""
+        """Take out the windows that lie in the range of `request`, or all; gives what was taken.
+
+        There may be many or none (choice `vfio-user/unmap-range`), but none is cut in two.
+        """
         if request.flags == DmaUnmapFlags.ALL and request.address == request.size == 0:
             return self.clear()
         if request.flags:
             raise _broken(rules.DMA_UNMAP_FLAGS, DmaUnmap, "flags", f"flags must be 0, not {request.flags:#x}")
+        here = _range(request.address, request.size)
+        end = request.address + request.size
+        if not request.size or end > ADDRESS_END:
+            raise _broken(rules.DMA_UNMAP_EXACT, DmaUnmap, "size", f"no window can lie at {here}")
         table = self._table
-        index = bisect_right(table.bases, request.address) - 1
-        window = table.windows[index] if index >= 0 else None
-        if window is None or (window.base, window.size) != (request.address, request.size):
-            near = f"; the window there is {_range(window.base, window.size)}" if window else ""
-            raise _broken(
-                rules.DMA_UNMAP_EXACT,
-                DmaUnmap,
-                "address",
-                f"nothing is mapped at exactly {_range(request.address, request.size)}{near}",
-            )
-        self._publish(
-            _Table(table.bases[:index] + table.bases[index + 1 :], table.windows[:index] + table.windows[index + 1 :]),
-            window.view is not None,
-        )
-        if window.view is not None:
-            self._gone()
-        return (window,)
+        first = bisect_left(table.bases, request.address)
+        behind = bisect_left(table.bases, end)
+        for window in table.windows[max(0, first - 1) : first] + table.windows[max(first, behind - 1) : behind]:
+            if window.base < request.address < window.end or window.base < end < window.end:
+                raise _broken(
+                    rules.DMA_UNMAP_EXACT,
+                    DmaUnmap,
+                    "address",
+                    f"{here} would cut the window at {_range(window.base, window.size)}",
+                )
+        gone = table.windows[first:behind]
+        if gone:
+            is_direct = any(window.view is not None for window in gone)
+            self._table = table.replaced(table.windows[:first] + table.windows[behind:], is_direct)
+            if is_direct:
+                self._gone()
+        return gone
 
     def clear(self) -> tuple[Window, ...]:
         """Take out everything; gives what was taken. Mappings go with the last view of them."""
         gone = self._table.windows
-        self._publish(_Table(), True)
+        self._table = self._table.replaced((), True)
         self._gone()
         return gone
-
-    def _publish(self, table: _Table, changes_direct: bool) -> None:
-        self._table = table
-        if not changes_direct:
-            return
-        self._direct = tuple(
-            DirectRange(window.base, window.view)
-            for window in (table.windows if self._bus_master else ())
-            if window.view is not None and window.flags & READABLE
-        )
 
     def _check_new(self, request: DmaMap, limit: int) -> None:
         table = self._table
@@ -206,23 +241,27 @@ class DmaMemory:
                     f"a window at {here} would overlap the one at {_range(near.base, near.size)}",
                 )
 
-    def _share(self, request: DmaMap, fd: int | None) -> tuple[memoryview | None, str]:
-        """The client's memory, mapped; or None and why it is left to messages."""
+    def _share(self, request: DmaMap, fd: int | None) -> tuple[Window, str]:
+        """The window with the client's memory, mapped; or without, and why it is left to messages."""
+        window = Window(request.address, request.size, request.flags)
         if fd is None:
-            return None, "no descriptor came with it"
+            return window, "no descriptor came with it"
         if self._settings.shared_memory is SharedMemory.NONE:
-            return None, "shared memory is switched off"
-        if sum(window.view is not None for window in self._table.windows) >= self._settings.max_direct_maps:
-            return None, f"{self._settings.max_direct_maps} windows are shared memory already"
+            return window, "shared memory is switched off"
         if self._settings.shared_memory is SharedMemory.SEALED and not _is_sealed(fd):
-            return None, "the file behind it is not sealed against shrinking"
-        return _mapped(request, fd), ""
+            return window, "the file behind it is not sealed against shrinking"
+        mapped = self._files.map(request, fd, self._settings.max_direct_maps)
+        if mapped is None:
+            return window, f"{self._settings.max_direct_maps} files are mapped already"
+        file, start = mapped
+        view = memoryview(file)[start : start + request.size]
+        return Window(request.address, request.size, request.flags, view, file, start), ""
 
     def _single(self, address: int, size: int, need: int) -> Window | None:
         """The window that holds all of it and allows it, or None where the long way must find out more."""
         table = self._table
         index = bisect_right(table.bases, address) - 1
-        if index < 0 or size <= 0 or not self._bus_master:
+        if index < 0 or size <= 0 or not table.is_master:
             return None
         window = table.windows[index]
         return window if address + size <= window.end and window.flags & need else None
@@ -232,11 +271,11 @@ class DmaMemory:
         what = f"{access} of {size} bytes at {address:#x}"
         if size < 0 or address < 0:
             raise AccessFault(f"{what}: not possible", address=address, access=access)
-        if not self._bus_master:
+        table = self._table
+        if not table.is_master:
             raise AccessFault(
                 f"{what}: bus mastering is disabled", address=address, access=access, rule=rules.BUS_MASTER
             )
-        table = self._table
         parts: list[tuple[Window, int, int]] = []
         at, end = address, address + size
         while at < end:
@@ -276,33 +315,6 @@ class DmaMemory:
                 f"{access} at {address:#x}: the client that mapped it is gone", address=address, access=access
             )
         return messages
-
-
-def _mapped(request: DmaMap, fd: int) -> memoryview:
-    """The file's bytes; the mapping lives as long as a view of it."""
-    try:
-        length = os.fstat(fd).st_size
-        if request.offset + request.size > length:
-            raise _broken(
-                rules.DMA_MAP_FD,
-                DmaMap,
-                "offset",
-                f"the file has {length:#x} bytes, and the window would be {_range(request.offset, request.size)} of it",
-            )
-        start = align_down(request.offset, mmap.ALLOCATIONGRANULARITY)
-        skipped = request.offset - start
-        writeable = request.flags & WRITEABLE
-        memory = mmap.mmap(
-            fd,
-            skipped + request.size,
-            flags=mmap.MAP_SHARED,
-            prot=mmap.PROT_READ | (mmap.PROT_WRITE if writeable else 0),
-            offset=start,
-        )
-    except (OSError, ValueError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise _broken(rules.DMA_MAP_FD, DmaMap, "offset", f"the descriptor cannot be mapped: {why}") from None
-    return memoryview(memory)[skipped:]
 
 
 def _is_sealed(fd: int) -> bool:

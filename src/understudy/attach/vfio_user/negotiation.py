@@ -38,7 +38,7 @@ class Settings:
     max_data_xfer_size: int = 1 << 20
     max_dma_maps: int = 65535
     max_direct_maps: int = 256
-    """DMA regions mapped into this process at a time; further ones are reached by messages."""
+    """Files of the client mapped into this process at a time; DMA regions in further ones are reached by messages."""
     shared_memory: SharedMemory = SharedMemory.SEALED
     bus_master: bool = True
     """Whether the Bus Master bit of the Command register must be set for DMA."""

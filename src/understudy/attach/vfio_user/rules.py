@@ -69,7 +69,8 @@ DMA_UNMAP_EXACT = _rule(
     "dma-unmap-exact",
     "VFIO_USER_DMA_UNMAP",
     "The address and size of the DMA region being unmapped must match exactly a previous mapping.",
-    errno.ENOENT,
+    errno.EINVAL,
+    Fidelity.CHOSEN,
 )
 DMA_UNMAP_FLAGS = _rule("dma-unmap-flags", "VFIO_USER_DMA_UNMAP", "flags is unused in this version.")
 DMA_MAPPED = _rule(
@@ -139,6 +140,12 @@ CHOICES: Final = (
         "QEMU may send the flag VFIO_DMA_UNMAP_FLAG_ALL, which the document does not have.",
         "With address and size 0 it unmaps everything.",
         "So does Linux.",
+    ),
+    Choice(
+        "vfio-user/unmap-range",
+        "QEMU unmaps ranges that hold many windows or none, where the document wants exactly one.",
+        "All windows inside the range go, be it none; a range that would cut one is refused with EINVAL.",
+        "So does Linux VFIO, whose requests QEMU passes on; with a guest IOMMU windows would stay for ever.",
     ),
     Choice(
         "vfio-user/unsealed-memory",

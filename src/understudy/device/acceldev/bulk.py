@@ -50,7 +50,8 @@ from understudy.device.acceldev.registers import ACCELDEV_NUM_BUFFERS, ACCELDEV_
 if TYPE_CHECKING:
     from understudy.device.acceldev.user import Run
 
-MAX_RANGES: Final = 64
+FEW_RANGES: Final = 64
+"""Rows of the table of ranges at first; it grows."""
 QUANTUM_BYTES: Final = 16 << 20
 """Bytes after which a call ends, so that a reset or a debugger never waits for long."""
 BRIEF: Final = 256
@@ -79,7 +80,7 @@ class Bulk:
         self._memory = memory
         self._block = np.zeros(BLOCK_WORDS, dtype=np.uint64)
         self._shared = self._block.data.cast("B").cast("Q")
-        self._rows = np.zeros((MAX_RANGES, RANGE_WORDS), dtype=np.uint64)
+        self._rows = np.zeros((FEW_RANGES, RANGE_WORDS), dtype=np.uint64)
         self._runs = np.zeros((PTES + 1, 2), dtype=np.uint64)
         self._ranges: tuple[DirectRange, ...] = ()
         self._shared[RANGES] = self._rows.ctypes.data
@@ -104,7 +105,7 @@ class Bulk:
         shared[CODE_TABLE], shared[RECORD], shared[START] = table_host, record_host, run.command.offset
         shared[COUNTER] = self._counter(record) if fences else 0
         shared[USED] = shared[DUE] = 0
-        shared[COUNT] = min(len(ranges), MAX_RANGES)
+        shared[COUNT] = len(ranges)
         self._call(run.position, end)
         if self._memory.ranges is not ranges:  # until now they had to stay
             self.forget()
@@ -135,6 +136,9 @@ class Bulk:
         ranges = self._memory.ranges
         if ranges is not self._ranges:
             self._ranges = ranges
+            if len(ranges) > len(self._rows):
+                self._rows = np.zeros((2 * len(ranges), RANGE_WORDS), dtype=np.uint64)
+                self._shared[RANGES] = self._rows.ctypes.data
             for row, each in zip(self._rows, ranges, strict=False):
                 host = np.frombuffer(each.view, dtype=np.uint8).ctypes.data if each.view.nbytes else 0
                 row[:] = (each.base, each.view.nbytes, host, int(not each.view.readonly))

@@ -62,10 +62,25 @@ define internal i64 @find(ptr %ranges, i64 %count, i64 %address, i64 %size, i64 
 entry:
   br label %next
 next:
-  %i = phi i64 [ 0, %entry ], [ %j, %step ]
-  %more = icmp ult i64 %i, %count
-  br i1 %more, label %try, label %none
+  %low = phi i64 [ 0, %entry ], [ %low1, %halve ]
+  %high = phi i64 [ %count, %entry ], [ %high1, %halve ]
+  %more = icmp ult i64 %low, %high
+  br i1 %more, label %halve, label %look
+halve:
+  %both = add i64 %low, %high
+  %middle = lshr i64 %both, 1
+  %p_middle = getelementptr [{RANGE_WORDS} x i64], ptr %ranges, i64 %middle
+  %begin = load i64, ptr %p_middle
+  %behind = icmp ugt i64 %begin, %address
+  %up = add i64 %middle, 1
+  %low1 = select i1 %behind, i64 %low, i64 %up
+  %high1 = select i1 %behind, i64 %middle, i64 %high
+  br label %next
+look:
+  %any = icmp ne i64 %low, 0
+  br i1 %any, label %try, label %none
 try:
+  %i = sub i64 %low, 1
   %row = getelementptr [{RANGE_WORDS} x i64], ptr %ranges, i64 %i
   %base = load i64, ptr %row
   %q1 = getelementptr i64, ptr %row, i64 1
@@ -81,10 +96,7 @@ try:
   %fits = and i1 %small, %inside
   %may = icmp uge i64 %writable, %write
   %good = and i1 %fits, %may
-  br i1 %good, label %found, label %step
-step:
-  %j = add i64 %i, 1
-  br label %next
+  br i1 %good, label %found, label %none
 found:
   %where = add i64 %host, %offset
   ret i64 %where
