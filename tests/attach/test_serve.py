@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from understudy.attach.vfio_user import Client
+from understudy.attach.vfio_user import Client, Disconnected
 
 SERVE = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
 INTR_ENABLE, ENABLE, CONFIGS, FREE = 0x04, 0x08, 0x0C, 0x8C
@@ -163,6 +163,26 @@ def test_an_output_that_nobody_reads_stops_no_device(tmp_path, how):
         process.wait()
         if how == "blocked":
             os.close(reader)
+
+
+def test_truncated_memory_ends_the_server_with_a_message(serve):
+    process, (path,) = serve("a.sock", options=("--shared-memory", "any"))
+    with Client.connect(path) as client:
+        memory, submit = driver(client)
+        os.ftruncate(memory.fd, 0)
+        with suppress(Disconnected):
+            for _ in range(1000):
+                submit(1, 0x10000, 0, 0, 20)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGBUS
+    assert "Fatal Python error: Bus error" in output
+
+
+def test_help_says_what_any_memory_may_do():
+    done = subprocess.run(
+        [sys.executable, "-c", SERVE, "acceldev", "--help"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "SIGBUS" in done.stdout
 
 
 def wait_for(path, process):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 import sys
 import threading
@@ -60,7 +61,7 @@ def acceldev(
         typer.Option(
             "--shared-memory",
             help="Guest memory to map: what is sealed against shrinking (QEMU's memory-backend-memfd with share=on), "
-            "any that the client passes, or none.",
+            "any that the client passes (one that truncates it then kills this process by SIGBUS), or none.",
         ),
     ] = Sharing.SEALED,
     bus_master: Annotated[
@@ -69,7 +70,9 @@ def acceldev(
     poison: Annotated[bool, typer.Option("--poison", help="Registers hold noise after reset.")] = False,
     strict: Annotated[bool, typer.Option("--strict-access", help="Odd register accesses raise MEM_ERROR.")] = False,
     pause: Annotated[float, typer.Option(help="Seconds to rest after each device command: a slow device.")] = 0.0,
-    once: Annotated[bool, typer.Option("--once", help="End when the first client of each device has gone.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when the first client of each device that said anything has gone.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say only where the device listens.")] = False,
 ) -> None:
     """Be an Acceldev on the PCI bus of a virtual machine, and say what its driver does wrong.
@@ -90,6 +93,8 @@ def acceldev(
     )
     settings = Settings(shared_memory=SharedMemory(sharing.value), bus_master=bus_master)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    if sharing is Sharing.ANY and sys.stderr is not None:
+        faulthandler.enable()  # whose message is better than none, should a client truncate its memory
     with ExitStack() as stack:
         output = stack.enter_context(closing(Output()))
         servers = []

@@ -1,0 +1,71 @@
+"""`understudy serve fletcher` where nobody reads what it says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.attach.fletcher.rig import Client
+from understudy.attach.fletcher.messages import Op
+
+SERVE = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
+
+
+@pytest.mark.parametrize("how", ["closed", "blocked", "none"])
+def test_an_output_that_nobody_reads_stops_no_device(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "s"
+    reader, writer = os.pipe()
+    if how == "closed":
+        os.close(reader)
+    else:
+        os.set_blocking(writer, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        os.set_blocking(writer, True)
+    command = [sys.executable, "-c", SERVE, "fletcher", "--no-library", "--trace", "--socket", str(path)]
+    if how == "none":
+        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
+    process = subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    try:
+        deadline = time.monotonic() + 60
+        while not path.exists():
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for _ in range(2):
+            with Client(path) as client:
+                for value in range(200):
+                    assert client.ask(Op.WRITE_MMIO, value, 4)[0] == 0
+                    assert client.ask(Op.READ_MMIO, 0, 4)[1] == value
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, b"")
+    finally:
+        process.kill()
+        process.wait()
+        if how != "closed":
+            os.close(reader)
+
+
+def test_who_waits_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    command = [sys.executable, "-c", SERVE, "fletcher", "--no-library", "--once", "--socket", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "listening at" in process.stdout.readline()
+        with Client(path, greet=False) as first:
+            assert process.stdout.readline() == "host 1 connected\n"
+            with Client(path, greet=False):
+                assert process.stdout.readline() == "another host waits: host 1 is connected, which has said nothing\n"
+            first.send(Op.HELLO)
+        assert "host 1 is gone" in process.stdout.readline()
+        process.wait(60)
