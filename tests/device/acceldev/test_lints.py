@@ -12,6 +12,7 @@ from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, NopCommand
 from understudy.device.acceldev.events import Lint
 from understudy.device.acceldev.lints import CHECKS
+from understudy.device.acceldev.registers import Interrupt
 
 
 def only(machine: Machine) -> str:
@@ -261,3 +262,49 @@ def test_contexts_configs_live() -> None:
     machine.nop()
     machine.write(r.CONTEXTS_CONFIGS_LO, RAM)
     assert "CONTEXTS_CONFIGS was written while commands were queued or running" in only(machine)
+
+
+def test_interrupt_storm() -> None:
+    """A driver that reads INTR and never writes it; one that does may go on for ever."""
+    machine = Machine()
+    for value in range(200):
+        machine.write(r.CMD_FENCE_WAIT, value)
+        machine.fence(value)
+        assert machine.intr == Interrupt.FENCE_WAIT
+        machine.write(r.INTR, Interrupt.FENCE_WAIT)
+        assert machine.intr == 0
+    assert machine.lints == []
+    machine.write(r.CMD_FENCE_WAIT, 1000)
+    machine.fence(1000)
+    for _ in range(99):
+        machine.write(r.INTR, Interrupt.MEM_ERROR)  # another one
+        assert machine.intr == Interrupt.FENCE_WAIT
+    assert machine.lints == []
+    for _ in range(1000):
+        assert machine.intr == Interrupt.FENCE_WAIT
+    assert "interrupt-storm: INTR was read 100 times while FENCE_WAIT stayed active" in only(machine)
+
+
+def test_polling_is_no_storm() -> None:
+    machine = Machine()
+    machine.write(r.INTR_ENABLE, 0)
+    machine.write(r.CMD_FENCE_WAIT, 5)
+    machine.fence(5)
+    for _ in range(1000):
+        assert machine.intr == Interrupt.FENCE_WAIT
+    assert machine.lints == []
+
+
+def test_the_driver_leaves_without_having_cleared() -> None:
+    machine = Machine()
+    machine.write(r.CMD_FENCE_WAIT, 5)
+    machine.fence(5)
+    for _ in range(2):
+        machine.device.driver_gone()
+        assert "FENCE_WAIT has been active since command 0 and was never cleared before the driver left" in only(
+            machine
+        )
+    machine.write(r.INTR, ALL)
+    machine.device.driver_gone()
+    machine.device.close()
+    assert len(machine.lints) == 1

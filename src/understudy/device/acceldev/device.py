@@ -246,7 +246,7 @@ class AcceldevDevice:
     def _read_side(self) -> dict[int, tuple[str, Callable[[], int]]]:
         registers = self._processor.registers
         return _side(
-            (r.INTR, lambda: self._interrupts.active),
+            (r.INTR, self._read_intr),
             (r.INTR_ENABLE, lambda: self._interrupts.enabled),
             (r.ENABLE, lambda: registers.enable),
             (r.CONTEXTS_CONFIGS_LO, lambda: registers.contexts_configs & U32),
@@ -270,6 +270,11 @@ class AcceldevDevice:
             offset = r.CMD_MANUAL_FEED.offset_of(index, r.MMIO.unit_bytes)
             found[offset] = (r.CMD_MANUAL_FEED.element(index), self._feeder(index))
         return found
+
+    def _read_intr(self) -> int:
+        active = self._interrupts.active
+        self._lints.intr_read(Interrupt(active & self._interrupts.enabled & r.INTERRUPTS))
+        return active
 
     def _set_intr_enable(self, value: int) -> None:
         with self._gate.lock:

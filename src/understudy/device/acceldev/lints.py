@@ -21,6 +21,7 @@ CHECKS: Final = {
     "queue-overrun": "a command was submitted to a full queue, and lost",
     "interrupt-coalesced": "an interrupt's event occurred again before the driver cleared it",
     "interrupt-unacknowledged": "an interrupt, once enabled, was active when the driver left, or at reset or close",
+    "interrupt-storm": "INTR was read 100 times with an enabled interrupt active that was not cleared in between",
     "slot-edited": "a slot pointer changed in memory while a RUN used it",
     "context-not-zeroed": "a context was freed, and its record was not zeroed (told by `context_freed` only)",
     "run-errored": "a RUN on a context whose record still has the error bit set",
@@ -30,6 +31,8 @@ CHECKS: Final = {
 """Every check by name, and what it finds."""
 
 REMEMBERED_FENCES: Final = 1024
+STORM_READS: Final = 100
+"""Reads of INTR without an answer, after which it is a storm: a line stays high and its handler is called again."""
 
 
 class Lints:
@@ -47,6 +50,7 @@ class Lints:
         self._late: int | None = None
         self._told_coalesced = 0
         self._told_gone = 0
+        self._unanswered = 0
         self._raised_at: dict[Interrupt, int] = {}
         self.configs_written = False
 
@@ -158,8 +162,20 @@ class Lints:
         """The driver acknowledged interrupts."""
         self._told_coalesced &= ~interrupts
         self._told_gone &= ~interrupts
+        self._unanswered = 0
         for interrupt in interrupts:
             self._raised_at.pop(interrupt, None)
+
+    def intr_read(self, pending: Interrupt) -> None:
+        """The driver looked at INTR; `pending` are the interrupts both active and enabled."""
+        self._unanswered += bool(pending)
+        if pending and self._unanswered == STORM_READS:
+            self.report(
+                "interrupt-storm",
+                f"INTR was read {STORM_READS} times while {_names(pending)} stayed active, expected the driver to "
+                "write what it has read back to INTR",
+                rules.INTR_WRITE,
+            )
 
     def gone(self, unseen: Interrupt, when: str) -> None:
         """The device stops being used; `unseen` are the interrupts both active and enabled. Each is told once."""
@@ -226,6 +242,10 @@ class Lints:
                 f"and {bound} bound slots when it was freed, expected zeros",
                 rules.CONTEXTS_ARRAY,
             )
+
+
+def _names(interrupts: Interrupt) -> str:
+    return ", ".join(str(each.name) for each in interrupts)
 
 
 def _members(mask: int) -> Iterable[int]:
