@@ -235,6 +235,22 @@ def test_each_failure_is_one_line_and_all_are_counted(serve):
     assert "1 x lint interrupt-coalesced (USER_FENCE_WAIT)" in second
 
 
+def test_what_ends_a_session_is_one_line(serve):
+    process, (path,) = serve("a.sock", options=("--once",))
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(str(path))
+        sock.send(struct.pack("<HHIII", 1, 4, 16, 0, 0))
+        while sock.recv(100):
+            pass
+    output, _ = process.communicate(timeout=60)
+    assert output.splitlines()[:3] == [
+        "a.sock: client 1 connected",
+        "a.sock: refused: DEVICE_GET_INFO came before the version was agreed on, "
+        "at message 1 (DEVICE_GET_INFO, id 0x1), [vfio-user/version-first: VFIO_USER_VERSION]",
+        "a.sock: client 1 is gone",
+    ]
+
+
 def test_who_waits_and_what_coalesces_is_told(serve):
     process, (path,) = serve("a.sock", options=("--once",))
     with Client.connect(path) as client:

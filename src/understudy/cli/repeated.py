@@ -20,12 +20,14 @@ class Repeated:
         self.counts: Counter[str] = Counter()
         """How many there were of each kind, told or not."""
 
-    def tell(self, kind: str, text: str) -> None:
-        """Say `text`, unless enough was said of its kind."""
+    def tell(self, kind: str, text: str) -> bool:
+        """Say `text`, unless enough was said of its kind; whether it was."""
         self.counts[kind] += 1
-        if self.counts[kind] <= REPEATED:
+        is_said = self.counts[kind] <= REPEATED
+        if is_said:
             more = ", and further ones are not shown" if self.counts[kind] == REPEATED else ""
             self._say(f"{text}{more}")
+        return is_said
 
     def count(self, kind: str) -> None:
         """Count a finding that is not told by itself."""

@@ -72,7 +72,8 @@ class Report:
                 self._begin()
                 self._say(f"client {number} connected")
             case session.Disconnected(session=number, error=error):
-                self._say(f"client {number} is gone" + (f": {error}" if error else ""))
+                why = "" if error is None or error is self._told else f": {error}"
+                self._say(f"client {number} is gone{why}")
             case session.Waits(time=time, session=number):
                 silent = "" if time else ", which has said nothing"
                 text = f"another client waits: client {number} is connected{silent}"
@@ -80,7 +81,8 @@ class Report:
             case session.TurnedAway(reason=reason):
                 self._findings.tell("turned away", f"turned away: {reason}")
             case session.Refused(error=error):
-                self._findings.tell(f"refused {rule_of(error)}", f"refused: {error}")
+                if self._findings.tell(f"refused {rule_of(error)}", f"refused: {error}"):
+                    self._told = error
             case session.DmaFailed():
                 self._findings.count("DMA failed")  # the command that wanted it fails, and is told of
             case session.Mapped(direct=False, reason=reason, flags=flags) if flags & 2 and "sealed" in reason:
