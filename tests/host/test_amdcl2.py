@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.amdcl2_rig import DEVICES, FOLDER, NEWEST, SETUP, kernel, parts, program, vector, vectors
+from tests.engine.gcn.leaving import exits
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.engine.gcn.jit import JitEngine
 from understudy.host.amdcl2 import (
@@ -53,6 +54,18 @@ def test_vadd(name: str, engine: str) -> None:
     vadd.run(total, 64, [a, b, c, n])
     assert (c[:n] == a[:n] * 8).all()
     assert not c[n:].any()
+
+
+def test_arrays_are_reached_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they fill no page."""
+    vadd = load(FOLDER / f"{vectors('vadd')[0]}.clo", "jit").kernel("vadd")
+    room = np.arange(2000, dtype=np.uint32)
+    for part in (room[:320], room[3:323], room[-320:]):
+        c = np.zeros(320, np.uint32)
+        with exits(monkeypatch) as found:
+            vadd.run(320, 64, [part, part, c, 320])
+        assert (c == 2 * part).all()
+        assert found == []
 
 
 @every_engine

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tests.engine.gcn.leaving import exits
 from understudy.core.errors import AccessFault, RuleError, WireError
 from understudy.host.hsa import Gpu, demo_code
 
@@ -73,6 +74,25 @@ def test_foreign_arrays_at_any_place(gpu: Gpu, offset: int) -> None:
     assert np.array_equal(y, np.arange(3000))
     assert not base[:offset].any()
     assert not base[offset + 3000 :].any()
+
+
+def test_foreign_arrays_are_reached_without_python(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole arrays, the first and last elements of large ones, parts, and two that share a page of the host."""
+    both, large = np.zeros(256, np.float32), np.zeros(1 << 18, np.float32)
+    x = np.ones(128, np.float32)
+    with exits(monkeypatch) as found:
+        for y in (np.zeros(64, np.float32), large[:64], large[-64:], large[1001:3049], both[:128], both[128:]):
+            run(gpu, x[: y.size] if y.size <= x.size else np.ones(y.size, np.float32), y)
+            assert (y == 1).all()
+    assert found == []
+
+
+def test_exact_arrays_are_reached_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Gpu.open("gfx900", threads=1, exact=True) as gpu, exits(monkeypatch) as found:
+        x, y = gpu.array(np.arange(1500, dtype=np.float32)), gpu.zeros(1500)
+        run(gpu, x, y)
+        assert np.array_equal(x, y)
+        assert found == []
 
 
 def test_shared_arrays_stay(gpu: Gpu) -> None:

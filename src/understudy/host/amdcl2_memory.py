@@ -50,7 +50,7 @@ class DeviceMemory:
         return address
 
     def allocate(self, size: int, name: str) -> tuple[int, Ram]:
-        """Zeroed memory of the device's own: whole pages, which translated code reaches without help."""
+        """Zeroed memory of the device's own, in whole pages."""
         ram = Ram(align_up(max(size, 1), PAGE_SIZE))
         return self.map(ram, name), ram
 

@@ -96,7 +96,7 @@ class Gpu:
     def open(cls, agent: str = "gfx900", *, exact: bool = False, **settings: Any) -> Self:
         """A fresh agent: gfx700, gfx701, gfx800 to gfx804, gfx900, gfx901 or gfx906.
 
-        Arrays are whole pages; with `exact` the first byte behind one is a fault, and all are slower at their ends.
+        Arrays are whole pages; with `exact` the first byte behind one is a fault.
         `settings` are those of the device: engine ("jit" or "reference"), execution ("synchronous", "threaded" or
         "manual"), machine_model ("large" or "small"), threads, seed, step_limit, poison, and what `Settings` lists.
         """

@@ -30,9 +30,8 @@ class Block:
 class Arrays:
     """The arrays of one device.
 
-    Those that `empty` makes are whole pages of device memory, so that every access of a wave goes straight to them. An
-    array that was made elsewhere is mapped as it is, without a copy; what lies in a page that it does not fill is
-    reached too, but more slowly. With `exact` that holds for all, and the first byte behind an array is a fault.
+    Those that `empty` makes are whole pages of device memory; with `exact` the first byte behind one is a fault. An
+    array that was made elsewhere is mapped as it is, without a copy, and ends with its last byte.
     """
 
     def __init__(self, device: HsaDevice, exact: bool = False) -> None:

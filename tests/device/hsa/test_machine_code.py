@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+
+from tests.engine.gcn.leaving import exits
+from understudy.device.hsa.signals import Condition
 
 from .rig import COUNT, Bench, dispatch
 
@@ -114,6 +118,67 @@ def test_mappings_may_change(bench: Make) -> None:
             rig.queue.submit(dispatch(kernel, address))
         rig.device.unmap(address)
         assert array[0] == 3
+
+
+@pytest.mark.parametrize("model", ["large", "small"])
+@pytest.mark.parametrize("lead", [0, 64, 4032])
+def test_arrays_inside_a_page(bench: Make, model: str, lead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = bench(machine_model=model)
+    kernel = rig.kernel(COUNT)
+    pages = np.zeros(3 * 4096, np.uint8)
+    array = pages[-int(pages.ctypes.data) % 4096 + lead :][:64].view(np.uint32)
+    address = rig.device.map(array)
+    assert address % 4096 == lead
+    with exits(monkeypatch) as found:
+        for _ in range(4):
+            rig.queue.submit(dispatch(kernel, address))
+    assert array.tolist() == [4] + [0] * 15
+    assert (rig.errors, found) == ([], [])
+
+
+def test_a_flag_in_an_array_of_the_host(bench: Make) -> None:
+    """A wave that waits for it sees what the host stores there, and the host what the wave stores."""
+    rig = bench(execution="threaded", step_limit=1 << 40)
+    kernel = rig.kernel("""
+        v_mov_b32 v0, s0 | v_mov_b32 v1, s1 | v_mov_b32 v2, 1
+        flat_store_dword v[0:1], v2 offset:4
+        again:
+        flat_load_dword v3, v[0:1] glc | s_waitcnt vmcnt(0)
+        v_cmp_eq_u32 vcc, 0, v3 | s_cbranch_vccnz again
+        flat_store_dword v[0:1], v3 offset:8 | s_endpgm
+    """.replace("|", "\n"))  # fmt: skip
+    flags, done = np.zeros(3, np.uint32), rig.device.create_signal(1)
+    address = rig.device.map(flags)
+    rig.queue.submit(dispatch(kernel, address, done))
+    limit = time.monotonic() + 60
+    while not flags[1] and time.monotonic() < limit:
+        time.sleep(0.001)
+    assert done.load() == 1
+    flags[0] = 7
+    assert done.wait(Condition.LT, 1, 60) == 0
+    assert flags.tolist() == [7, 1, 7]
+    rig.device.close()
+
+
+def test_signals_at_the_edges_of_memory(bench: Make) -> None:
+    """In memory that begins and ends inside a page; one beside it is refused, and nothing is written there."""
+    rig = bench()
+    kernel, pages = rig.kernel(), np.zeros(3 * 4096, np.uint8)
+    room = pages[-int(pages.ctypes.data) % 4096 :][:8192]
+    address = rig.device.map(room[128:448])
+    signals = room.view(np.int64).reshape(-1, 8)
+    signals[:, 0], signals[:, 1] = 1, 9
+    for _ in range(4):
+        for number in range(5):
+            rig.queue.submit(dispatch(kernel, signal=address + 64 * number))
+    assert rig.errors == []
+    for beside in (-64, 320):
+        rig.queue.submit(dispatch(kernel, signal=address + beside))
+        ((_, error),) = rig.errors
+        assert "no memory there" in str(error)
+        rig.errors.clear()
+        rig.queue = rig.new_queue()
+    assert signals[:9, 1].tolist() == [9, 9, 5, 5, 5, 5, 5, 9, 9]
 
 
 def test_more_kernels_than_templates(bench: Make) -> None:

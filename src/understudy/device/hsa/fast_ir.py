@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from understudy.device.hsa.objects import AmdQueue, AmdSignal, QueueProperties, SignalKind
+from understudy.device.hsa.objects import SIGNAL_BYTES, AmdQueue, AmdSignal, QueueProperties, SignalKind
 from understudy.device.hsa.packets import PACKET_BYTES, SIGNAL_AT, TYPE_MASK, PacketType
 from understudy.engine.blocks import ObjectCache, default_folder, linked
 from understudy.engine.gcn import layout
@@ -227,8 +227,8 @@ row:
   %p_stores = getelementptr i64, ptr %p_row, i64 {STORES}
   %stores = load i64, ptr %p_stores
   %into = sub i64 %signal, %begin
-  %behind = add i64 %into, 64
-  %inside = icmp ule i64 %behind, %stores
+  %signals_end = call i64 @llvm.usub.sat.i64(i64 %stores, i64 {SIGNAL_BYTES - 1})
+  %inside = icmp ult i64 %into, %signals_end
   br i1 %inside, label %simple, label %out_complete
 simple:
   %host = add i64 %addend, %signal
@@ -275,6 +275,8 @@ completed:
   store i64 %n1, ptr %p_done
   br label %next
 }}
+
+declare i64 @llvm.usub.sat.i64(i64, i64)
 
 ; Whether everything that a template was made of is as it was.
 define internal i1 @guarded(ptr %t) {{

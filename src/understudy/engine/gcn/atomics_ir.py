@@ -1,4 +1,7 @@
-"""Atomic operations of translated code: lane after lane, lowest first, on host memory."""
+"""Atomic operations of translated code: lane after lane, lowest first, on host memory.
+
+Where memory of the host is less aligned than the guest's address the reference engine does them: no host promises more.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,12 @@ reach:
   %host = call i64 @reach(ptr %st, i64 %space, i64 %address, i64 %bytes, i1 true)
   %q_place = getelementptr i64, ptr %places, i64 %lane
   store i64 %host, ptr %q_place
-  %lost = icmp eq i64 %host, 0
+  %odd_host = and i64 %host, %low_bits
+  %in_memory = icmp ne i64 %host, 1
+  %askew = icmp ne i64 %odd_host, 0
+  %uneven = and i1 %askew, %in_memory
+  %nowhere = icmp eq i64 %host, 0
+  %lost = or i1 %uneven, %nowhere
   br i1 %lost, label %bad, label %found
 found:
   br label %find

@@ -1,6 +1,6 @@
 """Memory in translated code: what lies side by side is read in line (`emit_near`), all else by compiled helpers.
 
-An access that cannot be made directly (nothing mapped, a region with effects, the edge of plain memory) leaves the
+An access that cannot be made directly (nothing mapped, a region with effects, beyond plain memory) leaves the
 segment before anything of this chunk was committed: the reference engine goes on from there, or finds the fault.
 """
 
@@ -115,7 +115,7 @@ class MemoryEmitter(NearEmitter):
         values = []
         for k in range(dwords):
             at = text.let(f"getelementptr i32, ptr {pointer}, i64 {k}")
-            values.append(Value(32, False, text.let(f"load i32, ptr {at}, align 4")))
+            values.append(Value(32, False, text.let(f"load i32, ptr {at}, align 1")))
         return values
 
     def _scalar_place(self, site: str, address: str, dwords: int) -> tuple[str, str]:

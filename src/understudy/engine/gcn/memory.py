@@ -1,10 +1,10 @@
 """Memory as waves see it: 48-bit addresses, plain memory without copies, regions with effects, and the page table.
 
 Translated code reads the two-level table itself: level 1 has one word per GiB (the host address of a level-2 table,
-or 0), level 2 one row per 4 KiB page: ADDEND (host minus guest address), START and SIZE of the run of guest addresses
-around the page that has this addend, and STORES, the same size where stores may go there directly, else 0. A row of
-zeros stands for everything that must go through `GpuMemory.read` and `write`: nothing mapped, regions with effects, and
-the pages at the edges of plain memory that does not begin or end with a page. A run may reach into such an edge page.
+or 0), level 2 one row per 4 KiB page: ADDEND (host minus guest address), START and SIZE in bytes of a run of guest
+addresses in or around the page that has this addend, and STORES, the same size where stores may go there directly, else
+0. A run may begin and end inside a page; of several in one page the row is that of the run that has most of it. What is
+in no row goes through `GpuMemory.read` and `write`: nothing mapped, regions with effects, the lesser runs of a page.
 Memory with a completer has STORES 0, so that its read-modify-writes leave translated code.
 """
 
@@ -158,16 +158,20 @@ class GpuMemory:
             if index < 0 or self._bases[index] != address:
                 raise ModelBug(f"nothing was mapped at {address:#x} that could be unmapped")
             old = self._maps[index]
+            first, last = self._run(index)
+            ends = [self._maps[each] for each in (first, index, last)]
+            edges = {at & -PAGE_SIZE for each in ends for at in (each.base, each.end - 1)}
             if isinstance(old, Plain):
-                first, last = self._run(index)
-                self._clear(self._maps[first].base, self._maps[last].end)
+                for rows in self._rows(self._maps[first].base, self._maps[last].end):
+                    rows[:] = 0
             # New lists, so that a lookup on another thread sees either all or nothing.
             self._bases, self._maps = _without(self._bases, index), _without(self._maps, index)
-            if isinstance(old, Plain):
-                if first < index:
-                    self._fill(first, index - 1)
-                if last > index:
-                    self._fill(index, last - 1)
+            if first < index:
+                self._fill(first, index - 1)
+            if last > index:
+                self._fill(index, last - 1)
+            for page in edges:
+                self._settle(page)
             self.version += 1
         return old
 
@@ -308,22 +312,34 @@ class GpuMemory:
         return first, last
 
     def _fill(self, first: int, last: int) -> None:
+        """The rows of a run of mappings."""
         low, high = self._maps[first], self._maps[last]
-        assert isinstance(low, Plain)
-        size = high.end - low.base
         for rows in self._rows(low.base, high.end, create=True):
-            rows[:, ADDEND] = low.addend
-            rows[:, START] = low.base
-            rows[:, STORES] = size if low.takes_stores else 0
-            rows[:, SIZE] = size
+            rows[:] = self._row_of(first, last)
+        for edge in (low.base, high.end - 1):
+            self._settle(edge & -PAGE_SIZE)
 
-    def _clear(self, start: int, end: int) -> None:
-        for rows in self._rows(start, end):
-            rows[:] = 0
+    def _row_of(self, first: int, last: int) -> Words:
+        """What a row says about a run of mappings."""
+        low, size = self._maps[first], self._maps[last].end - self._maps[first].base
+        assert isinstance(low, Plain)
+        return np.array([low.addend, low.base, size, size if low.takes_stores else 0], np.uint64)
+
+    def _settle(self, page: int) -> None:
+        """Give the row of a page to the run that has most of it, the first of those that have as much."""
+        most, index = 0, max(bisect_right(self._bases, page) - 1, 0)
+        while index < len(self._maps) and self._maps[index].base < page + PAGE_SIZE:
+            first, last = self._run(index)
+            share = min(self._maps[last].end, page + PAGE_SIZE) - max(self._maps[first].base, page)
+            if share > most and isinstance(self._maps[index], Plain):
+                most = share
+                for rows in self._rows(page, page + PAGE_SIZE, create=True):
+                    rows[:] = self._row_of(first, last)
+            index = last + 1
 
     def _rows(self, start: int, end: int, create: bool = False) -> Iterator[Words]:
-        """The rows of the whole pages in start..end, one stretch per level-2 table."""
-        page, stop = -(-start >> PAGE_BITS), end >> PAGE_BITS
+        """The rows of all pages with bytes in start..end, one stretch per level-2 table."""
+        page, stop = start >> PAGE_BITS, -(-end >> PAGE_BITS)
         while page < stop:
             index = page >> TABLE_BITS
             last = min(stop, index + 1 << TABLE_BITS)
