@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from understudy.core.errors import RuleError
+from understudy.core.errors import RuleError, WireError
 from understudy.host.hsa import Gpu, Kernel, demo_code
 from understudy.host.hsa_executable import fits
 from understudy.host.hsa_launch import group_of, private_bytes
@@ -21,6 +21,13 @@ from understudy.host.hsa_launch import group_of, private_bytes
 def test_default_group(kernel: str, grid: tuple[int, int, int], group: tuple[int, int, int]) -> None:
     with Gpu.open() as gpu:
         assert group_of(gpu.load(demo_code()).kernel(kernel), grid, None) == group
+
+
+def test_required_groups_that_cannot_be() -> None:
+    image = SimpleNamespace(metadata=SimpleNamespace(required_workgroup_size=(1, 0, 1)))
+    kernel: Any = SimpleNamespace(name="k", image=image)
+    with pytest.raises(WireError, match=r"work-groups that kernel k requires \(1, 0, 1\), expected sizes of 1 or more"):
+        group_of(kernel, (64, 1, 1), None)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from random import Random
 from typing import Final
 
@@ -21,6 +22,7 @@ from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.exceptions import QueueError, Status, status_of
 from understudy.device.hsa.objects import QueueFeature
 from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.signals import Condition
 from understudy.engine.blocks import ObjectCache
 from understudy.engine.gcn.memory import Plain
 from understudy.isa.gcn.assembler import assemble
@@ -185,6 +187,65 @@ def check_device(seed: str) -> Counter[str]:
             told[str(QueueError(code).name)] += 1
         check_usable(found)
     return told
+
+
+EXTREMES: Final = (0, 1, 0x7FFF_FFFF, 0x8000_0000, 1 << 33, 1 << 40, 1 << 47, 1 << 62, 1 << 63, (1 << 64) - 1)
+"""What is written into each word of what a queue, a packet, a signal or a kernel's header is made of."""
+
+
+def check_words(agent: str, model: str, what: str) -> Counter[str]:
+    """Every dword and every qword of one of them at every extreme, then whatever a host does with a queue."""
+    found = world(agent, machine_model=model)
+    device, queue, told = found.device, found.queue, Counter[str]()
+    good = KernelDispatchPacket(
+        dimensions=1, kernel_object=found.kernels[1], kernarg_address=found.data, private_segment_size=16,
+        completion_signal=found.addresses[-4],
+    ).pack()  # fmt: skip
+    places = {
+        "queue": queue.address, "signal": found.addresses[-4], "doorbell": queue.doorbell.address,
+        "inactive": queue.inactive_signal.address, "kernel": found.kernels[1], "packet": 0,
+    }  # fmt: skip
+    sizes = {"queue": 256, "kernel": 256}
+    with device:
+        state = device.snapshot()
+        for at in range(0, sizes.get(what, 64), 4):
+            with in_time():
+                for value, width in product(EXTREMES, (4, 8) if at % 8 == 0 else (4,)):
+                    word = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
+                    data = good
+                    if places[what]:
+                        device.memory.write(places[what] + at, word)
+                    else:
+                        data = good[:at] + word + good[at + width :]
+                    for action in _whatever(found, data, good, value):
+                        try:
+                            action()
+                        except UnderstudyError as error:
+                            check_error(error)
+                            told[type(error).__name__] += 1
+                    device.restore(state)
+        for code, error in found.errors:
+            check_error(error)
+            told[str(QueueError(code).name)] += 1
+        check_usable(found)
+    return told
+
+
+def _whatever(found: World, data: bytes, good: bytes, value: int) -> list[Callable[[], object]]:
+    """What a host does with a queue: a packet, values for doorbells, a good packet."""
+    device, queue, signal = found.device, found.queue, found.device.signal(found.addresses[-4])
+    return [
+        lambda: queue.submit(data),
+        lambda: queue.submit(data, data),
+        lambda: queue.doorbell.store(queue.load_write_index() - 1),
+        lambda: queue.doorbell.store(value),
+        lambda: signal.store(1),
+        lambda: signal.wait(Condition.EQ, 1, 0),
+        lambda: queue.inactive_signal.store(0),
+        lambda: (queue.record(), queue.pending, queue.completions(), queue.dependencies()),
+        lambda: device.set_scratch(queue, 16),
+        lambda: queue.submit(good),
+    ]
 
 
 def check_snapshot(seed: str) -> int:

@@ -28,6 +28,13 @@ def test_packets_and_queues_of_any_kind(part: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("what", ["queue", "packet", "signal", "doorbell", "inactive", "kernel"])
+@pytest.mark.parametrize(("agent", "model"), [("gfx701", "large"), ("gfx701", "small"), ("gfx900", "large")])
+def test_every_word_at_its_extremes(agent: str, model: str, what: str) -> None:
+    assert sum(hsa.check_words(agent, model, what).values())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_machine_code_agrees(part: int) -> None:
     errors = [hsa.check_agreement(f"agreement/{number}") for number in range(part, 120, 4)]

@@ -140,6 +140,17 @@ def test_values_that_do_not_fit(size, value, text):
     assert str(caught.value) == text
 
 
+@pytest.mark.parametrize("size", [(1 << 20) + 1, 1 << 33, 1 << 62, (1 << 64) - 1])
+def test_more_than_any_kernel_takes(size):
+    """A damaged header: refused before anything is reserved."""
+    text = f"a kernarg segment of {size} bytes, expected at most 1048576"
+    with pytest.raises(WireError, match=text):
+        pack_kernarg(kernel(("by_value", 0, 4)), size, [1], PACKET)
+    if size < 1 << 32:
+        with pytest.raises(WireError, match=text):
+            pack_kernarg(kernel(("by_value", size - 4, 4)), 8, [1], PACKET)
+
+
 def test_number_of_arguments():
     with pytest.raises(WireError, match="kernel k takes 1 arguments, not 2"):
         pack_kernarg(kernel(("by_value", 0, 4)), 8, [1, 2], PACKET)

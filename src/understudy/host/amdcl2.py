@@ -50,6 +50,7 @@ from understudy.launch.amdcl2 import (
     special_buffer,
 )
 from understudy.launch.hsa import Scratch, Surroundings, launch
+from understudy.launch.hsa_kernarg import MAX_KERNARG_BYTES
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
 __all__ = [
@@ -74,8 +75,6 @@ SCRATCH_BYTES: Final = 1 << 28
 """What the private memory of all of them may take; at least one work-group always fits."""
 MAX_WAVE_SCRATCH: Final = 8191 * 1024
 """Private memory of a wave that hardware can be asked for: 13 bits, in KiB."""
-MAX_KERNARG_BYTES: Final = 1 << 20
-"""Largest argument buffer that is believed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from understudy.core.errors import BeyondModel, WireError
 from understudy.core.words import align_up
 from understudy.image.hsa.metadata import Argument
 from understudy.image.hsa_code import Kernel
-from understudy.launch.hsa_kernarg import Hidden, Value, pack_kernarg
+from understudy.launch.hsa_kernarg import Hidden, Value, pack_kernarg, segment_bytes
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
 LOCAL_ALIGNMENT: Final = 16
@@ -69,14 +69,14 @@ def pack(
     """
     if group_bytes < 0:
         raise WireError(f"group_bytes {group_bytes}, expected 0 or more")
-    group = kernel.group_bytes + group_bytes
+    group, size = kernel.group_bytes + group_bytes, segment_bytes(kernel.metadata, kernel.kernarg_bytes)
     if isinstance(values, bytes | bytearray | memoryview):
         if len(values) < kernel.kernarg_bytes:
             text = f"{len(values)} bytes of arguments, expected the {kernel.kernarg_bytes} of kernel {kernel.name}"
             raise WireError(f"{text}, hidden ones included")
         return Segments(bytes(values), group)
     if kernel.metadata is None:
-        return Segments(_by_hand(values, address, pointer_bytes).ljust(kernel.kernarg_bytes, b"\0"), group)
+        return Segments(_by_hand(values, address, pointer_bytes).ljust(size, b"\0"), group)
     explicit = [each for each in kernel.metadata.arguments if not each.is_hidden]
     if len(values) != len(explicit):
         takes = ", ".join(each.name or each.type_name or each.kind for each in explicit) or "none"
@@ -93,7 +93,7 @@ def pack(
         except (WireError, BeyondModel) as error:
             raise error.at("argument", number, argument.name or argument.type_name) from None
     hidden = replace(hidden, dynamic_lds_size=group - kernel.group_bytes)
-    return Segments(pack_kernarg(kernel.metadata, kernel.kernarg_bytes, fitted, packet, hidden), group)
+    return Segments(pack_kernarg(kernel.metadata, size, fitted, packet, hidden), group)
 
 
 def _local(value: Any) -> int:
@@ -139,7 +139,7 @@ def address_of(value: Any, address: Address, size: int) -> int:
         return 0
     place = address(value) if isinstance(value, np.ndarray) else getattr(value, "address", value)
     if isinstance(place, int | np.integer) and not isinstance(place, bool):
-        if not 0 <= place < 1 << 8 * size:
+        if place < 0 or int(place).bit_length() > 8 * size:
             raise WireError(f"address {place:#x} does not fit {8 * size} bits")
         return int(place)
     raise WireError(f"{_what(value)}, expected an array or an address")
@@ -205,7 +205,7 @@ def _untyped(argument: Argument, value: Any) -> bytes:
             raise WireError(f"a float for {argument.size} bytes, expected bytes")
         return np.array(value, f"<f{argument.size}").tobytes()
     if isinstance(value, int):
-        if not -(1 << argument.size * 8 - 1) <= value < 1 << argument.size * 8:
+        if not -(1 << argument.size * 8) // 2 <= value < 1 << argument.size * 8:
             raise WireError(f"{value} does not fit {argument.size} bytes")
         return (value & (1 << argument.size * 8) - 1).to_bytes(argument.size, "little")
     raise WireError(f"{_what(value)}, expected bytes or a NumPy value of {argument.size} bytes")

@@ -147,7 +147,7 @@ def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
     required = metadata.required_workgroup_size if metadata else ()
     if group is None:
         if len(required) == 3:
-            return required[0], required[1], required[2]
+            return three(required, f"the size of work-groups that kernel {kernel.name} requires")[0]
         return min(DEFAULT_GROUP, grid[0]), 1, 1
     sizes, _ = three(group, "group")
     if len(required) == 3 and sizes != required:

@@ -16,6 +16,8 @@ from understudy.core.errors import WireError
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
+MAX_KERNARG_BYTES: Final = 1 << 20
+"""Largest kernarg segment that is believed."""
 PREFIX: Final = "hidden_"
 """What the value kinds of hidden arguments begin with."""
 Value = int | float | bytes | bytearray | memoryview | np.generic | np.ndarray
@@ -43,6 +45,18 @@ class Hidden:
     given: Mapping[str, int] = field(default_factory=dict)
 
 
+def segment_bytes(kernel: KernelMetadata | None, size: int) -> int:
+    """Bytes of the kernarg segment of a kernel whose header says `size`: as many as its arguments take, or more.
+
+    `WireError` where that is more than `MAX_KERNARG_BYTES`: a damaged header asks for anything.
+    """
+    arguments = kernel.arguments if kernel is not None else ()
+    most = max((argument.offset + argument.size for argument in arguments), default=0)
+    if max(size, most) > MAX_KERNARG_BYTES:
+        raise WireError(f"a kernarg segment of {max(size, most)} bytes, expected at most {MAX_KERNARG_BYTES}")
+    return max(size, most)
+
+
 def pack_kernarg(
     kernel: KernelMetadata,
     size: int,
@@ -50,7 +64,7 @@ def pack_kernarg(
     packet: KernelDispatchPacket,
     hidden: Hidden | None = None,
 ) -> bytes:
-    """The bytes of the kernarg segment, `size` or more of them.
+    """The bytes of the kernarg segment, `segment_bytes` of them.
 
     `values` are those of the arguments that are not hidden, in order; LDS pointers get their offset in LDS. `WireError`
     where number or size do not fit.
@@ -58,8 +72,7 @@ def pack_kernarg(
     explicit = [argument for argument in kernel.arguments if not argument.is_hidden]
     if len(values) != len(explicit):
         raise WireError(f"kernel {kernel.name} takes {len(explicit)} arguments, not {len(values)}")
-    end = max((argument.offset + argument.size for argument in kernel.arguments), default=0)
-    data = bytearray(max(size, end))
+    data = bytearray(segment_bytes(kernel, size))
     for number, (argument, value) in enumerate(zip(explicit, values, strict=True)):
         try:
             raw = _bytes(argument, value)

@@ -10,7 +10,7 @@ from understudy.core.errors import AccessFault, RuleError
 from understudy.device.hsa import signals
 from understudy.device.hsa.doorbells import DoorbellPage
 from understudy.device.hsa.events import DoorbellRung, Lint
-from understudy.device.hsa.objects import AmdQueue
+from understudy.device.hsa.objects import AmdQueue, HsaQueue
 from understudy.device.hsa.wrapping import legacy_value, limit_of
 
 from .rig import Bench, barrier, dispatch
@@ -37,6 +37,17 @@ def test_doorbell_notifies(bench: Make, agent: str) -> None:
     assert done.load() == 1
     rig.queue.doorbell.store(2)
     assert done.load() == 0
+
+
+@pytest.mark.parametrize("size", [0, 0x4000_0000, 0x8000_0000, 0xFFFF_FFFF])
+@pytest.mark.parametrize("model", ["large", "small"])
+def test_doorbells_of_a_damaged_queue(bench: Make, size: int, model: str) -> None:
+    """What is stored has 32 bits, whatever hsa_queue.size says."""
+    rig = bench("gfx701", machine_model=model)
+    rig.device.memory.write(rig.queue.address + HsaQueue.offset_of("size"), size.to_bytes(4, "little"))
+    for value in (0x7FFF_FFFF, 1 << 40, (1 << 63) - 1):
+        rig.queue.doorbell.store(value)
+    assert legacy_value(value, size, 7) < 1 << 32
 
 
 def test_doorbell_store(bench: Make) -> None:

@@ -13,9 +13,12 @@ DWORDS = PACKET_BYTES // 4
 
 
 def legacy_value(index: int, size: int, level: int) -> int:
-    """What a legacy doorbell is given for the index behind the last packet; GFX7: modulo 2 * `size`, in dwords."""
+    """What a legacy doorbell is given for the index behind the last packet; GFX7: modulo 2 * `size`, in dwords.
+
+    Registers have 32 bits, whatever `size` a damaged queue has.
+    """
     if level == GFX7:
-        return (index & (size << 1) - 1) * DWORDS
+        return (index & (size << 1) - 1) * DWORDS & U32
     return index & U32
 
 
