@@ -12,6 +12,7 @@ import pytest
 from tests.image.test_hsa_bundle import bundle
 from understudy.cli import main
 from understudy.core.errors import UnderstudyError
+from understudy.host.hsa import Gpu
 from understudy.image.hsa_code import read_code_object
 from understudy.isa.gcn.assembler import assemble
 from understudy.isa.gcn.target import target
@@ -21,6 +22,7 @@ Capture = pytest.CaptureFixture[str]
 VECTORS = Path(__file__).parents[1] / "vectors" / "hsa-inspect"
 VERSIONS = {
     "v2.co": ("V2", "gfx803"),
+    "v2-labels.co": ("V2", "gfx803"),
     "v3.co": ("V3", "gfx700"),
     "v4.co": ("V4", "gfx900"),
     "v5.co": ("V5", "gfx906"),
@@ -150,6 +152,53 @@ def test_labels_and_branches(capsys: Capture) -> None:
     labels = [line[:-1] for line in out.splitlines() if line.startswith("L") and line.endswith(":")]
     assert labels
     assert all(any(f" {label} " in line for line in out.splitlines()) for label in labels)
+
+
+LABELS = "v2-labels.co"
+ROWS = ["BB2_2", "BB2_3"]
+
+
+def symbols(data: bytes) -> list[int]:
+    """Bytes at which the symbols of a file begin, of both tables."""
+    elf = read_code_object(data).elf
+    return [each.place for each in (*elf.symbols, *elf.dynamic_symbols)]
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 10])
+@pytest.mark.parametrize("has_size", [True, False])
+@pytest.mark.parametrize("binding", [0, 1])
+def test_local_labels_in_the_symbol_table(kind: int, has_size: bool, binding: int) -> None:
+    """They do not cut a kernel short, whatever the type of its symbol, and branches name them."""
+    data = bytearray((VECTORS / LABELS).read_bytes())
+    for at in symbols(bytes(data)):
+        info = data[at + 4]
+        if info & 15 == 10:
+            data[at + 4] = info & 0xF0 | kind
+            if not has_size:
+                data[at + 16 : at + 24] = bytes(8)
+        elif info == 0 and data[at + 6] and has_size:
+            data[at + 4] = binding << 4
+    (chunk,) = describe(bytes(data), kernel="rows")["code"]
+    assert [line["label"] for line in chunk["lines"] if "label" in line] == ROWS
+    shown = [line["text"] for line in chunk["lines"]]
+    assert shown[-1] == "s_endpgm"
+    assert [text for text in shown if "cbranch" in text] == ["s_cbranch_scc1 BB2_3", "s_cbranch_scc0 BB2_2"]
+    assert chunk["bytes"] == 444 - 256
+
+
+def test_labels_of_all_functions() -> None:
+    chunks = {chunk["names"][0]: chunk for chunk in document(LABELS)["code"]}
+    assert list(chunks) == ["steps", "collatz", "rows"]
+    labels = [line["label"] for line in chunks["steps"]["lines"] if "label" in line]
+    assert labels == ["BB0_2", "BB0_3", "BB0_7", "BB0_8"]
+
+
+def test_faults_name_the_function_and_no_label() -> None:
+    with Gpu.open("gfx803", threads=1) as gpu:
+        code = gpu.load((VECTORS / LABELS).read_bytes())
+        rows = code.kernels["rows"]
+        assert code.name_at(code.base + rows.image.entry + 0x98) == "rows+0x98"
+        assert code.name_at(code.address("BB0_2")) == "steps+0x20"
 
 
 def test_relocations_and_hidden_symbols() -> None:

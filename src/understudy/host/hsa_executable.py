@@ -100,7 +100,10 @@ class Executable:
         if not self.base <= pc < self.base + self.code.layout.size:
             return ""
         places = {kernel.image.entry + self.base: name for name, kernel in self.kernels.items()}
-        places |= {address: name for name, address in self.symbols.items() if address not in places and _is_code(name)}
+        labels = self.code.labels
+        for name, address in self.symbols.items():
+            if address not in places and address - self.base not in labels and _is_code(name):
+                places[address] = name
         start = max((place for place in places if place <= pc), default=None)
         return "" if start is None else places[start] + (f"+{pc - start:#x}" if pc > start else "")
 

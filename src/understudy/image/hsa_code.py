@@ -10,6 +10,7 @@ Layouts: `image.hsa.records`; sources: the ROCm Code Object document, "AMD Kerne
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -140,6 +141,31 @@ class CodeObject:
         kernels = {name: base + kernel.address for name, kernel in self.kernels.items()}
         symbols = {name: base + place for name, place in self.places.items()}
         return LoadedCode(base, loading.data, kernels, symbols)
+
+    @cached_property
+    def labels(self) -> Mapping[int, str]:
+        """Names of places inside of functions: symbols without a type, local ones or such in a function's extent.
+
+        Local ones that begin behind the end of the function before them are code of its own.
+        """
+        placed = [(place, each) for each in _symbols(self.elf) if (place := self.layout.place(each)) is not None]
+        sizes = {place: each.size for place, each in placed if each.kind in (STT_FUNC, STT_HSA_KERNEL)}
+        for kernel in self.kernels.values():
+            if isinstance(kernel.header, KernelCode):
+                sizes.setdefault(kernel.address, kernel.symbol.size)
+            else:
+                sizes.setdefault(kernel.entry, 0)
+        starts = sorted(sizes)
+        heads = {at for kernel in self.kernels.values() for at in (kernel.address, kernel.entry)} | sizes.keys()
+        found: dict[int, str] = {}
+        for place, symbol in placed:
+            index = bisect_right(starts, place) - 1
+            start = starts[index] if index >= 0 else place
+            size = sizes.get(start, 0)
+            is_inside = start < place < start + size or (symbol.binding == 0 and not size)
+            if symbol.kind == 0 and place not in heads and is_inside:
+                found.setdefault(place, symbol.name)
+        return found
 
     @cached_property
     def places(self) -> Mapping[str, int]:

@@ -6,13 +6,21 @@ Addresses count from the first byte of the loaded image.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record
 from understudy.image.hsa import targets
-from understudy.image.hsa.elf import ET_DYN, ET_EXEC, ET_REL, PF_W, PF_X, ElfFile, Symbol
+from understudy.image.hsa.elf import (
+    ET_DYN,
+    ET_EXEC,
+    ET_REL,
+    PF_W,
+    PF_X,
+    ElfFile,
+    Symbol,
+)
 from understudy.image.hsa.loader import Part
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.notes import NoteFacts
@@ -264,7 +272,8 @@ def _code(code: CodeObject, only: list[Kernel] | None, processor: str) -> tuple[
     if only is not None:
         entries = {kernel.entry for kernel in only}
         chunks = [chunk for chunk in chunks if chunk[0] in entries]
-    found = [disassembly(processor, data[start:stop], start, _names(code, start)) for start, stop in chunks]
+    labels = code.labels
+    found = [disassembly(processor, data[start:stop], start, _names(code, start), labels) for start, stop in chunks]
     return [chunk for chunk in found if chunk["lines"]], ""
 
 
@@ -275,7 +284,7 @@ def _names(code: CodeObject, place: int) -> list[str]:
 
 
 def _chunks(code: CodeObject, part: Part) -> Iterator[tuple[int, int]]:
-    """An executable part between headers, split where symbols begin."""
+    """An executable part between headers, split where kernels, functions and other symbols begin that are no labels."""
     end = part.address + len(part.data)
     headers = {
         kernel.address: kernel.address + kernel.header.size_bytes
@@ -283,14 +292,16 @@ def _chunks(code: CodeObject, part: Part) -> Iterator[tuple[int, int]]:
         if part.address <= kernel.address < end
     }
     points = {part.address, *headers, *headers.values(), *(kernel.entry for kernel in code.kernels.values())}
-    points |= set(code.places.values())
+    points |= set(code.places.values()) - code.labels.keys()
     inside = sorted(point for point in points if part.address <= point < end and point % WORD == 0)
     for start, stop in zip(inside, [*inside[1:], end], strict=True):
         if not any(first <= start < last for first, last in headers.items()):
             yield start, stop
 
 
-def disassembly(processor: str, data: bytes, address: int, names: list[str]) -> Document:
+def disassembly(
+    processor: str, data: bytes, address: int, names: list[str], labels: Mapping[int, str] | None = None
+) -> Document:
     """The instructions of one stretch of code; words at its end that only fill it are left out."""
     used = len(data) & -WORD
     while used and data[used - WORD : used] in FILLING:
@@ -299,7 +310,7 @@ def disassembly(processor: str, data: bytes, address: int, names: list[str]) -> 
         "address": address,
         "names": names,
         "bytes": used,
-        "lines": [_line(each) for each in listing(target(processor), data[:used], address)],
+        "lines": [_line(each) for each in listing(target(processor), data[:used], address, labels)],
     }
 
 

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from understudy.core.errors import ModelBug, WireError
 from understudy.isa.gcn import macros
+from understudy.isa.gcn.assembler import assemble
 from understudy.isa.gcn.decode import decode
+from understudy.isa.gcn.listing import listing
 from understudy.isa.gcn.operands import constant, literal_value, register, scalar
 from understudy.isa.gcn.shape import Slot, parse, slots
 from understudy.isa.gcn.table import OPS
-from understudy.isa.gcn.target import TARGETS
+from understudy.isa.gcn.target import TARGETS, target
 from understudy.isa.gcn.text import branch_target, text
 
 GFX7, GFX8, GFX9 = (TARGETS[name] for name in ("gfx700", "gfx803", "gfx900"))
@@ -230,3 +232,15 @@ def test_signatures_have_the_widths_of_their_names() -> None:
     for op in OPS:
         if op.signature and op.family in ("vop1", "vop2") and op.name.endswith("_f64") and "cvt" not in op.name:
             assert slots(op, "VOP1" if op.family == "vop1" else "VOP2")[-1].words == 2, op.name
+
+
+def test_names_of_places_are_labels() -> None:
+    """Where they can be, and each once; what branches go to has a label in any case."""
+    gfx9 = target("gfx900")
+    code = assemble(gfx9, "a: s_branch b\nb: s_branch a\nc: s_nop 0\nd: s_branch c\ns_endpgm", 0x1000)
+    names = {0x1000: "L1004", 0x1008: "L1004", 0x100C: "no label", 0x1010: "end", 0x1002: "inside", 0x2000: "beyond"}
+    lines = listing(gfx9, code, 0x1000, names)
+    assert [line.label for line in lines] == ["L1004", "L1004__", "L1004_", "", "end"]
+    assert [line.shown for line in lines[:2]] == ["s_branch L1004__", "s_branch L1004"]
+    text = "\n".join(map(str, lines))
+    assert assemble(gfx9, text, 0x1000) == code

@@ -38,6 +38,22 @@ def build(name: str, tool: str, processor: str, system: str, version: int) -> No
     (HERE / name).chmod(0o644)
 
 
+def build_labels() -> None:
+    """V2 as older compilers wrote it: what they branch to within functions stands in the symbol table (BB0_2)."""
+    words = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx803", "-mcode-object-version=2"]
+    more = ["-nogpulib", "-x", "cl", "-cl-std=CL2.0", "-w", "-cl-no-stdinc", "-O2", "-D__UNDERSTUDY_CODE_OBJECT__=2"]
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(HERE / "loops.cl", folder)
+        compiled = ["clang-15", *words, *more, "-include", str(HEADER), "-S", "loops.cl", "-o", "loops.s"]
+        subprocess.run(compiled, cwd=folder, check=True)
+        text = Path(folder) / "loops.s"
+        text.write_text(text.read_text(encoding="utf-8").replace(".LBB", "BB"), encoding="utf-8")
+        subprocess.run(["clang-15", *words, "-c", "loops.s", "-o", "loops.o"], cwd=folder, check=True)
+        link = ["ld.lld-15", "-shared", "-z", "max-page-size=4096", "loops.o", "-o", str(HERE / "v2-labels.co")]
+        subprocess.run(link, cwd=folder, check=True)
+    (HERE / "v2-labels.co").chmod(0o644)
+
+
 def build_relocatable() -> None:
     from llvmlite import binding
 
@@ -52,4 +68,5 @@ def build_relocatable() -> None:
 if __name__ == "__main__":
     for each in OBJECTS:
         build(*each)
+    build_labels()
     build_relocatable()

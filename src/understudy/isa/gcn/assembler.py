@@ -10,13 +10,13 @@ from understudy.core.errors import UnderstudyError, WireError
 from understudy.isa.gcn.decode import VOP3B_NAMES, decode
 from understudy.isa.gcn.encode import encode, encode_insn
 from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.read import Reader
+from understudy.isa.gcn.read import LABEL, Reader
 from understudy.isa.gcn.table import has_dpp, has_sdwa, is_promoted, named
 from understudy.isa.gcn.target import GFX7, Target
 
-__all__ = ["assemble", "assemble_one", "encode", "encode_insn"]
+__all__ = ["assemble", "assemble_one", "encode", "encode_insn", "is_label"]
 
-_LABEL: Final = re.compile(r"\s*([A-Za-z_.$][\w.$]*)\s*:(?!:)")
+_LABEL: Final = re.compile(rf"\s*({LABEL})\s*:(?!:)")
 _COMMENT: Final = re.compile(r";.*|//.*|#.*")
 _SUFFIXES: Final = ("_e32", "_e64", "_sdwa", "_dpp")
 
@@ -42,6 +42,11 @@ def assemble(target: Target, text: str, pc: int = 0) -> bytes:
             lines.append((number, address, statement))
             address += len(_placed(target, number, statement, address, None))
     return b"".join(_placed(target, number, statement, at, labels) for number, at, statement in lines)
+
+
+def is_label(name: str) -> bool:
+    """Whether a name can be that of a label."""
+    return re.fullmatch(LABEL, name) is not None
 
 
 def _placed(target: Target, number: int, statement: str, pc: int, labels: Mapping[str, int] | None) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn.assembler import assemble_one
+from understudy.isa.gcn.assembler import assemble_one, is_label
 from understudy.isa.gcn.decode import decode
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.target import Target
@@ -29,11 +30,12 @@ class Line:
         return f"{head}    {self.shown:<56}// {self.pc:#x}: {words}"
 
 
-def listing(target: Target, code: bytes, pc: int = 0) -> tuple[Line, ...]:
+def listing(target: Target, code: bytes, pc: int = 0, names: Mapping[int, str] | None = None) -> tuple[Line, ...]:
     """Every instruction of `code`, which stands at address `pc`, one after the other.
 
     A word that is no instruction becomes ``.long``, and so does one that text cannot give back since it sets bits that
-    do not count. Branch targets inside get labels. Bytes after the last whole word are left out.
+    do not count. Labels are the `names` of places that can be labels, and what branches inside go to. Bytes after the
+    last whole word are left out.
     """
     found: list[tuple[int, bytes, Insn | None, UnderstudyError | None]] = []
     at = 0
@@ -43,8 +45,17 @@ def listing(target: Target, code: bytes, pc: int = 0) -> tuple[Line, ...]:
         found.append((pc + at, code[at : at + size], insn, refusal))
         at += size
     places = {place for place, *_ in found}
-    targets = sorted({goal for _, _, insn, _ in found if insn and (goal := branch_target(insn)) in places})
-    labels = {goal: f"L{goal:x}" for goal in targets if goal is not None}
+    wanted = {place: name for place, name in sorted((names or {}).items()) if place in places and is_label(name)}
+    targets = {goal for _, _, insn, _ in found if insn and (goal := branch_target(insn)) in places}
+    wanted |= {goal: f"L{goal:x}" for goal in sorted(targets - wanted.keys())}
+    labels: dict[int, str] = {}
+    taken: set[str] = set()
+    for place, name in wanted.items():
+        while name in taken:  # several functions may have a BB0_2
+            name = name + "_" if place in targets else ""
+        if name:
+            labels[place] = name
+            taken.add(name)
     return tuple(
         Line(place, part, insn, _shown(target, part, insn, labels, place), labels.get(place, ""), refusal)
         for place, part, insn, refusal in found

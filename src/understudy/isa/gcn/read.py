@@ -28,6 +28,8 @@ from understudy.isa.gcn.shape import Slot
 from understudy.isa.gcn.target import GFX7, GFX9, Target
 from understudy.isa.gcn.text import EXPORTS, NO_SADDR, PARAMETERS, takes_sign, visible
 
+LABEL: Final = r"[A-Za-z_.$][\w.$]*"
+"""What names of labels look like."""
 _OPEN: Final = "([{"
 _CLOSE: Final = ")]}"
 
@@ -267,7 +269,7 @@ def _read_target(reader: Reader, slot: Slot, text: str) -> None:
     if integer(text) is not None:
         reader.fields["simm16"] = macros.plain(text)
         return
-    if not re.fullmatch(r"[A-Za-z_.$][\w.$]*", text):
+    if not re.fullmatch(LABEL, text):
         raise WireError(f"{text!r} must be a label or a number")
     if reader.labels is None:
         return
