@@ -12,6 +12,7 @@ import pytest
 
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.core.event import Event
+from understudy.core.lint import LintError, LintWarning
 from understudy.device.hsa.events import PacketStarted
 from understudy.device.hsa.packets import BarrierPacket, FenceScope, PacketType
 from understudy.host import hsa
@@ -375,8 +376,20 @@ def test_sizes_that_cannot_be(gpu: Gpu, grid: int, group: int | None, error: typ
 
 
 def test_groups_larger_than_compiled_for(gpu: Gpu) -> None:
-    with pytest.raises(RuleError, match="work-groups of 1024 work-items, but kernel saxpy was compiled for 256"):
-        gpu.run(demo_code(), "saxpy", 1024, 1024, [1, gpu.zeros(1024), gpu.zeros(1024)])
+    """They run, as its registers suffice, and a lint tells of them."""
+    x, y = gpu.array(np.ones(1024, np.float32)), gpu.zeros(1024)
+    text = "work-groups of 1024 work-items, but kernel saxpy was compiled for 256 at most"
+    with pytest.warns(LintWarning, match=f"group-beyond-kernel: {text}") as told:
+        gpu.run(demo_code(), "saxpy", 1024, 1024, [2, x, y])
+    assert (y == 2).all()
+    gpu.run(demo_code(), "saxpy", 1024, 256, [2, x, y])
+    assert len(told) == 1
+    with Gpu.open("gfx900", threads=1, lints="raise") as strict:
+        y = strict.zeros(1024)
+        with pytest.raises(LintError, match=text):
+            strict.run(demo_code(), "saxpy", 1024, 1024, [2, np.ones(1024, np.float32), y])
+        assert not y.any()
+        strict.run(demo_code(), "saxpy", 1024, 256, [2, np.ones(1024, np.float32), y])
 
 
 def test_a_refused_launch_leaves_nothing_mapped(gpu: Gpu) -> None:

@@ -38,6 +38,8 @@ from understudy.host.hsa_launch import (
     Launch,
     Result,
     Size,
+    Three,
+    beyond,
     group_of,
     packet_of,
     private_bytes,
@@ -266,7 +268,7 @@ class Gpu:
         self.device.check_open()
         offsets, _ = three(offset, "offset", 0)
         sizes, dimensions = three(grid, "grid")
-        shape = group_of(kernel, sizes, group)
+        shape = self._group(kernel, sizes, group)
         draft = packet_of(sizes, shape, dimensions, barrier=barrier, acquire=acquire, release=release)
         used = self._take(queue)
         borrowed, printf = self._arrays.lend(), None
@@ -306,7 +308,7 @@ class Gpu:
         `hidden` gives others, and without it there is no printf buffer.
         """
         sizes, dimensions = three(grid, "grid")
-        draft = packet_of(sizes, group_of(kernel, sizes, group), dimensions)
+        draft = packet_of(sizes, self._group(kernel, sizes, group), dimensions)
         address = self._arrays.address
         given = given_by_name(kernel.image, hidden or {}, address)
         words = replace(told(self.device, self._own(), (0, 0, 0)), given=given)
@@ -325,6 +327,15 @@ class Gpu:
             if key not in self._loaded or not self._loaded[key].is_loaded:
                 self._loaded[key] = self.compile(data.decode("utf-8", "replace")) if is_source else self.load(data)
             return self._loaded[key]
+
+    def _group(self, kernel: Kernel, grid: Three, group: Size | None) -> Three:
+        """The work-group size of a launch; a lint where the kernel was compiled for smaller ones."""
+        found = group_of(kernel, grid, group)
+        text = beyond(kernel, found)
+        if text:
+            with self.device.desk:
+                self.device.telemetry.lint("group-beyond-kernel", text)
+        return found
 
     def _own(self) -> Queue:
         """The queue of dispatches that name none; a new one after an error."""

@@ -16,8 +16,9 @@ CHOICES: Final[tuple[Choice, ...]] = (
     Choice(
         "hsa/group-beyond-kernel",
         "a work-group larger than the kernel was compiled for",
-        "refused before the packet is written",
-        "the registers would not suffice on hardware, silently",
+        "launched, and a lint tells of it; the packet processor refuses it (queue error 0x80, out of VGPRs) where the "
+        "vector registers of compute_pgm_rsrc1 are more than the four SIMDs of a compute unit have for its waves",
+        "hardware runs whatever its registers suffice for; public programs launch such groups",
     ),
     Choice(
         "hsa/dynamic-stack",

@@ -141,7 +141,7 @@ def _whole(size: Any, what: str) -> tuple[int, ...]:
 def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
     """The work-group size: as given, as the kernel requires, or one wave along x.
 
-    `RuleError` where the kernel was compiled for another one, or for smaller ones.
+    `RuleError` where the kernel requires another one.
     """
     metadata = kernel.image.metadata
     required = metadata.required_workgroup_size if metadata else ()
@@ -152,11 +152,16 @@ def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
     sizes, _ = three(group, "group")
     if len(required) == 3 and sizes != required:
         raise RuleError(f"work-groups of {sizes}, but kernel {kernel.name} requires {tuple(required)}")
-    items = sizes[0] * sizes[1] * sizes[2]
-    if metadata and metadata.max_workgroup_size and items > metadata.max_workgroup_size:
-        most = metadata.max_workgroup_size
-        raise RuleError(f"work-groups of {items} work-items, but kernel {kernel.name} was compiled for {most} at most")
     return sizes
+
+
+def beyond(kernel: Kernel, group: Three) -> str:
+    """What is odd about work-groups that are larger than the kernel was compiled for; "" for others."""
+    metadata, items = kernel.image.metadata, group[0] * group[1] * group[2]
+    most = metadata.max_workgroup_size if metadata else 0
+    if not most or items <= most:
+        return ""
+    return f"work-groups of {items} work-items, but kernel {kernel.name} was compiled for {most} at most"
 
 
 def packet_of(

@@ -19,13 +19,15 @@ from understudy.core.words import align_up
 from understudy.engine.gcn.api import NOWHERE, Dispatch, Shapes, Words32, wave_scratch_bytes
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.image.hsa.records import USER_SGPRS, CodeProperties, LaunchFacts, Rsrc1, Rsrc2
-from understudy.isa.gcn.state import PTR32, Mode
+from understudy.isa.gcn.state import PTR32, VGPRS, Mode
 from understudy.isa.gcn.target import GFX9, Target
 from understudy.launch.hsa_packet import KernelDispatchPacket
 
 MOST_USER_SGPRS: Final = 16
 """Hardware has as many USER_DATA registers."""
 LDS_GRANULE: Final = 512
+SIMDS: Final = 4
+"""A work-group runs on one compute unit, whose SIMDs have `VGPRS` vector registers each for the waves on them."""
 WORD: Final = 4
 MASK32: Final = 0xFFFF_FFFF
 MAX_GROUPS: Final = 1 << 24
@@ -43,6 +45,7 @@ BAD_DIMENSION: Final = 2
 BAD_GROUP_MEMORY: Final = 4
 BAD_CODE: Final = 8
 GROUP_TOO_LARGE: Final = 64
+OUT_OF_VGPRS: Final = 128
 
 
 class DispatchRefused(RuleError):
@@ -111,6 +114,7 @@ def launch(
     if not 0 <= entry < around.memory.limit:
         raise DispatchRefused(f"the kernel's entry {entry:#x} lies beyond all memory", BAD_CODE)
     shapes, groups = work_groups(packet, facts.compute_pgm_rsrc2.enable_vgpr_workitem_id)
+    _check_registers(facts.compute_pgm_rsrc1.vgprs, int(shapes.waves.max(initial=0)))
     lane_bytes = align_up(packet.private_segment_size, WORD)
     dispatch_sgprs = _user_sgprs(around, packet, packet_address, dispatch_id, facts.properties)
     rsrc2 = facts.compute_pgm_rsrc2
@@ -177,6 +181,14 @@ def _check(around: Surroundings, packet: KernelDispatchPacket) -> None:
     if packet.group_segment_size > around.lds_limit_bytes:
         text = f"{packet.group_segment_size} bytes of LDS, expected at most {around.lds_limit_bytes}"
         raise DispatchRefused(text, BAD_GROUP_MEMORY)
+
+
+def _check_registers(vgprs: int, waves: int) -> None:
+    """All waves of a work-group are in flight at once."""
+    room = SIMDS * (VGPRS // vgprs)
+    if waves > room:
+        text = f"a work-group of {waves} waves with {vgprs} vector registers each, a compute unit has room for {room}"
+        raise DispatchRefused(text, OUT_OF_VGPRS)
 
 
 def work_groups(packet: KernelDispatchPacket, workitem_id: int) -> tuple[Shapes, Words32]:

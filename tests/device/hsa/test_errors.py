@@ -62,6 +62,24 @@ def test_grid_checks(bench: Make, fields: dict[str, Any], code: QueueError, text
     assert text in str(rig.errors[0][1])
 
 
+@pytest.mark.parametrize(("vgprs", "most"), [(64, 16), (68, 12), (84, 12), (88, 8), (128, 8), (132, 4), (256, 4)])
+def test_groups_and_registers(bench: Make, vgprs: int, most: int) -> None:
+    """All waves of a group lie on the four SIMDs of one compute unit, with 256 vector registers each."""
+    rig = bench()
+    kernel, done = rig.kernel(vgprs=vgprs), rig.device.create_signal(2)
+    rig.queue.submit(dispatch(kernel, signal=done, workgroup_size_x=64 * most, grid_size_x=64 * most))
+    rig.queue.submit(dispatch(kernel, signal=done, workgroup_size_x=64 * most, grid_size_x=3))
+    assert (done.load(), rig.errors) == (0, [])
+    if most < 16:
+        rig.queue.submit(dispatch(kernel, workgroup_size_x=64 * most + 1, grid_size_x=1024))
+        ((code, error),) = rig.errors
+        assert code == QueueError.OUT_OF_VGPRS
+        text = (
+            f"a work-group of {most + 1} waves with {vgprs} vector registers each, a compute unit has room for {most}"
+        )
+        assert text in str(error)
+
+
 def test_entries_beyond_memory(bench: Make) -> None:
     rig = bench()
     kernel = rig.kernel()
