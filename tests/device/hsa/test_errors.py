@@ -202,15 +202,16 @@ def test_the_host_waits_in_its_doorbell(bench: Make) -> None:
     assert "within 1000 instructions, at pc" in str(alone.errors[0][1])
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_debugtrap(bench: Make, number: int) -> None:
     rig = bench(listen=True)
     rig.queue.submit(dispatch(rig.kernel(f"s_trap {number}\ns_endpgm")))
     code, error = rig.errors[0]
     assert code == QueueError.EXCEPTION == 0x8000_0000
     assert status_of(code) is Status.ERROR_EXCEPTION
-    assert f"s_trap {number}: debug exception, argument 0x0" in str(error)
-    assert "hsa/debugtrap" in str(error)
+    said = {1: "debug exception", 2: "trap, with which code gives up", 0: "no trap of any compiler"}[number]
+    assert f"s_trap {number}: {said}, v0 0x0" in str(error)
+    assert ("hsa/debugtrap" in str(error)) is (number == 1)
     assert [event.resumed for event in rig.told(Trapped)] == [False]
 
 
@@ -220,6 +221,13 @@ def test_debugtrap_of_later_compilers_goes_on(bench: Make) -> None:
     rig.queue.submit(dispatch(rig.kernel("s_trap 3\ns_endpgm"), signal=done))
     assert done.load() == 0
     assert [event.resumed for event in rig.told(Trapped)] == [True]
+
+
+def test_a_handler_may_stop_at_a_debug_trap(bench: Make) -> None:
+    rig = bench()
+    rig.device.trap_handler = lambda trap: False
+    rig.queue.submit(dispatch(rig.kernel("s_trap 3\ns_endpgm")))
+    assert "s_trap 3: debug trap, v0 0x0" in str(rig.errors[0][1])
 
 
 def test_debugtrap_argument(bench: Make) -> None:

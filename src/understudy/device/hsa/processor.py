@@ -56,8 +56,11 @@ if TYPE_CHECKING:
 
 MSG_INTERRUPT: Final = 1
 """Message id of s_sendmsg."""
+TRAP_DOCUMENT: Final = 1
 TRAP_DEBUGGER: Final = 3
-"""Later compilers' debugtrap, which goes on where no debugger listens; 1 is the document's, 2 their abort."""
+"""Later compilers' debugtrap, which goes on where no debugger listens; 1 is the document's, 2 their trap."""
+TRAPS: Final = {TRAP_DOCUMENT: "debug exception", 2: "trap, with which code gives up", TRAP_DEBUGGER: "debug trap"}
+"""What s_trap numbers mean: the document's, and LLVM's "Trap Handler ABI"; others mean nothing."""
 _RSRC2_AT: Final = LaunchFacts.offset_of("compute_pgm_rsrc2")
 _EXCEPTIONS_AT: Final = Rsrc2.slot("enable_exception_ieee_754_fp_invalid_operation").spec.low
 _EXCEPTIONS_MASK: Final = 0x7F
@@ -288,8 +291,9 @@ class Processor:
                 resumed = number == TRAP_DEBUGGER
             device.telemetry.emit(lambda time: Trapped(time, queue.number, index, number, argument, resumed))
             if not resumed:
-                text = f"s_trap {number}: debug exception, argument {argument:#x}"
-                raise GuestFault(text, rule=rules.DEBUGTRAP)
+                what = TRAPS.get(number, "no trap of any compiler")
+                text = f"s_trap {number}: {what}, v0 {argument:#x}"
+                raise GuestFault(text, rule=rules.DEBUGTRAP if number == TRAP_DOCUMENT else None)
             return True
 
         return trap
