@@ -2,6 +2,7 @@
 
 import io
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from elftools.elf.elffile import ELFFile
 from tests.image.hsa_elves import Elf, Section, Symbol, descriptor, kernel_code, note, notes, one_kernel, record
 from understudy.core.errors import BeyondModel, UnderstudyError, WireError
 from understudy.image.hsa import elf, msgpack
-from understudy.image.hsa.records import CodeProperties
+from understudy.image.hsa.records import CodeProperties, KernelCode, KernelDescriptor, Rsrc1
+from understudy.image.hsa.writer import KernelSource, write_code_object
 from understudy.image.hsa_code import read_code_object
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "gcn"
@@ -537,3 +539,18 @@ def test_damaged_objects_are_read_or_refused():
         except UnderstudyError:
             continue
     assert 100 < read < 790
+
+
+def test_headers_of_other_processors_are_not_complained_of():
+    """The bits that are reserved up to GFX9 have a meaning there."""
+    odd = replace(KernelDescriptor.parse(bytes(64)), compute_pgm_rsrc1=Rsrc1.parse((0x1F << 27).to_bytes(4, "little")))
+    for name, texts in (("gfx900", ("kernel k: Rsrc1 byte 0x0 bits 31-27 must be 0",)), ("gfx1030", ())):
+        source = KernelSource("k", bytes(256), odd)
+        assert read_code_object(write_code_object("V5", name, [source])).warnings == texts
+
+
+@pytest.mark.parametrize(("version", "count"), [("V1", 0), ("V2", 1)])
+def test_what_the_finalizer_writes_is_not_complained_of(version, count):
+    header = KernelCode.parse(kernel_code(reserved_vgpr_first=4))
+    made = write_code_object(version, "gfx803", [KernelSource("k", bytes(256), header)])
+    assert len(read_code_object(made).warnings) == count

@@ -120,6 +120,12 @@ def test_complaints_name_what_must_hold(fields, text):
     assert complaints(KernelCode.parse(kernel_code(**fields))) == [text]
 
 
+def test_what_the_finalizer_writes_gives_no_complaint():
+    header = KernelCode.parse(kernel_code(reserved_vgpr_first=4, reserved_sgpr_first=9))
+    assert complaints(header, is_finalized=True) == []
+    assert complaints(header) == ["reserved_vgpr_first must be 0", "reserved_sgpr_first must be 0"]
+
+
 def test_a_usual_header_gives_no_complaint():
     assert complaints(KernelCode.parse(kernel_code())) == []
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -32,6 +32,7 @@ from understudy.image.hsa.loader import Layout, Loading, lay_out
 from understudy.image.hsa.metadata import KernelMetadata
 from understudy.image.hsa.notes import NoteFacts, read_notes
 from understudy.image.hsa.records import Header, KernelCode, KernelDescriptor, complaints
+from understudy.isa.gcn.target import TARGETS
 
 OSABI_NONE: Final = 0
 OSABI_HSA: Final = 64
@@ -203,6 +204,7 @@ def _read(data: bytes) -> CodeObject:
     described = _metadata(notes, warnings)
     kernels = {kernel.name: kernel for kernel in _kernels(elf, loading, version, described, warnings)}
     target, features = _target(elf, notes, kernels, warnings)
+    warnings += _complaints(kernels.values(), version, target, layout.size)
     return CodeObject(elf, layout, version, target, features, notes, kernels, tuple(missing), tuple(warnings))
 
 
@@ -259,6 +261,16 @@ def _target(
     return name or flagged, features | more
 
 
+def _complaints(kernels: Iterable[Kernel], version: str, target: str, size: int) -> Iterator[str]:
+    """What is odd about headers. What those of other processors hold is not in the document."""
+    is_known = not target or targets.read_as(target) in TARGETS
+    for kernel in kernels:
+        for text in complaints(kernel.header, is_finalized=version == "V1") if is_known else ():
+            yield f"kernel {kernel.name}: {text}"
+        if not 0 <= kernel.entry < size:
+            yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} lies outside of what is loaded"
+
+
 def _symbols(elf: ElfFile) -> Iterator[Symbol]:
     """Named symbols of both tables; hidden ones are only in .symtab, stripped files have only .dynsym."""
     for symbol in (*elf.symbols, *elf.dynamic_symbols):
@@ -281,9 +293,6 @@ def _kernels(
             continue
         name = symbol.name.removesuffix(DESCRIPTOR_SUFFIX) if isinstance(header, KernelDescriptor) else symbol.name
         entry = place + header.kernel_code_entry_byte_offset
-        warnings += [f"kernel {name}: {text}" for text in complaints(header)]
-        if not 0 <= entry < loading.layout.size:
-            warnings.append(f"kernel {name}: its entry at {entry:#x} lies outside of what is loaded")
         meta = described.get(symbol.name) or described.get(f"{symbol.name}@kd") or described.get(name)
         yield Kernel(name, symbol, place, entry, header, meta)
 
