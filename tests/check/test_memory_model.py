@@ -139,10 +139,46 @@ def orders(source: str, processor: str = "gfx803") -> list[Order]:
     return [each.order for each in found(source, processor)]
 
 
-def found(source: str, processor: str = "gfx803"):
+def found(source: str, processor: str = "gfx803", private_buffer: bool = False):
     gfx = target(processor)
     code = assemble(gfx, source.replace("|", "\n"), CODE)
-    return atomics(CODE, lambda pc: decode(gfx, code[pc - CODE : pc - CODE + 12], pc))
+    return atomics(CODE, lambda pc: decode(gfx, code[pc - CODE : pc - CODE + 12], pc), private_buffer)
+
+
+MINE = "buffer_load_dword v3, v2, s[{n}:{m}], 0 offen glc"
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_private"),
+    [
+        (("{0}",), True),
+        (("s_add_u32 s0, s0, s11", "s_addc_u32 s1, s1, 0", "{0}"), True),
+        (("s_mov_b64 s[20:21], s[0:1]", "s_mov_b64 s[22:23], s[2:3]", "s_mov_b64 s[0:1], s[6:7]", "{20}"), True),
+        (("s_mov_b32 s4, s0", "s_mov_b32 s5, s1", "s_mov_b32 s6, s2", "s_mov_b32 s7, s3", "{4}"), True),
+        (("s_cbranch_scc1 on", "s_add_u32 s0, s11, s0", "s_addc_u32 s1, 0, s1", "on:", "{0}"), True),
+        (("{4}",), False),
+        (("s_mov_b32 s2, -1", "{0}"), False),
+        (("s_load_dwordx4 s[0:3], s[6:7], 0x0", "{0}"), False),
+        (("s_cbranch_scc1 on", "s_mov_b64 s[0:1], s[6:7]", "on:", "{0}"), False),  # on one way only
+        (("again:", "{0}", "s_mov_b32 s3, s9", "s_branch again"), False),
+        (("v_cmp_eq_u32 s[2:3], v0, v1", "{0}"), False),
+        (("s_mov_b64 s[2:3], s[0:1]", "{0}"), False),
+    ],
+)
+def test_private_memory_has_no_atomics(lines: tuple[str, ...], is_private: bool) -> None:
+    """Volatile private loads have GLC too; the buffer that they go by is followed on all ways."""
+    made = {f"{{{n}}}": MINE.format(n=n, m=n + 3) for n in (0, 4, 20)}
+    text = "|".join([*(made.get(line, line) for line in lines), "s_endpgm"])
+    assert found(text, private_buffer=False)
+    assert bool(found(text, private_buffer=True)) is not is_private
+
+
+def test_private_accesses_spoil_nothing() -> None:
+    store = "buffer_store_dword v3, v2, s[0:3], 0 offen"
+    text = "|".join((store, "flat_atomic_add v[2:3], v4", MINE.format(n=0, m=3), "s_endpgm"))
+    assert [each.order for each in found(text, private_buffer=True)] == [Order.ACQUIRE_RELEASE]
+    assert [each.order for each in found(text)] == [Order.RELAXED, Order.ACQUIRE]
+    assert not found("scratch_load_dword v0, v1, off glc|s_endpgm", "gfx900")
 
 
 ADD = "flat_atomic_add v[2:3], v4"

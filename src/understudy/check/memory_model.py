@@ -9,10 +9,11 @@ read-modify-write that PCIe does not have, if the kernel's atomics are on memory
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Final
 
+from understudy.check.private import Code, private
 from understudy.core.errors import UnderstudyError
 from understudy.device.hsa.memory_model import Order
 from understudy.device.hsa.memory_types import obstacle
@@ -60,14 +61,19 @@ class Gap:
         return f"pc {self.pc:#x} ({self.text}): {self.missing}{where}"
 
 
-def atomics(entry: int, fetch: Callable[[int], Insn]) -> list[Found]:
-    """All atomics that can be reached from `entry` without a computed jump, by pc."""
+def atomics(entry: int, fetch: Callable[[int], Insn], private_buffer: bool = False) -> list[Found]:
+    """All atomics that can be reached from `entry` without a computed jump, by pc.
+
+    Accesses to private memory are none, and spoil nothing. `private_buffer`: s[0:3] are the private segment buffer.
+    """
     code = dict(_reachable(entry, fetch))
-    before = _outstanding(entry, code)
+    own = private(entry, code, _next, private_buffer)
+    shared = {pc for pc, (insn, _) in code.items() if _is_access(insn) and pc not in own}
+    before = _outstanding(entry, code, shared)
     found = []
     for pc, (insn, _) in sorted(code.items()):
-        if _is_atomic(insn):
-            found.append(Found(pc, text(insn), before.get(pc), _unguarded(pc, code), _pcie(insn)))
+        if pc in shared and _is_atomic(insn):
+            found.append(Found(pc, text(insn), before.get(pc), _unguarded(pc, code, shared), _pcie(insn)))
     return found
 
 
@@ -84,9 +90,6 @@ def gaps(found: list[Found], order: Order, pcie: bool = False) -> list[Gap]:
             what = "no s_waitcnt vmcnt(0) and buffer_wbinvl1_vol before an access behind it (acquire)"
             missing.append(Gap(each.pc, each.text, what, each.after))
     return missing
-
-
-Code = Mapping[int, tuple[Insn, Effects]]
 
 
 def _reachable(entry: int, fetch: Callable[[int], Insn]) -> Iterator[tuple[int, tuple[Insn, Effects]]]:
@@ -137,7 +140,7 @@ def _waits(insn: Insn) -> bool:
     return (count & 15 | (count >> 14 & 3) << 4 if insn.target.level >= 9 else count & 15) == 0
 
 
-def _outstanding(entry: int, code: Code) -> dict[int, int]:
+def _outstanding(entry: int, code: Code, shared: Set[int]) -> dict[int, int]:
     """By pc: an access that may be outstanding when the instruction begins."""
     before: dict[int, int] = {}
     reached: set[int] = set()
@@ -150,12 +153,12 @@ def _outstanding(entry: int, code: Code) -> dict[int, int]:
         if access is not None:
             before[pc] = access
         insn, found = code[pc]
-        after = pc if _is_access(insn) else None if _waits(insn) else before.get(pc)
+        after = pc if pc in shared else None if _waits(insn) else before.get(pc)
         work += [(each, after) for each in _next(insn, found)]
     return before
 
 
-def _unguarded(start: int, code: Code) -> int | None:
+def _unguarded(start: int, code: Code, shared: Set[int]) -> int | None:
     """An access behind the atomic at `start` that no wait and then invalidation guards; None if all are guarded."""
     insn, found = code[start]
     seen: set[tuple[int, bool]] = set()
@@ -170,7 +173,7 @@ def _unguarded(start: int, code: Code) -> int | None:
             if waited:
                 continue
             return pc
-        if _is_access(insn) and ("load" in insn.name or "atomic" in insn.name) and pc != start:
+        if pc in shared and ("load" in insn.name or "atomic" in insn.name) and pc != start:
             return pc
         work += [(each, waited or _waits(insn)) for each in _next(insn, found)]
     return None

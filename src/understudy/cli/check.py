@@ -38,7 +38,8 @@ def check(
     """Look for what is missing in a code object's kernels.
 
     With --memory-model: each atomic, and what the waits and invalidations around it make of it. Atomics are
-    read-modify-writes and coherent loads: an atomic store is the instruction of an ordinary one and is not listed.
+    read-modify-writes and coherent loads: an atomic store is the instruction of an ordinary one and is not listed, nor
+    are loads from private memory.
     Exit status 1 where --order is not met, or --pcie finds operations that PCIe does not have.
     """
     if not memory_model:
@@ -69,4 +70,5 @@ def kernel_atomics(code: CodeObject, name: str, processor: str = "") -> list[Fou
             raise WireError(f"code leaves the object at {pc - BASE:#x}")
         return decode(chosen, data[pc - BASE : pc - BASE + 12], pc)
 
-    return atomics(BASE + kernel.entry, fetch)
+    properties = kernel.header.kernel_code_properties
+    return atomics(BASE + kernel.entry, fetch, bool(properties.enable_sgpr_private_segment_buffer))
