@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.image.hsa_elves import record
-from understudy.core.errors import BeyondModel
+from understudy.core.errors import BeyondModel, WireError
 from understudy.core.space import Ram
 from understudy.engine.gcn.api import NOWHERE
 from understudy.engine.gcn.memory import GpuMemory
@@ -257,3 +257,17 @@ def test_packets_are_64_bytes_with_the_fields_of_the_standard():
     offsets = {4: 2, 5: 1, 20: 9, 24: 0x11, 28: 0x22, 32: 0x33, 40: 0x44, 56: 0x55}
     assert all(data[offset] == value for offset, value in offsets.items())
     assert KernelDispatchPacket.parse(data) == packet
+
+
+@pytest.mark.parametrize(("header", "setup"), [(0x1502, 1), (0xFFFF, 0xFFFF), (0, 0), (0x0302, 3)])
+def test_packets_from_the_words_of_c_programs(header, setup):
+    packet = KernelDispatchPacket.of_words(header=header, setup=setup, grid_size_x=7, kernel_object=CODE)
+    assert packet.pack()[:4] == (header | setup << 16).to_bytes(4, "little")
+    assert (packet.header, packet.setup, packet.grid, packet.workgroup) == (header, setup, (7, 1, 1), (1, 1, 1))
+    assert KernelDispatchPacket.parse(packet.pack()) == packet
+
+
+@pytest.mark.parametrize(("header", "setup"), [(1 << 16, 1), (2, 1 << 16), (-1, 1)])
+def test_words_that_are_none(header, setup):
+    with pytest.raises(WireError, match="expected words of 16 bits"):
+        KernelDispatchPacket.of_words(header, setup)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+from understudy.core.errors import WireError
 from understudy.core.record import Record, bits, reserved, reserved_bits, u16, u32, u64
 
 
@@ -49,6 +50,28 @@ class KernelDispatchPacket(Record, size=64):
             grid_size_z=grid[2],
             **fields,
         )
+
+    @classmethod
+    def of_words(cls, header: int, setup: int, **fields: Any) -> Self:
+        """A packet as C programs fill it: the words `header` and `setup` of 16 bits, `fields` are the other ones.
+
+        `WireError` where one of the words has more bits.
+        """
+        if not 0 <= header | setup < 1 << 16:
+            raise WireError(f"header {header:#x} and setup {setup:#x}, expected words of 16 bits")
+        words = cls.parse((header | setup << 16).to_bytes(cls.size_bytes, "little"))
+        bits = {slot.name: getattr(words, slot.name) for slot in cls.slots if slot.offset < 4}
+        return cls(**bits, **fields)
+
+    @property
+    def header(self) -> int:
+        """The first word, in which a packet is handed over: type, barrier bit, fence scopes."""
+        return int.from_bytes(self.pack()[:2], "little")
+
+    @property
+    def setup(self) -> int:
+        """The second word: the number of dimensions."""
+        return int.from_bytes(self.pack()[2:4], "little")
 
     @property
     def workgroup(self) -> tuple[int, int, int]:
