@@ -142,7 +142,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ArrowMissing, match=r"Arrow schemas need pyarrow: install understudy\[arrow\]"):
+    with pytest.raises(ArrowMissing, match=r"Arrow schemas need pyarrow: pip install 'understudy\[arrow\]'"):
         read_schema(PRIM)
 
 
