@@ -25,22 +25,32 @@ class Probes:
     __slots__ = ("_probes", "active")
 
     def __init__(self) -> None:
-        self._probes: list[Probe] = []
+        self._probes: list[tuple[Probe, tuple[type[Event], ...]]] = []
         self.active = False
 
-    def subscribe(self, probe: Probe) -> Callable[[], None]:
-        """Call `probe` with every event from now on; the result cancels that."""
-        self._probes.append(probe)
+    def subscribe(self, probe: Probe, *wanted: type[Event]) -> Callable[[], None]:
+        """Call `probe` with every event of the kinds `wanted` from now on, with all events where none is named.
+
+        A device may work faster where nobody wants what it would have to stop for. The result cancels the
+        subscription.
+        """
+        entry = (probe, wanted or (Event,))
+        self._probes.append(entry)
         self.active = True
 
         def cancel() -> None:
-            if probe in self._probes:
-                self._probes.remove(probe)
+            if entry in self._probes:
+                self._probes.remove(entry)
             self.active = bool(self._probes)
 
         return cancel
 
+    def wants(self, *kinds: type[Event]) -> bool:
+        """Whether somebody subscribed to events of any of these kinds."""
+        return self.active and any(issubclass(kind, wanted) for _, wanted in self._probes for kind in kinds)
+
     def emit(self, event: Event) -> None:
-        """Hand one record to every subscriber, in the order they came."""
-        for probe in tuple(self._probes):
-            probe(event)
+        """Hand one record to every subscriber that wants it, in the order they came."""
+        for probe, wanted in tuple(self._probes):
+            if isinstance(event, wanted):
+                probe(event)

@@ -29,6 +29,10 @@ class Telemetry:
         """Whether anybody hears of lints."""
         return self.probes.active or self.desk.policy != OFF
 
+    def wants(self, *kinds: type[Event]) -> bool:
+        """Whether anybody listens to events of these kinds."""
+        return self.probes.wants(*kinds)
+
     def emit(self, make: Callable[[int], Event]) -> None:
         """Emit the event that `make` makes of the time, if anybody listens."""
         if self.probes.active:

@@ -13,7 +13,10 @@ class Engine(Protocol):
     """Runs harts. The reference and the JIT engine are interchangeable."""
 
     def run(self, hart: Hart, fuel: int) -> Exit:
-        """Execute from hart.pc until something happens, at most `fuel` instructions."""
+        """Execute from hart.pc until something happens, at most `fuel` instructions: the turn of a hart.
+
+        A reservation lasts for one turn: it is gone after the exits FUEL and WAIT, where others may store next.
+        """
 
     def flush_code(self, hart: Hart) -> None:
         """Forget cached instructions of `hart` (fence.i, SYNC_CACHE, reset)."""
@@ -22,8 +25,8 @@ class Engine(Protocol):
         """Forget cached page translations of `hart` (window changes, SYNC_CACHE, sfence.vma)."""
 
     def code_written(self, host_address: int, size: int) -> None:
-        """Somebody else (host, DMA, command processor) wrote these bytes of this process: coherent engines drop
-        instructions cached from there."""
+        """Somebody else (host, DMA, command processor) wrote these bytes of this process: reservations of them end,
+        and coherent engines drop instructions cached from there."""
 
     def code_exposed(self, holds: Callable[[int, int], bool]) -> None:
         """Memory for which `holds(host_address, size)` may have been written without notice: coherent engines drop

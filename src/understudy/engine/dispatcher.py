@@ -14,6 +14,8 @@ STEP: Final = 2
 """Exit code: the instruction at pc needs the reference engine."""
 MISS: Final = 3
 """Exit code of the dispatcher: no translated code at pc."""
+POLLED: Final = 5
+"""Exit code: the hart has polled as often as it may; pc is where the next round begins."""
 RETURNED: Final = 4
 """Exit code of the dispatcher: pc is the return address."""
 

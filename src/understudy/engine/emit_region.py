@@ -6,7 +6,7 @@ registers written back. At a `STEP` exit the instruction at pc has not begun.
 
 from __future__ import annotations
 
-from understudy.engine.dispatcher import JUMP, MISS, OUT_OF_FUEL, STEP
+from understudy.engine.dispatcher import JUMP, MISS, OUT_OF_FUEL, POLLED, STEP
 from understudy.engine.emit_float import TYPE, Held, fma_helper
 from understudy.engine.emit_integer import CLMUL_PORTABLE, CLMUL_X86
 from understudy.engine.emit_loop import LoopEmitter
@@ -83,6 +83,8 @@ class RegionEmitter(LoopEmitter):
         dirty, self.dirty_x, self.dirty_f = (self.dirty_x, self.dirty_f), set(), set()
         owed = self.region.least[block.start] - block.cost
         labels = [self._edge(successor, self.region.debt(successor) - owed) for successor in block.successors]
+        if block.polls:
+            labels[0] = self._poll(block.successors[0], labels[0])
         self.dirty_x, self.dirty_f = dirty
         if kind == "branch":
             self.line(f"br i1 {self.terminator[1]}, label %{labels[0]}, label %{labels[1]}")
@@ -140,6 +142,22 @@ class RegionEmitter(LoopEmitter):
         self.lines = body
         return label
 
+    def _poll(self, head: int, on: str) -> str:
+        """The label to go to for another round of polling: on to label `on`, or away where that was the last one."""
+        label, away = self.label("poll"), self.label("polled")
+        body, self.lines = self.lines, [f"{label}:"]
+        polls = self.value("load i64, ptr %polls")
+        last = self.value(f"icmp eq i64 {polls}, 0")
+        fewer = self.value(f"call i64 @llvm.usub.sat.i64(i64 {polls}, i64 1)")
+        self.declared.add("declare i64 @llvm.usub.sat.i64(i64, i64)")
+        self.line(f"store i64 {fewer}, ptr %polls")
+        self.line(f"br i1 {last}, label %{away}, label %{on}")
+        self.lines.append(f"{away}:")
+        self._leave(self.const(64, head), POLLED, 0)
+        self.tail += self.lines
+        self.lines = body
+        return label
+
     def _store_as(self, n: int, want: Rep) -> None:
         v = self.convert_rep(self._held(n), want)
         self.slots.add((n, want[0]))
@@ -170,6 +188,9 @@ class RegionEmitter(LoopEmitter):
             "reserved": layout.RESERVED_ADDRESS,
             "reserved_value": layout.RESERVED_VALUE,
             "scratch": layout.SCRATCH,
+            "polls": layout.POLLS,
+            "shared": layout.SHARED,
+            "synchronized": layout.SYNCHRONIZED,
             "q_loads": layout.LOAD_TABLE,
             "q_stores": layout.STORE_TABLE,
             "q_load_ends": layout.LOAD_ENDS,

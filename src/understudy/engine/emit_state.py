@@ -136,11 +136,13 @@ class StateEmitter(FloatEmitter):
 
     def amo(self, kind: str, w: int, address: str, v: str) -> str:
         """Atomic read-modify-write."""
+        self._synchronize()
         pointer = self._pointer(w, address, ("loads", "stores"))
         return self.value(f"atomicrmw volatile {_AMO[kind]} ptr {pointer}, i{w} {v} seq_cst")
 
     def load_reserved(self, w: int, address: str) -> str:
         """Load and reserve."""
+        self._synchronize()
         pointer = self._pointer(w, address, ("loads",))
         old = self.value(f"load atomic volatile i{w}, ptr {pointer} seq_cst, align {w >> 3}")
         self.line(f"store i64 {address}, ptr %reserved")
@@ -149,6 +151,7 @@ class StateEmitter(FloatEmitter):
 
     def store_conditional(self, w: int, address: str, v: str) -> str:
         """0 and stored if the reservation holds, else 1."""
+        self._synchronize()
         pointer = self._pointer(w, address, ("loads", "stores"))
         reserved = self.value("load i64, ptr %reserved")
         held = self.value(f"icmp eq i64 {reserved}, {address}")
@@ -169,7 +172,14 @@ class StateEmitter(FloatEmitter):
 
     def fence(self) -> None:
         """Order accesses of this thread."""
+        self._synchronize()
         self.line("fence seq_cst")
+
+    def _synchronize(self) -> None:
+        """What synchronizes harts leaves while others run, and is noted."""
+        shared = self.value("load i64, ptr %shared")
+        self.side(self.value(f"icmp ne i64 {shared}, 0"))
+        self.line("store i64 1, ptr %synchronized")
 
     # -- control flow
 

@@ -9,11 +9,21 @@ from understudy.core.errors import AccessFault
 from understudy.engine import floats
 from understudy.engine.evaluate_integer import IntegerOps, signed
 from understudy.engine.pages import LIMIT, MASK64, PageTables, peek, poke
-from understudy.engine.stops import ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, STORE_MISALIGNED, Trap
+from understudy.engine.stops import ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, STORE_MISALIGNED, Alone, Trap
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.port import CachingPort
-from understudy.isa.riscv.state import FFLAGS, FRM, NO_ADDRESS, RESERVED_ADDRESS, RESERVED_VALUE, F, Hart
+from understudy.isa.riscv.state import (
+    FFLAGS,
+    FRM,
+    NO_ADDRESS,
+    RESERVED_ADDRESS,
+    RESERVED_VALUE,
+    SHARED,
+    SYNCHRONIZED,
+    F,
+    Hart,
+)
 
 Stored = Callable[[PageTables, int, int], None]
 Fenced = Callable[[Hart, bool], None]
@@ -111,6 +121,7 @@ class Evaluator(IntegerOps):
 
     def amo(self, kind: str, w: int, address: int, v: int) -> int:
         """Read, combine, write back; gives the old value."""
+        self._synchronize()
         if address & ((w >> 3) - 1):
             raise Trap(STORE_MISALIGNED, address)
         operation = AMO[kind]
@@ -141,6 +152,7 @@ class Evaluator(IntegerOps):
 
     def load_reserved(self, w: int, address: int) -> int:
         """Load and reserve."""
+        self._synchronize()
         port = self.hart.port
         if isinstance(port, CachingPort) and not address & ((w >> 3) - 1) and not self._direct(address, "load"):
             try:
@@ -155,6 +167,7 @@ class Evaluator(IntegerOps):
 
     def store_conditional(self, w: int, address: int, v: int) -> int:
         """0 and stored if the reservation holds, else 1."""
+        self._synchronize()
         if address & ((w >> 3) - 1):
             raise Trap(STORE_MISALIGNED, address)
         words = self.words
@@ -173,6 +186,14 @@ class Evaluator(IntegerOps):
 
     def fence(self) -> None:
         """Nothing: this engine's accesses are ordered."""
+        self._synchronize()
+
+    def _synchronize(self) -> None:
+        """What synchronizes harts runs when no other one does, and is noted."""
+        words = self.words
+        words[SYNCHRONIZED] = 1
+        if words[SHARED]:
+            raise Alone
 
     def _direct(self, address: int, access: str) -> int:
         if address >= LIMIT:

@@ -11,9 +11,6 @@ from understudy.engine.api import Engine
 from understudy.engine.stops import Exit
 from understudy.isa.riscv.state import Hart
 
-SHARED_FUEL = 50_000_000
-"""Instructions a hart runs on its thread before all meet again."""
-
 
 class Group:
     """A pool of threads that run harts side by side. `threads` None: as many as this process may use."""

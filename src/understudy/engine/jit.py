@@ -13,11 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from understudy.core.errors import AccessFault, BeyondModel, ModelBug
+from understudy.core.errors import AccessFault, ModelBug
 from understudy.core.space import PAGE_SIZE
 from understudy.engine import llvm
 from understudy.engine.blocks import ObjectCache, default_folder, linked, region_key
-from understudy.engine.dispatcher import DISPATCHER, MISS, OUT_OF_FUEL, RETURNED, STEP
+from understudy.engine.dispatcher import DISPATCHER, MISS, OUT_OF_FUEL, POLLED, RETURNED, STEP
 from understudy.engine.emit_region import RegionEmitter
 from understudy.engine.evaluate import Evaluator
 from understudy.engine.pages import LIMIT, MASK64, PageTables, peek
@@ -26,11 +26,7 @@ from understudy.engine.region import Region, discover
 from understudy.engine.slow_host import HARTS, warn_where_slow
 from understudy.engine.stops import Exit, Why
 from understudy.engine.translation import SLOTS, JitContext, Translation, snapshot_of
-from understudy.isa.riscv.decode import decode, length
-from understudy.isa.riscv.illegal import IllegalInstruction
-from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.port import CachingPort
-from understudy.isa.riscv.state import FUEL, PC, RETIRED, RETURN_ADDRESS, Hart
+from understudy.isa.riscv.state import FUEL, NO_ADDRESS, PC, RESERVED_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
 
 LAST_SLICE: Final = 50_000_000
 PENDING_SLICE: Final = 2_000_000
@@ -117,11 +113,12 @@ class JitEngine(ReferenceEngine):
             words[RETIRED] += used
             left -= used
             context.work += used
-            if why == RETURNED:
-                if context.work >= HOT:
-                    with self._lock:
-                        self._heat(context)
-                return Exit(Why.RETURN, words[PC])
+            if why in (RETURNED, POLLED):
+                self._turn_over(context)
+                if why == RETURNED:
+                    return Exit(Why.RETURN, words[PC])
+                words[RESERVED_ADDRESS] = NO_ADDRESS
+                return Exit(Why.WAIT, words[PC])
             if why == OUT_OF_FUEL and left > 0 and used + left > slice_:
                 with self._lock:
                     self._slice_end(context)
@@ -132,9 +129,14 @@ class JitEngine(ReferenceEngine):
             left -= words[RETIRED] - before
             if exit_ is not None:
                 return exit_
-        if words[PC] == words[RETURN_ADDRESS]:
-            return Exit(Why.RETURN, words[PC])
-        return Exit(Why.FUEL, words[PC])
+        self._turn_over(context)
+        return self.turn_end(hart)
+
+    def _turn_over(self, context: JitContext) -> None:
+        """Turns may be too short to end a slice: what is hot is optimised all the same."""
+        if context.work >= HOT:
+            with self._lock:
+                self._heat(context)
 
     def _leave(self, context: JitContext, why: int, left: int) -> Exit | None:
         """Go on where translated code could not: at most `left` instructions."""
@@ -200,7 +202,7 @@ class JitEngine(ReferenceEngine):
 
     def _translate(self, context: JitContext, pc: int) -> Translation | None:
         home = context.hart.words[RETURN_ADDRESS]
-        region = discover(pc, lambda at: self._peek_insn(context, at), frozenset({home}), context.native)
+        region = discover(pc, lambda at: self.peek_insn(context, at), frozenset({home}), context.native)
         if not region.blocks or (self.coherent and not self._guard_all(context, region)):
             return None
         key = region_key(region, context.native, llvm.QUICK)
@@ -226,26 +228,6 @@ class JitEngine(ReferenceEngine):
             image = llvm.compile_ir(text, tier)
             self.cache.put(key, image)
         return llvm.Code(image)
-
-    def _peek_insn(self, context: JitContext, pc: int) -> Insn | None:
-        """The instruction this hart would execute at `pc`, or None where that would trap."""
-        cached = self.cached(context, pc)
-        if cached is not None:
-            return cached.insn
-        try:
-            word = self._peek_parcel(context.hart, pc)
-            if word is not None and length(word) == 4:
-                upper = self._peek_parcel(context.hart, (pc + 2) & MASK64)
-                word = None if upper is None else word | upper << 16
-            return None if word is None else decode(word)
-        except (AccessFault, IllegalInstruction, BeyondModel):
-            return None
-
-    def _peek_parcel(self, hart: Hart, address: int) -> int | None:
-        """A parcel that may never be executed: None where reading it could have effects."""
-        if self._addend(hart, address) is None and not isinstance(hart.port, CachingPort):
-            return None
-        return hart.port.fetch(address)
 
     def _guard_all(self, context: JitContext, region: Region) -> bool:
         return all(

@@ -12,18 +12,31 @@ from understudy.core.errors import AccessFault, BeyondModel
 from understudy.core.space import PAGE_BITS, PAGE_SIZE
 from understudy.engine.evaluate import Evaluator
 from understudy.engine.pages import LIMIT, MASK64, PageTables, peek
-from understudy.engine.stops import CAUSES, FETCH_ACCESS, ILLEGAL, Exit, Trap, Why
+from understudy.engine.polling import is_poll
+from understudy.engine.stops import CAUSES, FETCH_ACCESS, ILLEGAL, Alone, Exit, Trap, Why
 from understudy.isa.riscv import csr, floatstate
 from understudy.isa.riscv.decode import decode, length
 from understudy.isa.riscv.illegal import IllegalInstruction
 from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.state import PC, RETIRED, RETURN_ADDRESS, Hart
+from understudy.isa.riscv.port import CachingPort
+from understudy.isa.riscv.state import (
+    FOREVER,
+    NO_ADDRESS,
+    PC,
+    POLLS,
+    RESERVED_ADDRESS,
+    RETIRED,
+    RETURN_ADDRESS,
+    Hart,
+)
 from understudy.isa.riscv.text import text
 
 OnRetire = Callable[[Hart, Insn], None]
 
 ICACHE_ENTRIES = 1024
 """Instruction-cache entries of the reference simulator; index is (pc / 2) mod this."""
+GRANULE = 8
+"""Bytes that a reservation covers, at a multiple of their number."""
 TURN = 10_000
 """Instructions after which a hart lets those on other threads have a turn."""
 
@@ -36,6 +49,8 @@ class Cached:
     insn: Insn
     meaning: Callable[[Any, Insn], None]
     is_float: bool
+    polls: bool | None = None
+    """Whether it goes back for another round of polling; None where nobody has asked yet."""
 
 
 class Context:
@@ -81,8 +96,14 @@ class ReferenceEngine:
                 exit_ = self.steps(hart, min(left, TURN))
             if exit_ is not None:
                 return exit_
-        why = Why.RETURN if hart.pc == hart.words[RETURN_ADDRESS] else Why.FUEL
-        return Exit(why, hart.pc)
+        return self.turn_end(hart)
+
+    def turn_end(self, hart: Hart) -> Exit:
+        """The exit of a hart that used up its fuel. Others may store before it goes on: its reservation ends."""
+        if hart.pc == hart.words[RETURN_ADDRESS]:
+            return Exit(Why.RETURN, hart.pc)
+        hart.words[RESERVED_ADDRESS] = NO_ADDRESS
+        return Exit(Why.FUEL, hart.pc)
 
     def flush_code(self, hart: Hart) -> None:
         """Forget cached instructions of `hart`."""
@@ -96,7 +117,9 @@ class ReferenceEngine:
             self.flush_code(hart)
 
     def code_written(self, host_address: int, size: int) -> None:
-        """Somebody wrote these bytes of this process; drop instructions cached from their pages."""
+        """Somebody wrote these bytes of this process; drop reservations of them and instructions cached from their
+        pages."""
+        self._break_reservations(host_address, size)
         if not self.coherent or not self.code_pages:
             return
         first, last = host_address >> PAGE_BITS, (host_address + max(size, 1) - 1) >> PAGE_BITS
@@ -164,6 +187,8 @@ class ReferenceEngine:
                 cached.meaning(o, insn)
             except Trap as trap:
                 return self._trap(context, pc, trap.cause, trap.value, trap.error)
+            except Alone:
+                return Exit(Why.ALONE, pc)
             except IllegalInstruction as error:
                 return self._trap(context, pc, ILLEGAL, insn.word, error)
             except BeyondModel as error:
@@ -174,7 +199,13 @@ class ReferenceEngine:
                 hook(hart, insn)
             if o.waiting:
                 o.waiting = False
+                words[RESERVED_ADDRESS] = NO_ADDRESS
                 return Exit(Why.WAIT, o.target)
+            if o.target <= pc and words[POLLS] != FOREVER and self._polls(context, cached):
+                if not words[POLLS]:
+                    words[RESERVED_ADDRESS] = NO_ADDRESS
+                    return Exit(Why.WAIT, o.target)
+                words[POLLS] -= 1
             if patience is not None and done >= patience and o.target != o.next_pc:
                 return None
         if words[PC] == words[RETURN_ADDRESS]:
@@ -185,6 +216,52 @@ class ReferenceEngine:
         """What this hart's instruction cache holds for `pc`."""
         cached = context.code.get(pc if self.tlb_entries is None else (pc >> 1) % ICACHE_ENTRIES)
         return cached if cached is not None and cached.pc == pc else None
+
+    def _polls(self, context: Context, cached: Cached) -> bool:
+        """Whether an instruction that went back did so for another round of polling."""
+        if cached.polls is None:
+            cached.polls = is_poll(cached.pc, cached.insn, lambda at: self.peek_insn(context, at))
+        return cached.polls
+
+    def peek_insn(self, context: Context, pc: int) -> Insn | None:
+        """The instruction this hart would execute at `pc`, or None where that would trap."""
+        cached = self.cached(context, pc)
+        if cached is not None:
+            return cached.insn
+        try:
+            word = self._peek_parcel(context.hart, pc)
+            if word is not None and length(word) == 4:
+                upper = self._peek_parcel(context.hart, (pc + 2) & MASK64)
+                word = None if upper is None else word | upper << 16
+            return None if word is None else decode(word)
+        except (AccessFault, IllegalInstruction, BeyondModel):
+            return None
+
+    def _peek_parcel(self, hart: Hart, address: int) -> int | None:
+        """A parcel that may never be executed: None where reading it could have effects."""
+        if self._addend(hart, address) is None and not isinstance(hart.port, CachingPort):
+            return None
+        return hart.port.fetch(address)
+
+    def _break_reservations(self, host_address: int, size: int) -> None:
+        """Somebody wrote these bytes: harts that reserved one of them lose their reservation.
+
+        The reference's simulator does not notice such writes.
+        """
+        if self.tlb_entries is not None:
+            return
+        for context in self._contexts:
+            words = context.hart.words
+            reserved = words[RESERVED_ADDRESS]
+            if reserved == NO_ADDRESS:
+                continue
+            addend = self._addend(context.hart, reserved)
+            if addend is None:  # reached through its port: nobody knows where it lies
+                words[RESERVED_ADDRESS] = NO_ADDRESS
+                continue
+            granule = (reserved + addend & MASK64) & -GRANULE
+            if granule < host_address + size and host_address < granule + GRANULE:
+                words[RESERVED_ADDRESS] = NO_ADDRESS
 
     def _fetch(self, context: Context, pc: int) -> Cached:
         word = self._parcel(context, pc)

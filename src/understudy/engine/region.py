@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
+from understudy.engine.polling import is_poll
 from understudy.isa.riscv.insn import Insn
 
 LIMIT = 1000
@@ -22,13 +23,15 @@ class Block:
     """A straight run of instructions and where it can go.
 
     `cost` counts the instructions that run here natively; a last instruction with flow "system" is left to the
-    reference engine and not counted. `successors` are pcs, inside the region or not.
+    reference engine and not counted. `successors` are pcs, inside the region or not. `polls` tells that its last
+    instruction goes back to the first successor for another round of polling.
     """
 
     start: int
     insns: list[tuple[int, Insn]] = field(default_factory=list)
     successors: tuple[int, ...] = ()
     cost: int = 0
+    polls: bool = False
 
     @property
     def end(self) -> int:
@@ -134,6 +137,7 @@ def _assemble(entry: int, insns: dict[int, Insn], leaders: set[int], entries: se
                 block.successors = () if system else _targets(pc, insn, following, starts)
                 calls_itself |= is_call(insn) and bool(block.successors)
                 block.cost = len(block.insns) - system
+                block.polls = is_poll(pc, insn, insns.get)
                 break
             pc = following
             if pc in leaders or pc not in insns:

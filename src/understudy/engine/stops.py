@@ -14,7 +14,11 @@ class Why(Enum):
     RETURN = "return"
     """pc reached the hart's return address; nothing there was executed."""
     WAIT = "wait"
-    """A wfi retired: nothing will happen here soon, let others run. Going on at once is allowed."""
+    """A wfi retired, or the hart has polled as often as it may: nothing will happen here soon, let others run. Going
+    on at once is allowed."""
+    ALONE = "alone"
+    """The instruction at pc is an atomic or a fence, and the hart runs beside others (`state.SHARED`): it has not
+    begun, and wants to run when they do not."""
     TRAP = "trap"
     """An instruction trapped; mcause, mepc, mtval and mstatus are set as the hart's trap entry does,
     pc is at the trap vector, the instruction did not retire."""
@@ -44,6 +48,10 @@ class Trap(Exception):
         self.cause = cause
         self.value = value
         self.error = error
+
+
+class Alone(Exception):
+    """An instruction that synchronizes harts, met while others run: see `Why.ALONE`."""
 
 
 # Causes of the privileged architecture, table "mcause values after trap".

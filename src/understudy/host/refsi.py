@@ -190,7 +190,7 @@ class RefSi(RefSiDriver):
             if isinstance(event, ConsoleOutput):
                 console.extend(event.data)
 
-        cancel = self.port.probes.subscribe(listen)
+        cancel = self.port.probes.subscribe(listen, ConsoleOutput)
         try:
             status = self.run(buffer.sync_cache().finish())
         except UnderstudyError as error:

@@ -165,9 +165,18 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "interleaving",
         "how harts of a group take turns",
-        "refsidrv: round robin, 5000 instructions each, ended early by a trap, ecall, wfi or return; spec: not "
-        "defined, race-free kernels see no difference",
-        "the reference does so",
+        "refsidrv: round robin, 5000 instructions each, ended early by a trap, ecall, wfi or return; spec: a turn of "
+        "200 000 instructions each, then 20 000 000 each side by side; from the first atomic, fence or polling loop of "
+        "a hart to the next barrier turns of 50 000, ended by 250 rounds of polling",
+        "the reference does so; spec: race-free kernels see no difference, harts that wait for each other get on, and "
+        "what they do depends neither on threads nor on the engine",
+    ),
+    _choice(
+        "reservation",
+        "how long a load-reserved holds",
+        "both profiles: for 8 bytes, until the end of the hart's turn, so that a store-conditional fails whatever "
+        "another hart stored; spec: also until a transfer, a command or the host writes to those bytes",
+        "the ISA manual; the reference's harts lose theirs when their turn ends and notice no transfer",
     ),
     _choice(
         "start-state",

@@ -37,6 +37,7 @@ from understudy.device.refsi.events import (
 )
 from understudy.device.refsi.parts import COMMAND_PROCESSOR
 from understudy.device.refsi.profiles import Profile, Words
+from understudy.device.refsi.spec_events import StaleRead
 from understudy.device.refsi.status import BufferStatus
 from understudy.launch import refsi as launch
 
@@ -134,7 +135,7 @@ class CommandProcessor:
         lax = self.profile.lax
         chunk = 0
         while chunk < chunks:
-            if chunks - chunk >= WORTH_WHILE and self._written is not None and not self.telemetry.listened:
+            if chunks - chunk >= WORTH_WHILE and self._written is not None and not self._watched():
                 chunk = self._plain(words, chunk, chunks, progress)
                 if chunk == chunks:
                     break
@@ -150,6 +151,10 @@ class CommandProcessor:
                 return
             chunk = following
         progress.chunk = None
+
+    def _watched(self) -> bool:
+        """Whether somebody wants what machine code would not tell."""
+        return self.telemetry.wants(CommandStarted, CommandFinished, RegisterAccess, StaleRead)
 
     def _plain(self, words: Words, chunk: int, chunks: int, progress: Progress) -> int:
         """Run the plain commands from `chunk` on; the chunk of the first other one."""

@@ -22,22 +22,41 @@ from understudy.device.refsi.accelerator import (
 from understudy.device.refsi.events import (
     BarrierReached,
     ConsoleOutput,
+    DmaTransfer,
     HartFault,
     InstanceEnded,
     InstanceStarted,
     KernelLaunch,
+    RegisterAccess,
 )
 from understudy.device.refsi.schedule_refsidrv import fault_text
-from understudy.engine.group import SHARED_FUEL
+from understudy.device.refsi.spec_events import DmaHazard, StaleRead
+from understudy.engine.group import Group
 from understudy.engine.stops import CAUSES, ECALL_M, Exit, Why
 from understudy.isa.riscv.csrnames import MCAUSE, MEPC, MTVAL
-from understudy.isa.riscv.state import Hart, M
+from understudy.isa.riscv.state import (
+    FOREVER,
+    NO_ADDRESS,
+    POLLS,
+    RESERVED_ADDRESS,
+    SHARED,
+    SYNCHRONIZED,
+    Hart,
+    M,
+)
 from understudy.launch.refsi import KernelPlan, start
 
 SLICE: Final = 200_000
 """Instructions a hart runs in its first turn; race-free kernels cannot tell."""
-LATER_SLICE: Final = 5_000_000
-"""Instructions of every later turn: each turn costs as much as tens of thousands of them."""
+LATER_SLICE: Final = 20_000_000
+"""Instructions of every later turn: threads that meet cost as much as a million of them."""
+SYNCHRONIZED_SLICE: Final = 50_000
+"""Instructions of a turn once a hart of the group has polled or executed an atomic or fence: it may wait for others in
+a way that nobody recognises."""
+POLLING_ROUNDS: Final = 250
+"""Rounds for which a hart may poll before its turn ends."""
+EVENTS_OF_HARTS: Final = (DmaTransfer, RegisterAccess, DmaHazard, StaleRead)
+"""What a hart's own accesses make known, at a time that turns decide."""
 ECALL_BYTES: Final = 4
 LONGEST_STRING: Final = 1 << 16
 WORD: Final = 8
@@ -51,6 +70,7 @@ class Seat:
     instance: int
     running: bool = True
     link: int | None = None
+    turns: int = 0
 
 
 class KernelFailed(Exception):
@@ -62,12 +82,17 @@ class KernelFailed(Exception):
 
 
 class SpecSchedule:
-    """Runs kernel commands group by group; harts of a group take turns of `SLICE` instructions, or run on threads
-    when that is not enough and nobody listens."""
+    """Runs kernel commands group by group.
+
+    The harts of a group have one turn each, and run side by side, on threads, where that is not enough. From the first
+    atomic or fence of a hart on, or when one polls, they take turns again, shorter ones, until they meet at a barrier:
+    so results and counts do not depend on threads, and a reservation lasts for a turn in which nobody else can store.
+    """
 
     def __init__(self, accelerator: Accelerator) -> None:
         self._accelerator = accelerator
         self._steps_left: int | None = None
+        self._seats: list[Seat] = []
 
     def run(self, plan: KernelPlan) -> Failure | None:
         """Run all instances; None if all went well. After a failure all harts are as after reset."""
@@ -88,9 +113,11 @@ class SpecSchedule:
 
     def _group(self, plan: KernelPlan, instances: range) -> None:
         seats = [Seat(self._accelerator.harts[j], instance) for j, instance in enumerate(instances)]
+        self._seats = seats
         for j, seat in enumerate(seats):
             seat.hart.privilege = M
             seat.hart.csr[MCAUSE] = 0
+            seat.hart.words[SYNCHRONIZED] = 0
             start(seat.hart, plan, j, seat.instance)
             self._accelerator.telemetry.emit(
                 lambda time, seat=seat: InstanceStarted(time, seat.hart.index, seat.instance)  # type: ignore[misc]
@@ -98,9 +125,10 @@ class SpecSchedule:
         running = seats
         alone = True  # short kernels end in their first turn and never see a thread
         while running:
-            if alone or len(running) < 2 or self._accelerator.group.threads < 2 or self._accelerator.telemetry.listened:
+            synchronized = any(seat.hart.words[SYNCHRONIZED] for seat in seats)
+            if alone or synchronized or len(running) < 2:
                 for seat in running:
-                    self._turn(seat, SLICE if alone else LATER_SLICE)
+                    self._turn(seat, _turn_length(len(running), synchronized, alone))
             else:
                 self._turn_together(running)
             alone = False
@@ -108,9 +136,10 @@ class SpecSchedule:
 
     # -- one hart -----------------------------------------------------------------------------------------------
 
-    def _turn(self, seat: Seat, wanted: int) -> None:
-        fuel = self._fuel(seat, wanted, 1)
+    def _turn(self, seat: Seat, length: tuple[int, int]) -> None:
+        fuel = self._fuel(seat, length[0], 1)
         before = seat.hart.retired
+        seat.hart.words[POLLS] = length[1]
         try:
             exit_: Exit | UnderstudyError = self._accelerator.engine.run(seat.hart, fuel)
         except UnderstudyError as error:
@@ -118,10 +147,19 @@ class SpecSchedule:
         self._settle(seat, exit_, before)
 
     def _turn_together(self, seats: list[Seat]) -> None:
-        """Long-running harts, each on a thread."""
-        fuel = self._fuel(seats[0], SHARED_FUEL, len(seats))
+        """Long-running harts, each on a thread; one after the other where there is one thread only, or where a probe
+        wants to know what they do meanwhile."""
+        accelerator = self._accelerator
+        group = Group(1) if accelerator.telemetry.wants(*EVENTS_OF_HARTS) else accelerator.group
+        fuel = self._fuel(seats[0], LATER_SLICE, len(seats))
         before = [seat.hart.retired for seat in seats]
-        exits = self._accelerator.group.run(self._accelerator.engine, [seat.hart for seat in seats], fuel)
+        for seat in seats:
+            seat.hart.words[POLLS], seat.hart.words[SHARED] = POLLING_ROUNDS, 1
+        try:
+            exits = group.run(accelerator.engine, [seat.hart for seat in seats], fuel)
+        finally:
+            for seat in seats:
+                seat.hart.words[SHARED] = 0
         for seat, exit_, retired in zip(seats, exits, before, strict=True):
             self._settle(seat, exit_, retired)
 
@@ -130,17 +168,31 @@ class SpecSchedule:
         if self._steps_left is None:
             return wanted
         if self._steps_left <= 0:
-            limit = self._accelerator.step_limit
-            raise self._failed(seat, StepLimit(f"the kernel command has not ended after {limit} instructions"))
+            raise self._failed(seat, StepLimit(self._unfinished()))
         return max(min(wanted, self._steps_left // sharers), 1)
 
+    def _unfinished(self) -> str:
+        """What a kernel command did that used up its instructions: one hart may have had them all."""
+        text = f"the kernel command has not ended after {self._accelerator.step_limit} instructions"
+        running = [seat for seat in self._seats if seat.running]
+        if len(running) > 1:
+            shares = ", ".join(f"hart {seat.hart.index} had {_turns(seat.turns)}" for seat in running)
+            text += f"; of the harts still running {shares}"
+        if any(not seat.turns for seat in running):
+            text += ": those without one have not begun, and others may wait for them"
+        return text
+
     def _settle(self, seat: Seat, exit_: Exit | UnderstudyError, retired_before: int) -> None:
+        seat.turns += 1
+        seat.hart.words[POLLS], seat.hart.words[RESERVED_ADDRESS] = FOREVER, NO_ADDRESS
         if isinstance(exit_, UnderstudyError):
             raise self._failed(seat, exit_)
         if self._steps_left is not None:
             self._steps_left -= max(seat.hart.retired - retired_before, 1)
         if exit_.why is Why.RETURN:
             self._end(seat, "return")
+        elif exit_.why is Why.WAIT:
+            seat.hart.words[SYNCHRONIZED] = 1
         elif exit_.why is Why.TRAP and seat.hart.privilege == M:
             self._trap(seat, exit_)
 
@@ -201,12 +253,9 @@ class SpecSchedule:
             return []
         gone = [seat for seat in seats if seat.link is None]
         if gone:
-            raise self._failed(
-                waiting[0],
-                RuleError(
-                    f"{_names(waiting)} wait at a barrier, but {_names(gone)} returned", rule=rules.BARRIER_EVERYBODY
-                ),
-            )
+            wait = "wait" if len(waiting) > 1 else "waits"
+            message = f"{_names(waiting)} {wait} at a barrier, but {_names(gone)} returned"
+            raise self._failed(waiting[0], RuleError(message, rule=rules.BARRIER_EVERYBODY))
         if len({seat.link for seat in waiting}) > 1:
             links = ", ".join(f"hart {seat.hart.index} at {seat.link:#x}" for seat in waiting)
             raise self._failed(
@@ -214,6 +263,7 @@ class SpecSchedule:
             )
         for seat in waiting:
             seat.link, seat.running = None, True
+            seat.hart.words[SYNCHRONIZED] = 0
         return waiting
 
 
@@ -227,6 +277,19 @@ def _some_bytes(hart: Hart, address: int) -> bytes:
 
 def _names(seats: list[Seat]) -> str:
     return ("harts " if len(seats) > 1 else "hart ") + ", ".join(str(seat.hart.index) for seat in seats)
+
+
+def _turn_length(running: int, synchronized: bool, first: bool) -> tuple[int, int]:
+    """Instructions of a turn, and rounds of polling that end it; a hart that is the only one has nobody to serve."""
+    if running < 2:
+        return LATER_SLICE, FOREVER
+    if synchronized:
+        return SYNCHRONIZED_SLICE, POLLING_ROUNDS
+    return SLICE if first else LATER_SLICE, POLLING_ROUNDS
+
+
+def _turns(number: int) -> str:
+    return {0: "no turn", 1: "1 turn"}.get(number, f"{number} turns")
 
 
 def _error_of(exit_: Exit) -> UnderstudyError:

@@ -226,7 +226,7 @@ class DmaController:
 
         transfer = Transfer(unit, number, source, target, event)
         telemetry = self._memory.telemetry
-        if telemetry.listened or telemetry.desk.wants("dma-hazard"):
+        if telemetry.wants(DmaHazard) or telemetry.desk.wants("dma-hazard"):
             self._report_hazards(transfer)
         context.outstanding[number] = transfer
         if self.timing == IMMEDIATE:
@@ -280,7 +280,7 @@ class DmaController:
     def _report_hazards(self, new: Transfer) -> None:
         """Tell which outstanding transfers of any unit touch bytes that `new` touches, too."""
         pending = [transfer for context in self._contexts.values() for transfer in context.outstanding.values()]
-        if not self._memory.telemetry.listened:
+        if not self._memory.telemetry.wants(DmaHazard):
             pending = pending[-LOOKED_AT:]
         for old in pending:
             pairs = (

@@ -28,10 +28,19 @@ CODE_TABLE: Final = 75
 SCRATCH: Final = 77
 LOAD_ENDS: Final = 78
 STORE_ENDS: Final = 79
+POLLS: Final = 80
+"""Rounds of polling (see `engine.polling`) that the hart may still do before it hands itself back."""
+SHARED: Final = 81
+"""Not 0 while other harts run at the same time: whatever synchronizes with them then waits until they do not."""
+SYNCHRONIZED: Final = 82
+"""Not 0 once the hart has executed an atomic or a fence."""
 WORDS: Final = 96
 
 NO_ADDRESS: Final = (1 << 64) - 1
 """Return or reservation address that no aligned access can match."""
+
+FOREVER: Final = (1 << 64) - 1
+"""Rounds of polling that nobody counts."""
 
 M, S, U = 3, 1, 0
 
@@ -49,6 +58,7 @@ class Hart:
         self.port = port
         self.buffer = np.zeros(WORDS, dtype=np.uint64)
         self.words = self.buffer.data.cast("B").cast("Q")
+        self.words[POLLS] = FOREVER
         self.address = int(self.buffer.ctypes.data)
         self.csr: dict[int, int] = {}
         self.privilege = M
