@@ -64,7 +64,7 @@ def measure_case(case: Case, rounds: int) -> list[Row]:
 
 def measure_launch(quick: bool, rounds: int) -> list[Row]:
     """`RefSi.launch` of a row of a product of f64 matrices for each hart."""
-    size = 200 if quick else 500
+    size = 500
     random = np.random.default_rng(1)
     arrays = [random.random((ROWS, size)), random.random((size, size)), np.zeros((ROWS, size))]
     devices = [RefSi.open(threads=threads) for threads in (1, THREADS)]

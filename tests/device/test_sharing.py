@@ -71,9 +71,13 @@ def test_a_stack_without_locks_that_needs_sc_to_fail(threads: int) -> None:
     assert not any(data[-256 + 155 : -256 + 159]), "two harts had one node"
 
 
-def test_long_harts_run_on_threads_and_leave_them_to_synchronize() -> None:
+@pytest.mark.parametrize(
+    ("work", "ways"),
+    [(0x40, (("jit", 1), ("jit", 4), ("reference", 1))), (0x200, (("jit", 1), ("jit", 2), ("jit", 4)))],
+)
+def test_long_harts_leave_threads_to_synchronize(work: int, ways: tuple[tuple[str, int], ...]) -> None:
     """After much work of their own: a fence, then a lock."""
-    alone = "\n".join(("addi t0, zero, 0; lui t1, 0x40", "loop: addi t0, t0, 1; bne t0, t1, loop"))
+    alone = f"addi t0, zero, 0; lui t1, {work:#x}; loop: addi t0, t0, 1; bne t0, t1, loop"
     lock = """
         again: addi t2, zero, 1
         wait: amoswap.w.aq t2, t2, (a1)
@@ -87,7 +91,7 @@ def test_long_harts_run_on_threads_and_leave_them_to_synchronize() -> None:
         jalr zero, 0(ra)
     """
     found: set[tuple[int, int]] = set()
-    for engine, threads in (("jit", 1), ("jit", 2), ("jit", 4), ("reference", 1)):
+    for engine, threads in ways:
         with RefSi.open(engine=engine, threads=threads) as device:
             program = device.load_elf(PROGRAM)
             data = device.zeros(4, np.uint64)
@@ -104,7 +108,7 @@ def test_a_launch_uses_threads() -> None:
     """The console of a launch listens to output only."""
     before = set(threading.enumerate())
     with RefSi.open(threads=2) as device:
-        run(device, "k_alone", 200_000)
+        run(device, "k_alone", 1_000_000)
         started = [t for t in threading.enumerate() if t not in before and t.name.startswith("understudy-hart")]
         assert len(started) == 2
     with RefSi.open(threads=2) as device:
@@ -112,7 +116,7 @@ def test_a_launch_uses_threads() -> None:
         seen: list[Event] = []
         device.port.probes.subscribe(seen.append, InstanceStarted)
         cancel = device.port.probes.subscribe(seen.append, DmaTransfer)
-        run(device, "k_alone", 200_000)
+        run(device, "k_alone", 1_000_000)
         mine = [t for t in threading.enumerate() if t not in before and t.name.startswith("understudy-hart")]
         assert not mine, "transfers are told in the order of turns"
         assert [type(event) for event in seen] == [InstanceStarted] * 4
@@ -171,7 +175,7 @@ def test_sc_fails_after_another_harts_store(profile: str, engine: str, threads: 
 
 def _pair(first: str, second: str, profile: str, engine: str, threads: int, before: str = "") -> list[int]:
     """Hart 0 runs `first`, hart 1 `second`, after much work of their own where there are threads."""
-    work = "lui t5, 0x80; busy: addi t5, t5, -1; bne t5, zero, busy" if threads > 1 else "addi t5, zero, 0"
+    work = "lui t5, 0x200; busy: addi t5, t5, -1; bne t5, zero, busy" if threads > 1 else "addi t5, zero, 0"
     with RefSi.open(profile=profile, engine=engine, threads=threads, step_limit=LIMIT) as device:
         program = device.load_elf(PROGRAM)
         words = []
@@ -227,6 +231,6 @@ def test_an_error_is_the_same_on_threads() -> None:
 
 def _fault_after_work(device: RefSi) -> None:
     program = device.load_elf(PROGRAM)
-    code = assemble("lui t5, 0x80; busy: addi t5, t5, -1; bne t5, zero, busy; ld t0, 8(zero); jalr zero, 0(ra)")
+    code = assemble("lui t5, 0x200; busy: addi t5, t5, -1; bne t5, zero, busy; ld t0, 8(zero); jalr zero, 0(ra)")
     place = device.array(np.frombuffer(code + bytes(-len(code) % 8), np.uint64))
     device.launch(type(program.kernel("k_alone"))("mine", place.address, program), 4)

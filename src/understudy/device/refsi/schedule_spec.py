@@ -48,6 +48,8 @@ from understudy.launch.refsi import KernelPlan, start
 
 SLICE: Final = 200_000
 """Instructions a hart runs in its first turn; race-free kernels cannot tell."""
+SECOND_SLICE: Final = 2_000_000
+"""Instructions of its second turn: harts that end there are faster without threads."""
 LATER_SLICE: Final = 20_000_000
 """Instructions of every later turn: threads that meet cost as much as a million of them."""
 SYNCHRONIZED_SLICE: Final = 50_000
@@ -84,9 +86,10 @@ class KernelFailed(Exception):
 class SpecSchedule:
     """Runs kernel commands group by group.
 
-    The harts of a group have one turn each, and run side by side, on threads, where that is not enough. From the first
-    atomic or fence of a hart on, or when one polls, they take turns again, shorter ones, until they meet at a barrier:
-    so results and counts do not depend on threads, and a reservation lasts for a turn in which nobody else can store.
+    The harts of a group have a turn or two each, and run side by side, on threads, where that is not enough. From the
+    first atomic or fence of a hart on, or when one polls, they take turns again, shorter ones, until they meet at a
+    barrier: so results and counts do not depend on threads, and a reservation lasts for a turn in which nobody else
+    can store.
     """
 
     def __init__(self, accelerator: Accelerator) -> None:
@@ -123,15 +126,15 @@ class SpecSchedule:
                 lambda time, seat=seat: InstanceStarted(time, seat.hart.index, seat.instance)  # type: ignore[misc]
             )
         running = seats
-        alone = True  # short kernels end in their first turn and never see a thread
+        turn = 0
         while running:
             synchronized = any(seat.hart.words[SYNCHRONIZED] for seat in seats)
-            if alone or synchronized or len(running) < 2:
+            if turn == 0 or synchronized or len(running) < 2:
                 for seat in running:
-                    self._turn(seat, _turn_length(len(running), synchronized, alone))
+                    self._turn(seat, _turn_length(len(running), synchronized))
             else:
-                self._turn_together(running)
-            alone = False
+                self._turn_together(running, turn)
+            turn += 1
             running = [seat for seat in seats if seat.running] or self._pass_barrier(seats)
 
     # -- one hart -----------------------------------------------------------------------------------------------
@@ -146,12 +149,13 @@ class SpecSchedule:
             exit_ = error
         self._settle(seat, exit_, before)
 
-    def _turn_together(self, seats: list[Seat]) -> None:
-        """Long-running harts, each on a thread; one after the other where there is one thread only, or where a probe
-        wants to know what they do meanwhile."""
+    def _turn_together(self, seats: list[Seat], turn: int) -> None:
+        """Long-running harts, each on a thread; one after the other where there is one thread only, in their second
+        turn, and where a probe wants to know what they do meanwhile."""
         accelerator = self._accelerator
-        group = Group(1) if accelerator.telemetry.wants(*EVENTS_OF_HARTS) else accelerator.group
-        fuel = self._fuel(seats[0], LATER_SLICE, len(seats))
+        is_alone = turn < 2 or accelerator.telemetry.wants(*EVENTS_OF_HARTS)
+        group = Group(1) if is_alone else accelerator.group
+        fuel = self._fuel(seats[0], SECOND_SLICE if turn < 2 else LATER_SLICE, len(seats))
         before = [seat.hart.retired for seat in seats]
         for seat in seats:
             seat.hart.words[POLLS], seat.hart.words[SHARED] = POLLING_ROUNDS, 1
@@ -279,13 +283,11 @@ def _names(seats: list[Seat]) -> str:
     return ("harts " if len(seats) > 1 else "hart ") + ", ".join(str(seat.hart.index) for seat in seats)
 
 
-def _turn_length(running: int, synchronized: bool, first: bool) -> tuple[int, int]:
+def _turn_length(running: int, synchronized: bool) -> tuple[int, int]:
     """Instructions of a turn, and rounds of polling that end it; a hart that is the only one has nobody to serve."""
     if running < 2:
         return LATER_SLICE, FOREVER
-    if synchronized:
-        return SYNCHRONIZED_SLICE, POLLING_ROUNDS
-    return SLICE if first else LATER_SLICE, POLLING_ROUNDS
+    return SYNCHRONIZED_SLICE if synchronized else SLICE, POLLING_ROUNDS
 
 
 def _turns(number: int) -> str:
