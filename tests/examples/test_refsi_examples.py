@@ -17,7 +17,8 @@ EXPECTED = {
         "hart 0 retired 78 instructions",
     ],
     "refsi_fault.py": [
-        "1. write of 4 bytes at 0x200000014: no memory there, at pc 0x102f2 (broken+0xe), at hart 1, at instance 5",
+        "1. write of 4 bytes at 0x200000014: no memory there, at pc 0x102f2 (broken+0xe: c.sw a0,0(a1), "
+        "a1 = 0x200000014), at hart 1, at instance 5",
         "2. the kernel command has not ended after 100000 instructions",
         "3. WRITE_REG64: count announces 2 payload chunks, expected 1",
         "   error: header-count",

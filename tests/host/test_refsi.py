@@ -300,7 +300,7 @@ def test_a_fault_says_where(device: RefSi) -> None:
     error = caught.value
     assert error.address == 0x2_0000_0014
     assert [(place.kind, place.where, place.what) for place in error.path] == [
-        ("pc", "0x102f2", "broken+0xe"),
+        ("pc", "0x102f2", "broken+0xe: c.sw a0,0(a1), a1 = 0x200000014"),
         ("hart", "1", ""),
         ("instance", "5", ""),
         ("command", "4", "RUN_INSTANCES"),

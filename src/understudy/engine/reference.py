@@ -186,11 +186,11 @@ class ReferenceEngine:
                     floatstate.use(hart)
                 cached.meaning(o, insn)
             except Trap as trap:
-                return self._trap(context, pc, trap.cause, trap.value, trap.error)
+                return self._trap(context, pc, trap.cause, trap.value, trap.error, insn)
             except Alone:
                 return Exit(Why.ALONE, pc)
             except IllegalInstruction as error:
-                return self._trap(context, pc, ILLEGAL, insn.word, error)
+                return self._trap(context, pc, ILLEGAL, insn.word, error, insn)
             except BeyondModel as error:
                 raise error.at("pc", pc, text(insn, pc)).at("hart", hart.index) from None
             words[PC] = o.target
@@ -331,9 +331,12 @@ class ReferenceEngine:
         except AccessFault:
             return None
 
-    def _trap(self, context: Context, pc: int, cause: int, value: int, error: Exception | None) -> Exit:
+    def _trap(
+        self, context: Context, pc: int, cause: int, value: int, error: Exception | None, insn: Insn | None = None
+    ) -> Exit:
         csr.enter_trap(context.hart, cause, pc, value)
         if self.tlb_entries is not None:
             self.flush_pages(context.hart)
         detail = str(error) if error is not None else CAUSES.get(cause, f"cause {cause}")
-        return Exit(Why.TRAP, pc, cause, value, detail, error)
+        base = 0 if insn is None else context.hart.x(insn.rs1)
+        return Exit(Why.TRAP, pc, cause, value, detail, error, insn, base)

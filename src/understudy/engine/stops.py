@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from understudy.isa.riscv.format import REGISTERS
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.text import text
+
 
 class Why(Enum):
     """Reason of an `Exit`."""
@@ -29,7 +33,8 @@ class Exit:
     """How a run ended.
 
     `pc` is the instruction it is about (for a trap: the trapping one), `cause` and `value` are the trap's mcause
-    and mtval, `detail` is a sentence for people, `error` the error that the memory or the decoder raised.
+    and mtval, `detail` is a sentence for people, `error` the error that the memory or the decoder raised. `insn` is the
+    instruction that trapped, None where it could not be fetched, and `base` what its register rs1 held.
     """
 
     why: Why
@@ -38,6 +43,16 @@ class Exit:
     value: int = 0
     detail: str = ""
     error: Exception | None = None
+    insn: Insn | None = None
+    base: int = 0
+
+    @property
+    def instruction(self) -> str:
+        """The text of the instruction that trapped, with its base register where an access failed; "" if unknown."""
+        if self.insn is None:
+            return ""
+        words = text(self.insn, self.pc)
+        return f"{words}, {REGISTERS[self.insn.rs1]} = {self.base:#x}" if self.cause in DATA_CAUSES else words
 
 
 class Trap(Exception):
@@ -66,6 +81,9 @@ STORE_ACCESS = 7
 ECALL_U = 8
 ECALL_S = 9
 ECALL_M = 11
+
+DATA_CAUSES = (LOAD_MISALIGNED, LOAD_ACCESS, STORE_MISALIGNED, STORE_ACCESS)
+"""Causes that are about the address of an access."""
 
 CAUSES = {
     FETCH_MISALIGNED: "instruction address misaligned",

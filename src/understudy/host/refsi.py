@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from understudy.core.errors import Place, UnderstudyError, WireError
+from understudy.core.errors import UnderstudyError, WireError
 from understudy.core.event import Event
 from understudy.core.space import Unit
 from understudy.device.refsi.builder import KUB_UNIT_BYTES, CommandBuffer
@@ -30,6 +30,7 @@ from understudy.device.refsi.registers import PERF_COUNTERS_BASE, REGISTER_BYTES
 from understudy.host.port import RefSiPort
 from understudy.host.refsi_buffer import Buffer
 from understudy.host.refsi_driver import RefSiDriver
+from understudy.host.refsi_faults import explained
 from understudy.host.refsi_launch import Argument, Arguments, LaunchResult, check_count, grid_of
 from understudy.host.refsi_program import Kernel, Program, check_loaded
 from understudy.image.elf import read_elf
@@ -194,7 +195,7 @@ class RefSi(RefSiDriver):
         try:
             status = self.run(buffer.sync_cache().finish())
         except UnderstudyError as error:
-            raise _with_kernel(error, kernel) from None
+            raise explained(error, kernel) from None
         finally:
             cancel()
         arguments.copy_back()
@@ -219,16 +220,6 @@ class _Prepared:
 
     def __exit__(self, *_: Any) -> None:
         self._arguments.release()
-
-
-def _with_kernel(error: UnderstudyError, kernel: Kernel) -> UnderstudyError:
-    """The error with the kernel's name, and each pc with its place in the program."""
-    name_at = kernel.program.image.name_at
-    error.path = tuple(
-        Place(place.kind, place.where, place.what or name_at(int(place.where, 16))) if place.kind == "pc" else place
-        for place in error.path
-    )
-    return error.at("kernel", kernel.name)
 
 
 def demo_kernels() -> bytes:

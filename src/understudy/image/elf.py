@@ -86,14 +86,23 @@ class ElfImage:
 
     def name_at(self, address: int) -> str:
         """``k_vecadd+0x1c`` for an address inside a loaded segment, or '' where no symbol precedes it."""
+        name, start = self.before(address)
+        return name + (f"+{address - start:#x}" if name and address > start else "")
+
+    def before(self, address: int) -> tuple[str, int]:
+        """The last global symbol at or before an address inside a loaded segment, and its address; ("", 0) if none."""
         if not any(segment.address <= address < segment.end for segment in self.segments):
-            return ""
+            return "", 0
         addresses, names = self._by_address
         index = bisect_right(addresses, address) - 1
-        if index < 0:
-            return ""
-        offset = address - addresses[index]
-        return names[index] + (f"+{offset:#x}" if offset else "")
+        return (names[index], addresses[index]) if index >= 0 else ("", 0)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes of a loaded segment as the file has them, fewer than `size` where it ends."""
+        for segment in self.segments:
+            if segment.address <= address < segment.end:
+                return segment.data[address - segment.address :][:size]
+        return b""
 
     @cached_property
     def _by_address(self) -> tuple[list[int], list[str]]:

@@ -156,20 +156,34 @@ def test_longer_instructions_are_illegal(word: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
+    ("word", "name"),
     [
-        0x0D00_72D7,  # vsetvli t0, x0, e32,m1
-        0x8000_7057,  # vsetvl
-        0x0205_6007,  # vle32.v
-        0x0205_0027,  # vse8.v
-        0x0205_7007,  # vle64.v
-        0x0205_5027,  # vse16.v
-        0x0220_0057,  # vadd.vv
+        (0x0D00_72D7, "vsetvli"),
+        (0xC100_7057, "vsetivli"),
+        (0x8000_7057, "vsetvl"),
+        (0x0205_6007, "vle32.v"),
+        (0x0205_0027, "vse8.v"),
+        (0x0205_7007, "vle64.v"),
+        (0x0205_5027, "vse16.v"),
+        (0xE8A8_52A7, "vssseg8e16.v"),
+        (0x0685_7007, "vluxei64.v"),
+        (0x02B5_0007, "vlm.v"),
+        (0x0285_6007, "vl1re32.v"),
+        (0x0285_0027, "vs1r.v"),
+        (0x0305_6007, "vle32ff.v"),
+        (0x1205_6007, "a vector instruction"),
+        (0x0220_0057, "vadd"),
+        (0x3AC2_8057, "vrgatherei16"),
+        (0x3ACB_3057, "vslideup"),
+        (0xFEE2_9457, "vfwnmsac"),
+        (0xB220_9057, "vfmacc"),
+        (0x4A01_1057, "a vector instruction"),
     ],
 )
-def test_vector_instructions_are_beyond_the_model(word: int) -> None:
-    with pytest.raises(BeyondModel, match=f"instruction {word:#010x} is of the vector extension"):
+def test_vector_instructions_are_beyond_the_model(word: int, name: str) -> None:
+    with pytest.raises(BeyondModel, match=f"instruction {word:#010x} is {name}, of the vector extension") as caught:
         decode(word)
+    assert "compile with -march=rv64gc" in str(caught.value)
 
 
 def test_static_rounding_modes_5_and_6_decode() -> None:

@@ -39,18 +39,19 @@ HartState = tuple[tuple[int, ...], tuple[tuple[int, int], ...], int]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a kernel command failed, and who did it."""
+    """How a kernel command failed, and who did it; `instruction` is the text of what trapped at `pc`."""
 
     error: UnderstudyError
     hart: int | None = None
     pc: int | None = None
     instance: int | None = None
+    instruction: str = ""
 
     def located(self) -> UnderstudyError:
         """The error with its places."""
         error = self.error
         if self.pc is not None and not any(place.kind == "pc" for place in error.path):
-            error = error.at("pc", self.pc)
+            error = error.at("pc", self.pc, self.instruction)
         if self.hart is not None and not any(place.kind == "hart" for place in error.path):
             error = error.at("hart", self.hart)
         if self.instance is not None:

@@ -248,10 +248,11 @@ class RefsidrvSchedule:
         elif last is not None and last.why is not Why.TRAP:
             self._problem = "the kernel itself wrote mcause"
         elif last is not None and isinstance(last.error, UnderstudyError):
-            self._failure = self._failed(last.error)
+            self._failure = self._failed(last.error, last.instruction)
             return
         problem = f" ({self._problem})" if self._problem else ""
-        self._failure = self._failed(GuestFault(text.removeprefix("error: ") + problem))
+        instruction = "" if self._was_wedged or last is None or last.why is not Why.TRAP else last.instruction
+        self._failure = self._failed(GuestFault(text.removeprefix("error: ") + problem), instruction)
 
     def _host_call(self, hart: Hart) -> bool:
         call, argument = hart.x(A7), hart.x(A0)
@@ -313,10 +314,10 @@ class RefsidrvSchedule:
     def _instance(self, hart: Hart) -> int | None:
         return self._instances[hart.index] if hart.index < len(self._instances) else None
 
-    def _failed(self, error: UnderstudyError) -> Failure:
+    def _failed(self, error: UnderstudyError, instruction: str = "") -> Failure:
         hart = self._accelerator.harts[self._current]
         pc = hart.csr.get(MEPC, 0) if hart.csr.get(MCAUSE, 0) else hart.pc
-        return Failure(error, hart.index, pc, self._instance(hart))
+        return Failure(error, hart.index, pc, self._instance(hart), instruction)
 
     def _note_start(self, hart: int, instance: int) -> None:
         self._accelerator.telemetry.emit(lambda time: InstanceStarted(time, hart, instance))

@@ -227,7 +227,7 @@ class SpecSchedule:
         text = fault_text(cause, pc, value)
         if not isinstance(error, KernelExit):
             self._accelerator.telemetry.emit(lambda time: HartFault(time, hart, seat.instance, pc, cause, value, text))
-        raise self._failed(seat, error, pc)
+        raise self._failed(seat, error, pc, "" if isinstance(error, KernelExit) else exit_.instruction)
 
     def _string(self, seat: Seat, exit_: Exit, address: int) -> bytes:
         text = bytearray()
@@ -245,8 +245,9 @@ class SpecSchedule:
         seat.running = False
         self._accelerator.telemetry.emit(lambda time: InstanceEnded(time, seat.hart.index, seat.instance, how))
 
-    def _failed(self, seat: Seat, error: UnderstudyError, pc: int | None = None) -> KernelFailed:
-        return KernelFailed(Failure(error, seat.hart.index, seat.hart.pc if pc is None else pc, seat.instance))
+    def _failed(self, seat: Seat, error: UnderstudyError, pc: int | None = None, instruction: str = "") -> KernelFailed:
+        at = seat.hart.pc if pc is None else pc
+        return KernelFailed(Failure(error, seat.hart.index, at, seat.instance, instruction))
 
     # -- barriers -----------------------------------------------------------------------------------------------
 

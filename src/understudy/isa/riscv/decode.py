@@ -10,11 +10,9 @@ from understudy.isa.riscv.assembler import assemble, encode
 from understudy.isa.riscv.illegal import IllegalInstruction
 from understudy.isa.riscv.insn import Insn, Spec
 from understudy.isa.riscv.table import BASE, PARCELS, SPECS
+from understudy.isa.riscv.vector import is_vector, vector_name
 
 __all__ = ["SPECS", "IllegalInstruction", "assemble", "decode", "encode", "length"]
-
-LOAD_FP, STORE_FP, OP_V = 0x07, 0x27, 0x57
-VECTOR_WIDTHS = (0, 5, 6, 7)
 
 
 def length(parcel: int) -> int:
@@ -55,9 +53,12 @@ def _insn(spec: Spec, word: int, size: int, fields: Mapping[str, int], alias: st
 
 
 def _refusal(word: int) -> Exception:
-    opcode, width = word & 0x7F, word >> 12 & 7
-    if opcode == OP_V or (opcode in (LOAD_FP, STORE_FP) and width in VECTOR_WIDTHS):
-        return BeyondModel(f"instruction {word:#010x} is of the vector extension (V 1.0), which is not modelled")
+    if is_vector(word):
+        name = vector_name(word) or "a vector instruction"
+        return BeyondModel(
+            f"instruction {word:#010x} is {name}, of the vector extension (V 1.0), which is not modelled: compile with "
+            "-march=rv64gc"
+        )
     if word & 0x1F == 0x1F:
         return IllegalInstruction(f"illegal instruction {word:#010x}: longer than 32 bits", word=word)
     return IllegalInstruction(f"illegal instruction {word:#010x}: no such encoding in RV64GC_Zbc", word=word)
