@@ -272,6 +272,10 @@ def test_the_entry_point_must_be_set() -> None:
     status = bench.run(*bench.kernel(0x1_0001_0000), flag())
     assert status.error is not None
     assert status.error.rule is rules.ENTRY_32_BIT
+    status = bench.run(*bench.kernel(0x6007_7001), flag())
+    assert status.error is not None
+    assert status.error.rule is rules.ENTRY_SET
+    assert "CMP_ENTRY_PT_FN holds 0x60077001, expected an even entry point" in str(status.error)
     assert Bench("refsidrv").run(*bench.kernel(0x1_0001_0000)).ok, "the upper half is ignored"
 
 

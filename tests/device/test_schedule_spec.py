@@ -134,6 +134,12 @@ def test_a_hart_that_ends_while_others_wait(bench: Bench, kernel: str) -> None:
     assert bench.run(*bench.kernel("k_barrier", OUT, instances=4)).ok
 
 
+def test_one_hart_alone_at_a_barrier(bench: Bench) -> None:
+    first = bench.code("bne a0, zero, .+12; addi a7, zero, 2; ecall; jalr zero, 0(ra)")
+    status = bench.run(*bench.kernel(first, instances=2))
+    assert "hart 0 waits at a barrier, but hart 1 returned" in str(status.error)
+
+
 def test_beyond_the_model_is_told(bench: Bench) -> None:
     paging = bench.code("addi t0, zero, 1; slli t0, t0, 63; csrrw zero, satp, t0")
     status = bench.run(*bench.kernel(paging))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.core.errors import UnderstudyError
+from understudy.core.errors import AccessFault, UnderstudyError
 from understudy.core.event import Event
 from understudy.device.refsi.accelerator import StepLimit
 from understudy.device.refsi.events import ConsoleOutput, DmaTransfer, InstanceStarted
@@ -234,3 +234,32 @@ def _fault_after_work(device: RefSi) -> None:
     code = assemble("lui t5, 0x200; busy: addi t5, t5, -1; bne t5, zero, busy; ld t0, 8(zero); jalr zero, 0(ra)")
     place = device.array(np.frombuffer(code + bytes(-len(code) % 8), np.uint64))
     device.launch(type(program.kernel("k_alone"))("mine", place.address, program), 4)
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize("profile", ["spec", "refsidrv"])
+@pytest.mark.parametrize(
+    ("text", "cause"), [("lr.d t0, (t1)", "load"), ("sc.d t0, a0, (t1)", "store"), ("lr.w t0, (t2)", "load")]
+)
+def test_registers_cannot_be_reserved(text: str, cause: str, profile: str, engine: str) -> None:
+    with RefSi.open(profile=profile, engine=engine) as device:
+        program = device.load_elf(PROGRAM)
+        code = assemble(f"lui t1, 0x20002\naddi t1, t1, 24\nlui t2, 0x20100\n{text}\njalr zero, 0(ra)")
+        place = device.array(np.frombuffer(code + bytes(-len(code) % 8), np.uint64))
+        kernel = type(program.kernel("k_alone"))("mine", place.address, program)
+        with pytest.raises(AccessFault) as caught:
+            device.launch(kernel, 1)
+    expected = "holds registers, expected memory" if profile == "spec" else f"reserved {cause} of"
+    assert expected in str(caught.value)
+    assert text.replace(" (", "(").replace(", ", ",") in str(caught.value).replace(" (", "(")
+
+
+@pytest.mark.parametrize("profile", ["spec", "refsidrv"])
+def test_other_atomics_reach_registers(profile: str) -> None:
+    with RefSi.open(profile=profile) as device:
+        program = device.load_elf(PROGRAM)
+        code = assemble(
+            "lui t1, 0x20002\nld t0, 24(t1)\namoadd.d t0, a0, (t1)\njalr zero, 0(ra)".replace("(t1)\nj", "(t1)\nj")
+        )
+        place = device.array(np.frombuffer(code + bytes(-len(code) % 8), np.uint64))
+        assert device.launch(type(program.kernel("k_alone"))("mine", place.address, program), 1).status.ok

@@ -12,7 +12,7 @@ from understudy.engine.pages import LIMIT, MASK64, PageTables, peek, poke
 from understudy.engine.stops import ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, STORE_MISALIGNED, Alone, Trap
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.port import CachingPort
+from understudy.isa.riscv.port import CachingPort, ReservingPort
 from understudy.isa.riscv.state import (
     FFLAGS,
     FRM,
@@ -154,6 +154,7 @@ class Evaluator(IntegerOps):
         """Load and reserve."""
         self._synchronize()
         port = self.hart.port
+        self._check_reservable(w, address, "load", LOAD_ACCESS)
         if isinstance(port, CachingPort) and not address & ((w >> 3) - 1) and not self._direct(address, "load"):
             try:
                 value = port.load_uncached(address, w >> 3)
@@ -170,6 +171,7 @@ class Evaluator(IntegerOps):
         self._synchronize()
         if address & ((w >> 3) - 1):
             raise Trap(STORE_MISALIGNED, address)
+        self._check_reservable(w, address, "store", STORE_ACCESS)
         words = self.words
         expected = words[RESERVED_VALUE] & ((1 << w) - 1)
         held = words[RESERVED_ADDRESS] == address
@@ -178,6 +180,16 @@ class Evaluator(IntegerOps):
             self._check_writable(w, address)
             return 1
         return int(self._replace(w, address, lambda old: v if old == expected else old) != expected)
+
+    def _check_reservable(self, w: int, address: int, access: str, cause: int) -> None:
+        """Registers behind the hart's port may refuse reservations."""
+        port = self.hart.port
+        if address & ((w >> 3) - 1) or self._direct(address, access) or not isinstance(port, ReservingPort):
+            return
+        try:
+            port.check_reservable(address, w >> 3, access)
+        except AccessFault as fault:
+            raise Trap(cause, address, fault) from None
 
     def _check_writable(self, w: int, address: int) -> None:
         """A store-conditional faults like a store, even where it fails."""

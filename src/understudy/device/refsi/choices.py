@@ -101,8 +101,8 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "entry-set",
         "what an entry point that was never set does",
-        "spec: a kernel command with CMP_ENTRY_PT_FN 0 fails; refsidrv: harts start at 0",
-        "the register is 0 at reset and must be set",
+        "spec: a kernel command with CMP_ENTRY_PT_FN 0, or an odd one, fails; refsidrv: harts start there",
+        "the register is 0 at reset and must be set; no instruction lies at an odd address",
     ),
     _choice(
         "entry-high-bits",
@@ -177,6 +177,12 @@ CHOICES: Final[tuple[Choice, ...]] = (
         "both profiles: for 8 bytes, until the end of the hart's turn, so that a store-conditional fails whatever "
         "another hart stored; spec: also until a transfer, a command or the host writes to those bytes",
         "the ISA manual; the reference's harts lose theirs when their turn ends and notice no transfer",
+    ),
+    _choice(
+        "reserve-registers",
+        "load-reserved and store-conditional of memory-mapped registers",
+        "both profiles: access faults; other atomics read and write the register",
+        "the reference's simulator refuses reservations outside memory",
     ),
     _choice(
         "start-state",

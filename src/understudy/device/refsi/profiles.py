@@ -106,11 +106,13 @@ class SpecProfile:
             self.memory.window_register(number, value)
 
     def check_entry(self, value: int) -> None:
-        """Set, and within 32 bits."""
+        """Set, within 32 bits, and where an instruction can be."""
         if ENTRY_PT_FN.reserved_bits(value):
             raise RuleError(f"CMP_ENTRY_PT_FN holds {value:#x}, expected a 32-bit entry point", rule=rules.ENTRY_32_BIT)
         if not value:
             raise RuleError("CMP_ENTRY_PT_FN was not set before a kernel command", rule=rules.ENTRY_SET)
+        if value & 1:
+            raise RuleError(f"CMP_ENTRY_PT_FN holds {value:#x}, expected an even entry point", rule=rules.ENTRY_SET)
 
     def harts(self, max_harts: int) -> int:
         """At most as many as there are; 0 for all."""

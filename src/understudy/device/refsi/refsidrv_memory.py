@@ -245,6 +245,11 @@ class RefsidrvPort:
             raise refused("fetch", address, 2)
         return int.from_bytes(data, "little")
 
+    def check_reservable(self, address: int, size: int, access: str) -> None:
+        """Memory can be reserved, nothing else (choice `refsi/reserve-registers`)."""
+        if self._span(address) is None:
+            raise refused(f"reserved {access}", address, size)
+
     def page(self, address: int, access: str) -> int | None:
         """Host address less guest address of the byte at `address`; the rest of its page may lie outside the memory
         by up to a page, where `Ram` owns the host's memory too."""

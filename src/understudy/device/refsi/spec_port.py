@@ -99,6 +99,16 @@ class SpecPort:
         found = self._reach(address, access)
         return (address, address) if found is None else found[:2]
 
+    def check_reservable(self, address: int, size: int, access: str) -> None:
+        """Memory can be reserved, registers cannot (choice `refsi/reserve-registers`)."""
+        place = self._memory.locate(address, size, self.unit, _ACCESS[access])
+        if place.ram is None:
+            raise AccessFault(
+                f"reservation of {size} bytes at {address:#x}: {place.mapping.name} holds registers, expected memory",
+                address=address,
+                access="reserve",
+            )
+
     def load_uncached(self, address: int, size: int) -> int:
         """Like `load`, but from memory: load-reserved. The hart's own line is written back and dropped."""
         place = self._memory.locate(address, size, self.unit, "read")

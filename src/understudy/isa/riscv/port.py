@@ -38,6 +38,14 @@ class ExtentPort(HartPort, Protocol):
 
 
 @runtime_checkable
+class ReservingPort(HartPort, Protocol):
+    """A port that has places where nothing can be reserved: registers."""
+
+    def check_reservable(self, address: int, size: int, access: str) -> None:
+        """`AccessFault` where load-reserved (`access` "load") and store-conditional ("store") are refused."""
+
+
+@runtime_checkable
 class CachingPort(HartPort, Protocol):
     """A port with a modelled data cache, which atomic operations go past."""
 
