@@ -5,6 +5,7 @@ UnderstudyError
 ├── RuleError      a clause of a document was broken
 ├── GuestFault     the device traps: a bad access, an illegal instruction, a kernel that gives up
 │   └── AccessFault    an address that a unit may not reach, in a way it may not use
+├── NoHostMemory   this process has no room for the memory of a device
 ├── BeyondModel    real hardware does this, we do not (yet): never silent
 └── ModelBug       our own mistake
 
@@ -118,6 +119,10 @@ class AccessFault(GuestFault):
         super().__init__(message, rule=rule)
         self.address = address
         self.access = access
+
+
+class NoHostMemory(UnderstudyError):
+    """This process has no address space left for the memory of a device."""
 
 
 class BeyondModel(UnderstudyError):

@@ -7,11 +7,11 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
-from understudy.core.errors import AccessFault, ModelBug
+from understudy.core.errors import AccessFault, ModelBug, NoHostMemory
 
 PAGE_BITS = 12
 PAGE_SIZE = 1 << PAGE_BITS
@@ -48,8 +48,8 @@ class Region(Protocol):
 class Ram:
     """Plain memory, zero at first, backed lazily by the host; `view` and `array` share it without a copy.
 
-    One unmapped-looking but owned page lies on each side, so that a whole-page mapping whose
-    guest window starts or ends inside a page never leaves this process's memory.
+    `NoHostMemory` where this process has no room for it. One unmapped-looking but owned page lies on each side, so that
+    a whole-page mapping whose guest window starts or ends inside a page never leaves this process's memory.
     """
 
     __slots__ = ("_map", "base_host", "size", "view")
@@ -67,6 +67,14 @@ class Ram:
             self._map.madvise(mmap.MADV_DONTNEED)
         else:
             np.frombuffer(self.view, dtype=np.uint8)[:] = 0
+
+    def close(self) -> None:
+        """Give the memory back to the host; nothing is in it any more.
+
+        Views that somebody still has stay valid, with what they show, and the host's memory goes with the last one.
+        """
+        self.view, self.size, self.base_host = memoryview(b""), 0, 0
+        self._map = _NOTHING
 
     def read(self, offset: int, size: int, unit: Unit) -> bytes:
         """Return `size` bytes from `offset`."""
@@ -93,9 +101,19 @@ class Ram:
 
 def _anonymous(size: int) -> mmap.mmap:
     """Zeroed memory of this process alone; pages nobody writes cost nothing."""
-    if sys.platform == "win32":
-        return mmap.mmap(-1, size)
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        if sys.platform == "win32":
+            return mmap.mmap(-1, size)
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise NoHostMemory(
+            f"this process has no address space for {size:#x} bytes of device memory ({error.strerror}), expected room "
+            "for it: close devices that are no longer used, drop views of their memory, or raise the limit (ulimit -v)"
+        ) from error
+
+
+_NOTHING: Final = _anonymous(PAGE_SIZE)
+"""What closed memories have in place of their own."""
 
 
 @dataclass(frozen=True, slots=True)

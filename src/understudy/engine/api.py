@@ -24,6 +24,9 @@ class Engine(Protocol):
     def flush_pages(self, hart: Hart) -> None:
         """Forget cached page translations of `hart` (window changes, SYNC_CACHE, sfence.vma)."""
 
+    def close(self) -> None:
+        """Give memory and threads back; harts run no more."""
+
     def code_written(self, host_address: int, size: int) -> None:
         """Somebody else (host, DMA, command processor) wrote these bytes of this process: reservations of them end,
         and coherent engines drop instructions cached from there."""

@@ -159,6 +159,14 @@ class JitEngine(ReferenceEngine):
         assert isinstance(context, JitContext)
         context.uninstall()
 
+    def close(self) -> None:
+        """Give back what was kept for harts, and stop compiling."""
+        super().close()
+        if self._workers is not None:
+            self._workers.shutdown(wait=False, cancel_futures=True)
+            self._workers = None
+        self.translations.clear()
+
     def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
         """This engine's kind of context."""
         return JitContext(self, hart, pages, evaluator)

@@ -101,6 +101,13 @@ class PageTables:
             spans.clear()
         self._occupants.clear()
 
+    def close(self) -> None:
+        """Give the tables' memory back: the hart runs no more."""
+        for word in (LOAD_TABLE, STORE_TABLE, LOAD_ENDS, STORE_ENDS):
+            self.hart.words[word] = 0
+        self.load = self.store = memoryview(b"").cast("Q")
+        self._arrays, self._ends, self._filled = {}, {}, {"load": [], "store": []}
+
     def protect(self, host_page: int) -> None:
         """Take the direct way for stores from every guest page that shows this host page."""
         spans = self._filled["store"]

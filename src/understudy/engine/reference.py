@@ -63,6 +63,11 @@ class Context:
         self.evaluator = evaluator
         self.code: dict[int, Cached] = {}
 
+    def close(self) -> None:
+        """Give memory back: the hart runs no more on this engine."""
+        self.pages.close()
+        self.hart.context = None
+
     def forget(self) -> None:
         """Drop everything that came from code which may have changed."""
         self.code.clear()
@@ -115,6 +120,12 @@ class ReferenceEngine:
         context.pages.flush()
         if self.coherent or self.tlb_entries is not None:
             self.flush_code(hart)
+
+    def close(self) -> None:
+        """Give back what was kept for harts; one that runs all the same is new to this engine."""
+        for context in list(self._contexts):
+            context.close()
+        self.code_pages.clear()
 
     def code_written(self, host_address: int, size: int) -> None:
         """Somebody wrote these bytes of this process; drop reservations of them and instructions cached from their

@@ -87,6 +87,14 @@ class JitContext(Context):
                 _vacate(self.tables[native], (pc >> 1) & (SLOTS - 1))
             known.clear()
 
+    def close(self) -> None:
+        """Give the tables' memory back as well."""
+        super().close()
+        self.uninstall()
+        self.dropped.clear()
+        self.hart.words[CODE_TABLE] = 0
+        self.tables = {}
+
     def forget(self) -> None:
         """Drop everything that came from code which may have changed, which then has to prove hot again."""
         super().forget()

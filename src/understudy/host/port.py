@@ -61,3 +61,6 @@ class RefSiPort(MemoryPort, Protocol):
 
     def reset(self) -> None:
         """Back to the state at open."""
+
+    def close(self) -> None:
+        """Give the host's memory back; nothing else may be called any more."""

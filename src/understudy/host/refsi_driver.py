@@ -65,9 +65,13 @@ class RefSiDriver:
         return self._port
 
     def shutdown(self) -> None:
-        """Close the device: what was submitted and did not start is dropped, its memory is gone."""
+        """Close the device: what was submitted and did not start is dropped, its memory goes back to the host.
+
+        Arrays and views of device memory that somebody still has stay valid, with what was there at the end; they keep
+        that memory.
+        """
         if self._port is not None:
-            self._port.reset()
+            self._port.close()
             self._port = None
 
     def close(self) -> None:

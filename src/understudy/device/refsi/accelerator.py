@@ -107,6 +107,12 @@ class Accelerator:
             clear_counters(hart)
         self.flush_pages()
 
+    def close(self) -> None:
+        """Have no harts and no threads any more."""
+        self.group.close()
+        self.engine.close()
+        self._made, self.harts = [], []
+
     def save(self) -> tuple[HartState, ...]:
         """The state of every hart, for `restore`."""
         return tuple((tuple(hart.words[:ENGINE_WORDS]), tuple(hart.csr.items()), hart.privilege) for hart in self.harts)

@@ -123,6 +123,7 @@ class RefSiDevice:
         self._finished: list[BufferStatus] = []
         self._next_ticket = 1
         self._busy = False
+        self._closed = False
         self._open()
 
     # -- making the parts ---------------------------------------------------------------------------------------
@@ -186,6 +187,7 @@ class RefSiDevice:
 
     def reset(self) -> None:
         """As after opening: memory and registers zero, nothing queued, nothing allocated. Probes stay."""
+        self._check_open()
         self._queue.clear()
         self._finished.clear()
         self._next_ticket = 1
@@ -194,6 +196,21 @@ class RefSiDevice:
         if self.processor is not None:
             self.processor.reset()
         self._open()
+
+    def close(self) -> None:
+        """Drop what is queued and give the host's memory and threads back. Every later call is a `RuleError`.
+
+        Views of device memory stay valid as long as somebody has them, with what was there at the end.
+        """
+        self._queue.clear()
+        if not self._closed:
+            self._closed = True
+            self.accelerator.close()
+            self.memory.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuleError("the device was closed, expected an open one")
 
     # -- what the host can ask ----------------------------------------------------------------------------------
 
@@ -259,6 +276,7 @@ class RefSiDevice:
 
     def submit(self, address: int, size: int) -> int:
         """Queue the command buffer of `size` bytes at `address`; gives its ticket."""
+        self._check_open()
         self._processor()
         if size < 0:
             raise WireError(f"a buffer of {size} bytes")
@@ -276,6 +294,7 @@ class RefSiDevice:
 
     def drain(self) -> None:
         """Run the buffers that are queued; nothing while one runs, so that probes may look at the device."""
+        self._check_open()
         if self._busy or not self._queue:
             return
         self._busy = True
@@ -300,6 +319,7 @@ class RefSiDevice:
 
         Their counters start at zero when hart 0 reaches `entry`.
         """
+        self._check_open()
         if self.family != "g":
             raise RuleError("RefSi M1 executes kernels by command buffers only")
         before = self.steps
@@ -342,6 +362,7 @@ class RefSiDevice:
 
     def restore(self, state: Snapshot) -> None:
         """Go back to a snapshot of this device, or of one with the same options; what is queued is dropped."""
+        self._check_open()
         steps, active, self._g1_harts, self._next_ticket = state.numbers
         self._queue.clear()
         self._finished = list(state.finished)

@@ -55,6 +55,9 @@ class MemorySystem(Protocol):
     def reset(self) -> None:
         """Back to the state at open; RAM contents are zeroed."""
 
+    def close(self) -> None:
+        """Give the host's memory back: nothing is at any address any more. Views stay valid as long as they live."""
+
     def save(self) -> object:
         """The state while nothing is under way (see `settle`), for `restore`; protections are not part of it."""
 

@@ -90,6 +90,14 @@ class RefsidrvMemory:
         self.counters.reset()
         self._connect()
 
+    def close(self) -> None:
+        """Give the host's memory back: the bus is empty."""
+        for ram in self.memories.values():
+            ram.close()
+        self.memories = {}
+        self._connect()
+        self.bus.replace(())
+
     # -- accesses -----------------------------------------------------------------------------------------------
 
     def span(self, address: int, size: int, unit: Unit) -> Span | None:

@@ -205,8 +205,22 @@ class SpecMemory:
         if self._counters is not None:
             self._counters.reset()
         self._protected = ()
+        rams = self._rams()
         self._build()
+        for ram in rams:
+            ram.close()
         self._remapped()
+
+    def close(self) -> None:
+        """Give the host's memory back: nothing is at any address any more."""
+        for ram in self._rams():
+            ram.close()
+        for port in self._ports.values():
+            port.forget()
+        self._ports.clear()
+        self.caches = None
+        self.decoder = Decoder(AddressSpace(), self.windows, self.topology)
+        self.generation += 1
 
     def save(self) -> SpecState:
         """Memories, windows, DMA registers and caches while no transfer is outstanding, for `restore`."""

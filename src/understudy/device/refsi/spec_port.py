@@ -33,6 +33,11 @@ class SpecPort:
         self._reached: dict[str, tuple[int, tuple[int, int, int]]] = {}
         self._code = (-1, 0, 0, memoryview(b""))
 
+    def forget(self) -> None:
+        """Keep no memory alive."""
+        self._reached.clear()
+        self._code = (-1, 0, 0, memoryview(b""))
+
     def load(self, address: int, size: int) -> int:
         """The little-endian number of `size` bytes at `address`; `AccessFault` with the rule."""
         memory = self._memory
