@@ -71,3 +71,46 @@ def test_blocks_never_overlap_and_everything_comes_back(requests: list[tuple[int
     assert memory.blocks() == [(0x1_0000, 0x2000, True)]
     memory.restore(saved)
     assert memory.snapshot() == saved
+
+
+def test_reserved_memory_is_never_given_out() -> None:
+    allocator = Allocator(0x1000, 0x1000)
+    assert allocator.reserve(0x1800, 0x100)
+    assert [allocator.allocate(0x700) for _ in range(3)] == [0x1100, 0x1900, 0]
+    assert not allocator.reserve(0x18FF, 1)
+    assert not allocator.reserve(0x10FF, 2)
+    assert allocator.reserve(0x1000, 0x100)
+    allocator.free(0x1000)
+    allocator.free(0x1800)
+    allocator.free(0x1100)
+    allocator.free(0x1900)
+    assert allocator.blocks() == [(0x1000, 0x1000, True)]
+    assert allocator.reserve(0x1000, 0x1000)
+    assert allocator.blocks() == [(0x1000, 0x1000, False)]
+    for address, size in ((0, 1), (0x2000, 1), (0x1FFF, 2), (0xFFF, 2)):
+        assert not Allocator(0x1000, 0x1000).reserve(address, size)
+    assert Allocator(0x1000, 0x1000).reserve(0x1FFF, 0)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 70), st.integers(1, 20)), max_size=30))
+def test_reserved_and_allocated_blocks_never_overlap(calls: list[tuple[bool, int, int]]) -> None:
+    allocator = Allocator(10, 50)
+    taken: dict[int, int] = {}
+    for is_reserved, address, size in calls:
+        if address in taken:
+            allocator.free(address)
+            del taken[address]
+            continue
+        start = address if is_reserved else allocator.allocate(size)
+        free = all(start + size <= other or other + length <= start for other, length in taken.items())
+        if is_reserved:
+            assert allocator.reserve(start, size) == (free and start >= 10 and start + size <= 60)
+            if not free or not (start >= 10 and start + size <= 60):
+                continue
+        elif not start:
+            continue
+        assert free
+        taken[start] = size
+    for start in taken:
+        allocator.free(start)
+    assert allocator.blocks() == [(10, 50, True)]

@@ -36,13 +36,15 @@ def program(
     count = len(loads) + bool(dynamic)
     at = 64 + 56 * count
     headers = body = b""
+    section = (0, 0)
     for address, data in loads:
-        headers += struct.pack("<IIQQQQQQ", 1, 7, at + len(body), address, address, len(data), len(data), 1)
+        start = at + len(body)
+        headers += struct.pack("<IIQQQQQQ", 1, 7, start, address, address, len(data), len(data), 1)
+        if address <= dynamic < address + len(data):
+            section = start + dynamic - address, len(data) - (dynamic - address)
         body += data
     if dynamic:
-        place = next((address, data) for address, data in loads if address <= dynamic < address + len(data))
-        size = place[0] + len(place[1]) - dynamic
-        headers += struct.pack("<IIQQQQQQ", 2, 6, 0, dynamic, dynamic, size, size, 8)
+        headers += struct.pack("<IIQQQQQQ", 2, 6, section[0], dynamic, dynamic, section[1], section[1], 8)
     symbols_at = at + len(body)
     strings_at = symbols_at + len(table)
     sections_at = strings_at + len(strings)

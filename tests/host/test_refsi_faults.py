@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.host.programs import program
-from understudy.core.errors import AccessFault, BeyondModel, GuestFault, UnderstudyError
+from understudy.core.errors import AccessFault, BeyondModel, GuestFault, UnderstudyError, WireError
 from understudy.host.refsi import RefSi
 
 EVERY = pytest.mark.parametrize("profile", ["spec", "refsidrv"])
@@ -80,3 +80,58 @@ def test_vector_instructions_have_names(word: int, name: str, profile: str) -> N
         error
     )
     assert "at pc 0x10004 (kernel+0x4)" in str(error)
+
+
+# -- programs that are linked into memory of the device
+
+
+HIGH = 0xBFFE_0000
+
+
+@EVERY
+def test_a_program_in_dram_keeps_its_memory(profile: str) -> None:
+    text = "addi t0, zero, 77; sd t0, 0(a1)"
+    constant = np.arange(1000, dtype=np.int64)
+    file = program(text, base=HIGH, segments=[(HIGH + 0x1000, constant.tobytes())])
+    with RefSi.open(profile=profile) as device:
+        loaded = device.load_elf(file)
+        arrays = [device.array(np.full(100_000, n, np.int64)) for n in range(3)]
+        for array in arrays:
+            assert array.address + array.nbytes <= HIGH or array.address >= HIGH + 0x3000
+        for array in arrays:
+            device.launch(loaded.kernel("kernel"), 1, [array])
+            assert array.array[0] == 77
+        assert device.read(HIGH + 0x1000, 8000) == constant.tobytes()
+        loaded.unload()
+        assert device.port.reserve(HIGH, 0x3000), "it was given back"  # type: ignore[attr-defined]
+
+
+@EVERY
+def test_a_program_over_an_array_is_refused(profile: str) -> None:
+    with RefSi.open(profile=profile) as device:
+        array = device.zeros(1000, np.int64)
+        file = program("addi t0, zero, 77", base=array.address + 0x1000)
+        message = rf"device memory at 0x{array.address + 0x1000:x}\.\.0x{array.address + 0x2000:x}, which is in use"
+        with pytest.raises(WireError, match=message):
+            device.load_elf(file)
+        assert not array.array.any()
+        device.load_elf(program("addi t0, zero, 77"))
+
+
+@EVERY
+@pytest.mark.parametrize("base", [0x1020_0000, 0x103F_FFF8, 0x101F_FFFC])
+def test_a_program_in_the_harts_memory_is_refused(base: int, profile: str) -> None:
+    with RefSi.open(profile=profile) as device:
+        message = r"lies in the harts' own memory, 0x10200000\.\.0x10400000, expected 0x10000\.\.0x8000000"
+        with pytest.raises(WireError, match=message):
+            device.load_elf(program("addi t0, zero, 77", base=base))
+        device.load_elf(program("addi t0, zero, 77", base=0x1000_0000))
+
+
+def test_a_new_program_takes_the_place_of_the_old_one() -> None:
+    with RefSi.open() as device:
+        for _ in range(3):
+            device.load_elf(program("addi t0, zero, 77; sd t0, 0(a1)", base=HIGH))
+            out = device.zeros(1, np.int64)
+            device.launch("kernel", 1, [out])
+            assert out.array[0] == 77

@@ -6,7 +6,7 @@ it. Which addresses come out is part of what drivers see; it is the reference dr
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from typing import Final
 
 MASK64: Final = (1 << 64) - 1
@@ -40,6 +40,22 @@ class Allocator:
             self._free[start] = False
             return start
         return 0
+
+    def reserve(self, address: int, size: int) -> bool:
+        """Take `size` bytes at `address`, to be given back by `free`; False where not all of them are free."""
+        index = bisect_right(self._starts, address) - 1
+        if index < 0 or not self._free[self._starts[index]]:
+            return False
+        end = self._starts[index + 1] if index + 1 < len(self._starts) else self.end
+        behind = address + (size or 1)
+        if behind > end:
+            return False
+        for start, is_free in ((address, False), (behind, True)):
+            if start != end and start not in self._free:
+                insort(self._starts, start)
+            if start != end:
+                self._free[start] = is_free
+        return True
 
     def free(self, address: int) -> None:
         """Give a block back; an address that starts none is ignored, as the reference's release build does."""

@@ -47,6 +47,9 @@ class RefSiPort(MemoryPort, Protocol):
     def allocate(self, size: int, alignment: int = 1, kind: int = MemoryKind.DRAM) -> int:
         """Address of `size` bytes of device memory; 0 or 1 where there are none."""
 
+    def reserve(self, address: int, size: int) -> bool:
+        """Take `size` bytes of device memory at `address`; False where they are in use or none."""
+
     def free(self, address: int) -> None:
         """Give memory back."""
 

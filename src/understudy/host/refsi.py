@@ -32,8 +32,9 @@ from understudy.host.refsi_buffer import Buffer
 from understudy.host.refsi_driver import RefSiDriver
 from understudy.host.refsi_faults import explained
 from understudy.host.refsi_launch import Argument, Arguments, LaunchResult, check_count, grid_of
-from understudy.host.refsi_program import Kernel, Program, check_loaded
+from understudy.host.refsi_program import ELF_BASE, Kernel, Program, check_loaded
 from understudy.image.elf import read_elf
+from understudy.image.elf_kind import loadable
 
 MAX_SLICES: Final = 1 << 16
 """Most RUN commands that one launch puts into its command buffer."""
@@ -82,10 +83,11 @@ class RefSi(RefSiDriver):
         """Put an ELF file (its bytes, or its path) into device memory; it replaces the one before.
 
         Segments below 0x8000000 go to DRAM and are seen through window 0; window 1 gives each hart its own memory at
-        0x14000000, with its stack. `WireError` with a byte offset for what is no RISC-V ELF file.
+        0x14000000, with its stack. A position-independent file is moved up to 0x10000. `WireError` with a byte offset
+        for what is no RISC-V ELF file, or of a kind that cannot run without a dynamic loader.
         """
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
-        image = read_elf(data)
+        image = loadable(read_elf(data), data, ELF_BASE)
         if self._program is not None:
             self._program.unload()
         self._program = Program(self, image, self.profile)

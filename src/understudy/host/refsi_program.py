@@ -14,7 +14,7 @@ from understudy.core.errors import AccessFault, RuleError, WireError
 from understudy.core.space import PAGE_SIZE
 from understudy.core.words import align_down, align_up
 from understudy.device.refsi.builder import READ, WRITE, CommandBuffer
-from understudy.device.refsi.registers import TCDM_HART_BASE, TCDM_HART_SIZE
+from understudy.device.refsi.registers import DRAM_BASE, DRAM_SIZE, TCDM_HART_BASE, TCDM_HART_SIZE
 from understudy.host.refsi_driver import RefSiDriver
 from understudy.image.elf import ElfImage, Segment
 from understudy.isa.riscv.decode import assemble
@@ -84,6 +84,7 @@ class Program:
         self._allocated.clear()
 
     def _load(self) -> None:
+        self._reserve()
         windowed = [segment for segment in self.image.segments if ELF_BASE <= segment.address < ELF_END]
         buffer = CommandBuffer(self._profile).close_window(ELF_WINDOW).close_window(HART_WINDOW)
         if windowed:
@@ -112,6 +113,28 @@ class Program:
         )
         self._driver.run(buffer.sync_cache().finish())
 
+    def _reserve(self) -> None:
+        """Take the pages of DRAM that segments lie in, so that no array comes there; refuse harts' own memory."""
+        pages: set[tuple[int, int]] = set()
+        for segment in self.image.segments:
+            if segment.address < TCDM_HART_BASE + TCDM_HART_SIZE and segment.end > TCDM_HART_BASE:
+                raise WireError(
+                    f"ELF segment at {segment.address:#x}..{segment.end:#x} lies in the harts' own memory, "
+                    f"{TCDM_HART_BASE:#x}..{TCDM_HART_BASE + TCDM_HART_SIZE:#x}, expected {ELF_BASE:#x}..{ELF_END:#x}: "
+                    "link it with -Wl,-Ttext-segment=0x10000"
+                )
+            first = max(align_down(segment.address, PAGE_SIZE), DRAM_BASE)
+            last = min(align_up(segment.end, PAGE_SIZE), DRAM_BASE + DRAM_SIZE)
+            if first < last:
+                pages.add((first, last))
+        for first, last in _merged(pages):
+            if not self._driver.port.reserve(first, last - first):
+                raise WireError(
+                    f"ELF segments take device memory at {first:#x}..{last:#x}, which is in use, expected free memory: "
+                    "load the program before arrays are made, or link it with -Wl,-Ttext-segment=0x10000"
+                )
+            self._allocated.append(first)
+
     def _allocate(self, size: int) -> int:
         address = self._driver.allocate(size, PAGE_SIZE)
         self._allocated.append(address)
@@ -132,10 +155,21 @@ def _pieces(segment: Segment) -> Iterator[tuple[int, bytes]]:
         yield offset, bytes(min(ZERO_FILL_BYTES, segment.memory_size - offset))
 
 
+def _merged(ranges: set[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in order, those that touch or overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((first, last))
+    return merged
+
+
 def _misplaced(segment: Segment) -> WireError:
     return WireError(
         f"ELF segment at {segment.address:#x}..{segment.end:#x} fits neither {ELF_BASE:#x}..{ELF_END:#x}, which "
-        "reaches DRAM through a window, nor a memory of the device"
+        "reaches DRAM through a window, nor a memory of the device: link it with -Wl,-Ttext-segment=0x10000"
     )
 
 

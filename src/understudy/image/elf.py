@@ -5,8 +5,9 @@ checked against the file before it is used, nothing is allocated on a header's w
 file, and every refusal is a `WireError` that names the byte. (An ELF library is the oracle of the tests.)
 
 The rules are those of the RefSi driver's loader: little-endian RISC-V files of either class; PT_LOAD segments with a
-memory size above zero go to their *virtual* address, zero-filled from file size to memory size; flags, type of file
-and physical addresses do not matter; kernels are found by symbol name, which needs ``.symtab`` and ``.strtab``.
+memory size above zero go to their *virtual* address, zero-filled from file size to memory size; flags and physical
+addresses do not matter; kernels are found by symbol name, which needs ``.symtab`` and ``.strtab``. The type of file and
+relocations are the matter of `image.elf_kind`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ MAX_SEGMENT_BYTES: Final = 1 << 32
 """Largest p_memsz that is believed, and largest sum of all of them; no device of ours has more memory."""
 
 PT_LOAD: Final = 1
+PT_DYNAMIC: Final = 2
 SHT_SYMTAB: Final = 2
 SHT_STRTAB: Final = 3
 STT_SECTION: Final = 3
@@ -37,12 +39,14 @@ PN_XNUM: Final = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A PT_LOAD segment: `data` goes to `address`, zeros follow up to `memory_size` bytes. `flags` are PF_X|W|R."""
+    """A PT_LOAD segment: `data` goes to `address`, zeros follow up to `memory_size` bytes. `flags` are PF_X|W|R and
+    `offset` is where the file has it."""
 
     address: int
     data: bytes
     memory_size: int
     flags: int
+    offset: int = 0
 
     @property
     def end(self) -> int:
@@ -63,13 +67,19 @@ class Symbol:
 
 @dataclass(frozen=True)
 class ElfImage:
-    """What a loader needs of an ELF file. `symbols` is None where the file has no symbol table (stripped)."""
+    """What a loader needs of an ELF file. `symbols` is None where the file has no symbol table (stripped).
+
+    `kind` is e_type; `dynamic` is the first PT_DYNAMIC segment as (byte of its header, file offset, size in the file),
+    which nobody has checked. See `image.elf_kind`.
+    """
 
     machine: int
     bits: int
     entry: int
     segments: tuple[Segment, ...]
     symbols: Mapping[str, Symbol] | None = field(repr=False)
+    kind: int = 2
+    dynamic: tuple[int, int, int] | None = None
 
     def symbol(self, name: str) -> Symbol:
         """The symbol called `name`; a `WireError` that says whether the file is stripped or what is near."""
@@ -126,7 +136,9 @@ def read_elf(data: bytes) -> ElfImage:
     if header.machine != MACHINE_RISCV:
         raise wrong(f"e_machine is {header.machine}, expected {MACHINE_RISCV} (RISC-V)", 18)
     segments = tuple(_segments(layout))
-    return ElfImage(header.machine, layout.bits, header.entry, segments, _symbols(layout))
+    return ElfImage(
+        header.machine, layout.bits, header.entry, segments, _symbols(layout), header.kind, _dynamic(layout)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,7 @@ class _Header:
     phnum: int
     shentsize: int
     shnum: int
+    kind: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +197,8 @@ class _Layout(ElfBytes):
         form = _FORMATS[bits][0]
         if len(data) < 16 + form.size:
             raise wrong(f"file ends inside the ELF header, after {len(data)} of {16 + form.size} bytes", len(data))
-        _, machine, _, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = form.unpack_from(data, 16)
-        return cls(data, bits, _Header(machine, entry, phoff, shoff, phentsize, phnum, shentsize, shnum))
+        kind, machine, _, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = form.unpack_from(data, 16)
+        return cls(data, bits, _Header(machine, entry, phoff, shoff, phentsize, phnum, shentsize, shnum, kind))
 
     def table(self, what: str, start: int, count: int, entry_size: int, form: struct.Struct) -> range:
         """Offsets of the entries of a header table, which must lie in the file as a whole."""
@@ -218,7 +231,17 @@ def _segments(layout: _Layout) -> Iterator[Segment]:
         layout.inside("segment", start, file_size, place)
         claimed += file_size
         layout.claim("segments", claimed, place)
-        yield Segment(address, layout.data[start : start + file_size], memory_size, flags)
+        yield Segment(address, layout.data[start : start + file_size], memory_size, flags, start)
+
+
+def _dynamic(layout: _Layout) -> tuple[int, int, int] | None:
+    header = layout.header
+    form = _FORMATS[layout.bits][1]
+    for place in layout.table("program header table", header.phoff, header.phnum, header.phentsize, form):
+        fields = form.unpack_from(layout.data, place)
+        if fields[0] == PT_DYNAMIC:
+            return (place, fields[2], fields[5]) if layout.bits == 64 else (place, fields[1], fields[4])
+    return None
 
 
 def _sections(layout: _Layout) -> list[_Section]:

@@ -245,6 +245,10 @@ class RefSiDevice:
             return WRONG_KIND if self.profile_name == REFSIDRV else 0
         return self.allocator.allocate(size, alignment)
 
+    def reserve(self, address: int, size: int) -> bool:
+        """Take the DRAM at `address`, as `allocate` would have given it; False where it is in use or none."""
+        return self.allocator.reserve(address, size)
+
     def free(self, address: int) -> None:
         """Give memory back; an address that was not allocated is ignored."""
         self.allocator.free(address)
