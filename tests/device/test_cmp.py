@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.m1 import FLAG, OUT, RETURN, Bench, entry, flag, window, write
+from tests.device.m1 import BUFFER, FLAG, OUT, RETURN, Bench, entry, flag, window, write
 from understudy.core.errors import AccessFault, RuleError, WireError
 from understudy.device.refsi import rules
 from understudy.device.refsi.commands import (
@@ -324,3 +324,15 @@ def test_dma_by_commands() -> None:
     base = [StoreImm64(DMA_BASE + 8 * index, value) for index, value in ((3, OUT), (4, OUT + 64), (5, 8), (0, 0x11))]
     assert bench.run(*base, LoadReg64(0, DMA_BASE + 8), StoreReg64(0, DMA_BASE + 16)).ok
     assert bench.device.read(OUT + 64, 8) == b"payload!"
+
+
+@pytest.mark.parametrize("profile", ["spec", "refsidrv"])
+def test_a_buffer_that_was_overwritten_while_it_ran(profile: str) -> None:
+    bench = Bench(profile)
+    status = bench.run(StoreImm64(BUFFER + 16, 0x1234_5678), StoreImm64(OUT, 1))
+    assert status.error is not None
+    was = encode_all([StoreImm64(OUT, 1)])[:8][::-1].hex()
+    told = f"(the buffer was overwritten while it ran: this chunk is 0x0000000012345678, and was 0x{was} when it began)"
+    assert told in str(status.error)
+    status = bench.words((0x1234_5678).to_bytes(8, "little"))
+    assert "overwritten" not in str(status.error)

@@ -15,6 +15,7 @@ from understudy.device.refsi import registers as r
 from understudy.device.refsi import rules, spec_rules
 from understudy.device.refsi.accelerator import Failure
 from understudy.device.refsi.commands import (
+    CHUNK_BYTES,
     Command,
     CopyMem64,
     Finish,
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 UNIT_KIND_SHIFT: Final = 24
 UNIT_INDEX_MASK: Final = (1 << UNIT_KIND_SHIFT) - 1
 UNIT_ID_MASK: Final = 0xFFFF_FFFF
+REMEMBERED: Final = 1 << 13
+"""Chunks of a buffer that are kept as they were when it began."""
 WORTH_WHILE: Final = 32
 """Chunks below which a buffer is not worth starting machine code for."""
 ADDRESS_RULES: Final[dict[type[Command], tuple[Rule, tuple[str, ...]]]] = {
@@ -133,6 +136,7 @@ class CommandProcessor:
 
     def _execute(self, ticket: int, words: Words, chunks: int, progress: Progress) -> None:
         lax = self.profile.lax
+        begun = bytes(words[: min(chunks, REMEMBERED)])
         chunk = 0
         while chunk < chunks:
             if chunks - chunk >= WORTH_WHILE and self._written is not None and not self._watched():
@@ -140,7 +144,11 @@ class CommandProcessor:
                 if chunk == chunks:
                     break
             progress.begin(chunk)
-            command, following = decode(words, chunk, end=chunks, lax=lax)
+            try:
+                command, following = decode(words, chunk, end=chunks, lax=lax)
+            except UnderstudyError as error:
+                error.message += _change(begun, words, chunk)
+                raise
             progress.command = command
             event = (ticket, progress.done, chunk, command)
             self.telemetry.emit(lambda time, event=event: CommandStarted(time, *event))  # type: ignore[misc]
@@ -286,6 +294,17 @@ class CommandProcessor:
         self.telemetry.emit(
             lambda time: RegisterAccess(time, COMMAND_PROCESSOR, r.CMP.name, number, value, write=write)
         )
+
+
+def _change(begun: bytes, words: Words, chunk: int) -> str:
+    """What a chunk that is no header was when the buffer began, where that was something else."""
+    if CHUNK_BYTES * chunk >= len(begun):
+        return ""
+    then = int.from_bytes(begun[CHUNK_BYTES * chunk :][:CHUNK_BYTES], "little")
+    now = words[chunk]
+    if then == now:
+        return ""
+    return f" (the buffer was overwritten while it ran: this chunk is {now:#018x}, and was {then:#018x} when it began)"
 
 
 def _name_address_rule(error: UnderstudyError, command: Command | None) -> None:
