@@ -37,7 +37,8 @@ def test_entries_that_are_no_code(profile: str, engine: str, entry: int) -> None
     data = m1.kernels().segments[0].data
     case = Case(b"", data, entry, (0,) * 32, (0,) * 32, (), kernels.RETURN, 0, 1, 1, is_slice=False)
     told, _ = kernels.outcome(profile, engine, case)
-    assert "at hart 0, at instance 0, at command 3 (RUN_INSTANCES), at byte 0x30" in str(told[0])
+    who = "expected an even entry point" if profile == "spec" and entry % 2 else "at hart 0, at instance 0"
+    assert f"{who}, at command 3 (RUN_INSTANCES), at byte 0x30" in str(told[0])
 
 
 @pytest.mark.parametrize("profile", PROFILES)
