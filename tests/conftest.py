@@ -1,7 +1,8 @@
 """What all tests share.
 
-The one environment switch of the whole project is here: with ``CI=true`` a test marked `oracle` must run, so one that
-is skipped there fails instead. Elsewhere oracles that are not installed are skipped with their reason.
+The one environment switch of the tests is here: with ``CI=true`` every test must run, so one that is skipped there
+fails instead (tools/oracles.sh has installed all that tests need). Elsewhere tests whose outside programs are not
+installed are skipped with their reason.
 """
 
 import atexit
@@ -22,20 +23,22 @@ settings.register_profile("understudy", derandomize=True, deadline=None, print_b
 settings.load_profile("understudy")
 
 
-def _must_run(item: pytest.Item) -> bool:
-    return os.environ.get("CI") == "true" and item.get_closest_marker("oracle") is not None
+def _all_must_run() -> bool:
+    return os.environ.get("CI") == "true"
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    return report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn a skipped oracle test into a failure where all oracles must be there."""
+    """Turn a skipped test into a failure where all that tests need must be there."""
     report = yield
-    if report.skipped and _must_run(item) and not hasattr(report, "wasxfail"):
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        report.outcome = "failed"
-        report.longrepr = f"CI=true: an oracle test must not be skipped ({reason})"
+    if report.skipped and _all_must_run() and not hasattr(report, "wasxfail"):
+        report.outcome, report.longrepr = "failed", f"CI=true: a test must not be skipped ({_reason(report)})"
     return report
 
 
@@ -43,10 +46,8 @@ def pytest_runtest_makereport(
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Refuse whole files that skip themselves there: nobody could tell which of their tests are oracles."""
+    """Refuse whole files that skip themselves there."""
     report = yield
-    if report.skipped and os.environ.get("CI") == "true":
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        report.outcome = "failed"
-        report.longrepr = f"CI=true: a file of tests must not be skipped ({reason})"
+    if report.skipped and _all_must_run():
+        report.outcome, report.longrepr = "failed", f"CI=true: a file of tests must not be skipped ({_reason(report)})"
     return report

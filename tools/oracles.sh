@@ -1,6 +1,7 @@
 #!/bin/sh
 # Install the outside programs that tests marked `oracle` compare with, where that is possible. Never fails: what cannot
-# be installed is named, and its tests are skipped.
+# be installed is named, and its tests are skipped (with CI=true they fail). QEMU 10.1 and a guest's kernel are fetched
+# with CI=true only, since they take 600 MB: elsewhere that is left to `make guest-root`.
 set -eu
 
 missing() {
@@ -31,3 +32,6 @@ fi
 [ -z "$packages" ] ||
     echo "oracles: tests that compare with outside programs will be skipped; as root: apt-get install $packages"
 sh "$(dirname "$0")/pyfletcher.sh"
+if [ "${CI:-}" = true ]; then
+    sh "$(dirname "$0")/guest-root.sh" build/guest/root || echo "oracles: tests with QEMU's device and guest will fail"
+fi

@@ -10,7 +10,7 @@ from tests.attach.rig import ADDRESS, BELL, FILL, INTR, LENGTH, RESULT, SCRATCH,
 from understudy.attach.vfio_user import Server, events
 from understudy.device.acceldev.device import AcceldevDevice
 
-pytestmark = [pytest.mark.skipif(not qemu()[0], reason=qemu()[1]), pytest.mark.slow]
+pytestmark = [pytest.mark.oracle, pytest.mark.skipif(not qemu()[0], reason=qemu()[1]), pytest.mark.slow]
 
 
 class Bench:

@@ -28,9 +28,7 @@ RUNTIME = ROOT / "build" / "pyfletcher" / "bin" / "python"
 """A Python 3.9 with the real run-time library, as tools/pyfletcher.sh makes it."""
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
-needs_runtime = pytest.mark.skipif(
-    not RUNTIME.exists(), reason="no pyfletcher: sh tools/pyfletcher.sh installs it where there is a Python 3.9"
-)
+needs_runtime = pytest.mark.skipif(not RUNTIME.exists(), reason="no pyfletcher: sh tools/pyfletcher.sh installs it")
 
 
 class Served:

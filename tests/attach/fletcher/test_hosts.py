@@ -124,6 +124,7 @@ def test_a_kernel_from_a_file(host: str, tmp_path: Path) -> None:
     assert "kernel largest starts: ExampleBatch 0 to 3" in said
 
 
+@pytest.mark.oracle
 @needs_runtime
 @pytest.mark.parametrize(("name", "detect"), [("understudy", False), ("snap", True), ("", True)])
 def test_the_real_runtime_sums(name: str, detect: bool, tmp_path: Path) -> None:
@@ -134,6 +135,7 @@ def test_the_real_runtime_sums(name: str, detect: bool, tmp_path: Path) -> None:
     assert own == ["W 0 0x00000004", "W 0 0x00000000", *recorded("trace_sum.txt")[:9]]
 
 
+@pytest.mark.oracle
 @needs_runtime
 def test_the_real_runtime_with_several_batches(tmp_path: Path) -> None:
     with serving(tmp_path, "--kernel", "soda_beer") as (path, said):
@@ -146,6 +148,7 @@ def test_the_real_runtime_with_several_batches(tmp_path: Path) -> None:
     assert not [line for line in said if "error" in line or "refused" in line]
 
 
+@pytest.mark.oracle
 @needs_runtime
 def test_the_real_runtime_passes_all_types(tmp_path: Path) -> None:
     """Its buffers, in its order, rebuilt into the arrays that it had."""
@@ -158,6 +161,7 @@ def test_the_real_runtime_passes_all_types(tmp_path: Path) -> None:
     assert [line for line in said if line.split(" ")[0] in [column.split(" ")[0] for column in columns]] == columns
 
 
+@pytest.mark.oracle
 @needs_runtime
 def test_the_real_runtime_hears_of_mistakes(tmp_path: Path) -> None:
     with serving(tmp_path, "--kernel", "prim_map") as (path, _):
