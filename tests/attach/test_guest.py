@@ -22,7 +22,7 @@ def reason() -> str:
     return qemu()[1]
 
 
-pytestmark = [pytest.mark.skipif(bool(reason()), reason=reason()), pytest.mark.slow]
+pytestmark = [pytest.mark.oracle, pytest.mark.skipif(bool(reason()), reason=reason()), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
