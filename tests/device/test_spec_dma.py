@@ -134,12 +134,6 @@ def test_many_rows_move_at_once(memory, dma):
 # ---- refusals
 
 
-def test_refsi_dma_dimension(dma):
-    refused(
-        lambda: dma.__setitem__("DMACTRL", 1), "dma-dimension", "DMA: a transfer of dimension 0, expected 1, 2 or 3"
-    )
-
-
 @pytest.mark.parametrize("strides", ["source", "target", "both"])
 def test_refsi_dma_stride_1d(dma, strides):
     refused(
@@ -148,15 +142,6 @@ def test_refsi_dma_stride_1d(dma, strides):
         "DMA: a 1D transfer in a stride mode, expected no stride",
     )
     assert dma["DMASTARTSEQ"] == 0
-
-
-@pytest.mark.parametrize("bits", [0x2, 0x8, 0x100, 1 << 63])
-def test_refsi_dma_ctrl_reserved(dma, bits):
-    refused(
-        lambda: dma.__setitem__("DMACTRL", 0x10 | bits),
-        "dma-ctrl-reserved",
-        f"DMA: DMACTRL = {0x10 | bits:#x}: bits {bits:#x}, expected 0",
-    )
 
 
 def test_refsi_dma_overlap(memory, dma):
@@ -172,14 +157,6 @@ def test_refsi_dma_overlap_through_a_window(memory, dma):
     open_window(memory, target=SOURCE)
     with pytest.raises(AccessFault, match=r"source 0x53000000\.\.0x53000040 and destination 0x53000020..0x53000060"):
         dma.start(64, target=WINDOW + 0x20)
-
-
-def test_refsi_dma_rows(dma):
-    refused(
-        lambda: dma.start(8, 2, strides="target", to=(7, 0)),
-        "dma-rows",
-        "DMA: destination rows of 8 bytes overlap with strides 0x7 and 0x10",
-    )
 
 
 def test_refsi_dma_source_bounds_of_the_whole_transfer(memory, dma):

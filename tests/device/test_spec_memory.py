@@ -111,14 +111,6 @@ def test_refsi_dma_register_unlisted(memory):
     )
 
 
-def test_refsi_execute_memory(memory):
-    refused(
-        lambda: memory.port(0).fetch(DMA_BASE),
-        "execute-memory",
-        "execute of 2 bytes at 0x20002000: DMA holds registers, expected memory",
-    )
-
-
 def test_refsi_counter_slot():
     harts: list[Hart] = []
     counters = PerfCounters(lambda index: harts[index] if index < len(harts) else None)
@@ -304,7 +296,7 @@ def test_reset_zeroes_everything(memory):
 # ---- Kernel Uniform Block
 
 
-def test_refsi_kub_read_only(memory):
+def test_refsi_kub_read_only_to_every_access_of_harts(memory):
     open_window(memory, target=TARGET)
     memory.protect(TARGET + 0x1100, 0x100)
     port = memory.port(0)

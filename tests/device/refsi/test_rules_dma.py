@@ -60,7 +60,7 @@ def test_refsi_dma_destination(bench: Bench) -> None:
 
 
 def test_refsi_dma_ctrl_reserved(bench: Bench) -> None:
-    for bits in (0x2, 0x8, 0x100):
+    for bits in (0x2, 0x8, 0x100, 1 << 63):
         text = f"DMA: DMACTRL = {0x10 | bits:#x}: bits {bits:#x}, expected 0"
         refused(bench, "dma-ctrl-reserved", text, dma("DMACTRL", 0x10 | bits))
 
@@ -132,8 +132,9 @@ def test_refsi_dma_overlap(bench: Bench) -> None:
 
 
 def test_refsi_dma_rows(bench: Bench) -> None:
-    text = "DMA: destination rows of 8 bytes overlap with strides 0x4 and 0x10"
-    refused(bench, "dma-rows", text, *transfer(8, 2, strides="target", to=(4, 0)))
+    for stride in (4, 7):
+        text = f"DMA: destination rows of 8 bytes overlap with strides {stride:#x} and 0x10"
+        refused(bench, "dma-rows", text, *transfer(8, 2, strides="target", to=(stride, 0)))
 
 
 # ---- when
