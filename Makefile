@@ -1,4 +1,5 @@
 # make test    everything that must hold: lint, types, tests (the first run installs what is needed)
+# make quick   the tests that take half a minute      make shuffle  all tests in another order (SEED=n repeats one)
 # make demo    install for use only, and show what it does
 # make lint    ruff and mypy alone          make docs    rewrite the generated tables in docs/
 # make bench   run the benchmarks           make clean   remove everything that was generated
@@ -11,12 +12,25 @@ USE := .venv/.installed
 DEV := .venv/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 INPUTS := pyproject.toml Makefile tools/venv.sh
+# Files side by side on all processors; a file's tests share what they set up.
+PYTEST := $(BIN)/python -m pytest
+SIDE_BY_SIDE := -n $(or $(JOBS),auto) --dist loadfile --max-worker-restart=0
+# Something of every layer and interface, 2,000 tests in less than 30 CPU seconds.
+QUICK := test_layers.py core check trace launch image/test_elf.py image/test_hsa_code.py engine/test_faults.py \
+	engine/gcn/test_group.py engine/gcn/test_reference.py device/refsi host/test_acceldev.py host/test_amdcl2.py \
+	host/test_fletcher.py host/test_hsa.py host/test_refsi.py
 
-.PHONY: test demo lint docs bench clean oracles
+.PHONY: test quick shuffle demo lint docs bench clean oracles
 
 test: $(DEV) oracles
 	@$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest
+	$(PYTEST) $(SIDE_BY_SIDE)
+
+quick: $(DEV)
+	$(PYTEST) -q -m "not slow" $(addprefix tests/,$(QUICK))
+
+shuffle: $(DEV) oracles
+	$(PYTEST) $(SIDE_BY_SIDE) --random-order-bucket=global --random-order-seed=$(or $(SEED),$(shell date +%s))
 
 lint: $(DEV)
 	$(BIN)/ruff check .

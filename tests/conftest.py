@@ -8,6 +8,7 @@ installed are skipped with their reason.
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 
@@ -17,6 +18,10 @@ from hypothesis import settings
 # Compiled code of the tests stays out of the user's cache.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="understudy-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+
+# Where Python is told to write no bytecode, each run and each command that tests start would translate everything anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Same examples in every run, and no time limits: a slow machine is no failure.
 settings.register_profile("understudy", derandomize=True, deadline=None, print_blob=True)

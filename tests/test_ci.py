@@ -30,13 +30,15 @@ def test_known():
 """
 
 
-def outcome(tmp_path, ci, source):
+def outcome(tmp_path, ci, source, settings=""):
     shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = oracle\n")
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nmarkers = oracle\n{settings}\n")
     (tmp_path / "test_sample.py").write_text(source)
     environment = {**os.environ, "CI": ci}
     command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider"]
-    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     return result.returncode, result.stdout
 
 
@@ -63,3 +65,54 @@ def test_files_must_not_skip_themselves_where_ci_is_true(tmp_path):
     status, text = outcome(tmp_path, "true", source)
     assert status == 2
     assert "CI=true: a file of tests must not be skipped (Skipped: no tool)" in text
+
+
+HANGING = """
+import signal, threading
+from ctypes import PyDLL
+
+def test_before():
+    pass
+
+def test_hangs():
+    {how}
+
+def test_after():
+    pass
+"""
+WAITS = "threading.Event().wait(1000)"
+# As translated code does, and no other Python thread gets on meanwhile.
+HEARS_NOTHING = "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM}); PyDLL(None).sleep(1000)"
+
+
+@pytest.mark.slow
+def test_a_test_that_hangs_fails_and_the_others_run(tmp_path):
+    status, text = outcome(tmp_path, "true", HANGING.format(how=WAITS), "timeout = 1")
+    assert status == 1
+    assert "Timeout" in text
+    assert WAITS in text
+    assert text.splitlines()[-1].startswith("1 failed, 2 passed in")
+
+
+@pytest.mark.slow
+def test_a_test_that_hangs_where_no_signal_is_heard_ends_the_process(tmp_path):
+    limits = "timeout = 1\nfaulthandler_timeout = 2\nfaulthandler_exit_on_timeout = true"
+    status, text = outcome(tmp_path, "true", HANGING.format(how=HEARS_NOTHING), limits)
+    assert status == 1
+    assert "Timeout (0:00:02)!" in text
+    assert "in test_hangs" in text
+
+
+def test_every_test_has_these_limits(pytestconfig):
+    first, second = float(pytestconfig.getini("timeout")), float(pytestconfig.getini("faulthandler_timeout"))
+    assert 0 < first < second <= 900
+    assert pytestconfig.getini("faulthandler_exit_on_timeout") is True
+
+
+def test_the_quick_tests_are_there():
+    """Which `make quick` runs."""
+    root = Path(__file__).parents[1]
+    lines = (root / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    (names,) = [line.removeprefix("QUICK := ").split() for line in lines if line.startswith("QUICK := ")]
+    assert len(names) > 10
+    assert [name for name in names if not (root / "tests" / name).exists()] == []

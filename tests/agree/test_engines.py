@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from understudy.engine.stops import Why
+from understudy.isa.riscv.decode import SPECS
 
 from .bench import Bench, FlatPort, WidePort
 from .cases import word
@@ -16,7 +17,7 @@ from .fuzz import ENGINES
 from .qemu import SLOTS, Case, Slot
 from .values import BOX, state
 from .wild import Try, program_tries, tries
-from .words import names
+from .words import compressed, names
 
 WORDS, STATES = 4, 10
 """Instruction words of each mnemonic, and states each of them runs in."""
@@ -85,6 +86,10 @@ def test_an_fma_of_a_reserved_rounding_mode_traps_without_flags(engine: str) -> 
     for _ in range(4):
         exit_, after = bench.run(case)
         assert (exit_.why, exit_.cause, after.fcsr, after.f[1]) == (Why.TRAP, 2, 0, case.before.f[1])
+
+
+def test_no_mnemonic_is_left_out() -> None:
+    assert set(NAMES) == {*SPECS, *compressed()}
 
 
 @pytest.mark.parametrize("name", NAMES)

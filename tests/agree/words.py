@@ -9,6 +9,7 @@ from random import Random
 from understudy.core.errors import UnderstudyError
 from understudy.isa.riscv.decode import SPECS, decode, encode
 from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.table import PARCELS
 
 from .qemu import SCRATCH_BYTES
 
@@ -65,7 +66,7 @@ def compressed() -> dict[str, tuple[Insn, ...]]:
 
 def names() -> tuple[str, ...]:
     """All base mnemonics, then all compressed ones."""
-    return (*SPECS, *compressed())
+    return (*SPECS, *(parcel.name for parcel in PARCELS))
 
 
 def sample(random: Random, name: str) -> Insn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,6 @@ from understudy.engine.gcn.layout import chunk_lanes
 from understudy.engine.gcn.reference import ReferenceEngine
 
 WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]
-JITS = {lanes: JitEngine(threads=1, tier=llvm.QUICK, lanes=lanes) for lanes in WIDTHS}
 SIZES = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
 LOADS = {"byte": "ubyte", "short": "sshort"}
 SHARE = {"byte": "b8", "short": "b16", "dword": "b32", "dwordx2": "b64", "dwordx3": "b96", "dwordx4": "b128"}
@@ -27,6 +28,12 @@ FROM, TO = 0x1000, 0x8000
 every_lanes = pytest.mark.parametrize("lanes", WIDTHS)
 every_size = pytest.mark.parametrize("width", SIZES)
 every_place = pytest.mark.parametrize("place", PLACES)
+
+
+@cache
+def jit(lanes: int) -> JitEngine:
+    """One for all tests of a width."""
+    return JitEngine(threads=1, tier=llvm.QUICK, lanes=lanes)
 
 
 def offsets(place: str, size: int) -> str:
@@ -66,7 +73,7 @@ def same(lanes: int, lines: list[str], ok: bool = True) -> None:
     text = " | ".join([*lines, "s_endpgm"])
     (expected,) = outcomes(text)
     assert expected[0].isdigit() is ok, expected[0]
-    assert outcomes(text, JITS[lanes]) == [expected, expected]
+    assert outcomes(text, jit(lanes)) == [expected, expected]
 
 
 def show(size: int) -> list[str]:
@@ -192,7 +199,7 @@ def test_sums_that_carry(lanes: int, base: int, index: int, step: int) -> None:
     s_endpgm
     """
     found = []
-    for run in (ReferenceEngine().run, JITS[lanes].run):
+    for run in (ReferenceEngine().run, jit(lanes).run):
         dispatch = program(text)
         ram = Ram(2 * AROUND)
         array = np.frombuffer(ram.view, np.uint32)
@@ -243,7 +250,7 @@ def test_sums_with_another_carry(lanes: int, text: str, lanes_above: range) -> N
         ram = Ram(2 * AROUND)
         np.frombuffer(ram.view, np.uint32)[:] = value
         dispatch.memory.map(BORDER - AROUND + place - 4096, ram)
-    for run in (ReferenceEngine().run, JITS[lanes].run, JITS[lanes].run):
+    for run in (ReferenceEngine().run, jit(lanes).run, jit(lanes).run):
         run(dispatch)
         found = np.frombuffer(dispatch.memory.read(DATA, 256), np.uint32)
         assert found.tolist() == [1 + (lane in lanes_above) for lane in range(64)]
