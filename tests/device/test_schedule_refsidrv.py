@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.device.m1 import FLAG, OUT, RETURN, Bench, entry, flag
+from understudy.core.errors import WireError
+from understudy.core.limits import TimeLimit
 from understudy.device.refsi.accelerator import KernelExit, StepLimit
 from understudy.device.refsi.commands import CopyMem64
 from understudy.device.refsi.events import (
@@ -196,6 +198,33 @@ def test_step_limit(profile: str) -> None:
     assert (status.hart, status.pc, status.instance) == (0, entry("k_spin"), 0)
     assert 20_000 <= status.steps <= 30_000
     assert bench.run(*bench.kernel("k_empty"), flag()).ok
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize("profile", ["refsidrv", "spec"])
+def test_time_limit(profile: str, engine: str, threads: int) -> None:
+    bench = Bench(profile, engine=engine, threads=threads, time_limit_seconds=0.2)
+    status = bench.run(*bench.kernel("k_spin", instances=4, harts=4), flag())
+    assert isinstance(status.error, TimeLimit)
+    assert "did not end within 0.2 s (time_limit_seconds; step_limit is None): the hart has retired" in str(
+        status.error
+    )
+    kinds = [place.kind for place in status.error.path]
+    assert kinds.count("pc") == kinds.count("hart") == 1
+    assert bench.run(*bench.kernel("k_empty"), flag()).ok
+
+
+@pytest.mark.parametrize("profile", ["refsidrv", "spec"])
+def test_time_limits_hold_for_many_short_instances_too(profile: str) -> None:
+    bench = Bench(profile, time_limit_seconds=0.2)
+    status = bench.run(*bench.kernel("k_empty", instances=(1 << 64) - 1), flag())
+    assert isinstance(status.error, TimeLimit)
+
+
+def test_time_limits_are_checked() -> None:
+    with pytest.raises(WireError, match="time_limit_seconds 0, expected a number of seconds above 0, or None"):
+        Bench(time_limit_seconds=0)
 
 
 def test_traps_that_never_retire_anything_end_at_the_limit_too() -> None:

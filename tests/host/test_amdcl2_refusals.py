@@ -61,13 +61,17 @@ def test_arguments_may_come_from_a_generator() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"nonsense": 1}, "no option 'nonsense': there are step_limit, turn, seed, poison, on_hint, on_trap"),
+        (
+            {"nonsense": 1},
+            "no option 'nonsense': there are step_limit, turn, seed, poison, time_limit_seconds, on_hint, ",
+        ),
         ({"memory": None}, "no option 'memory'"),
         ({"step_limit": -1}, "option step_limit must be an integer of 1 or more, not -1"),
         ({"step_limit": "x"}, "option step_limit must be an integer of 1 or more, not 'x'"),
         ({"turn": None}, "option turn must be an integer of 1 or more, not None"),
         ({"seed": True}, "option seed must be an integer of 0 or more, not True"),
         ({"poison": 1 << 32}, "option poison must fit 32 bits, not 0x100000000"),
+        ({"time_limit_seconds": -1}, "time_limit_seconds -1, expected a number of seconds above 0, or None"),
         ({"on_hint": 5}, "option on_hint must be callable, not int"),
     ],
 )

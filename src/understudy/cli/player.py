@@ -16,6 +16,7 @@ from understudy.cli.files import read_file
 from understudy.cli.script import Call, read_script
 from understudy.core.errors import BeyondModel, GuestFault, ModelBug, RuleError, UnderstudyError
 from understudy.core.event import Event
+from understudy.core.limits import TimeLimit
 from understudy.core.lint import OFF
 from understudy.core.space import Unit
 from understudy.device.refsi.accelerator import StepLimit
@@ -87,7 +88,7 @@ class Player:
             except ReferenceCrash as crash:
                 self._say(f"error: the reference driver dies here: {crash.at('line', call.line, call.verb)}")
                 return ExitCode.GUEST
-            except StepLimit as limit:
+            except (StepLimit, TimeLimit) as limit:
                 self._say(f"error: this does not return: {limit.at('line', call.line, call.verb)}")
                 return ExitCode.GUEST
             except UnderstudyError as error:
@@ -209,7 +210,9 @@ class Player:
 
     def _buffer_ended(self, error: UnderstudyError | None, text: str) -> None:
         in_spec = self._settings.profile != "refsidrv"
-        if isinstance(error, ReferenceCrash | BeyondModel | ModelBug) or (isinstance(error, StepLimit) and not in_spec):
+        if isinstance(error, ReferenceCrash | BeyondModel | ModelBug) or (
+            isinstance(error, StepLimit | TimeLimit) and not in_spec
+        ):
             raise error
         self._broken |= in_spec and error is not None
         if self._settings.explain or (in_spec and error is not None):

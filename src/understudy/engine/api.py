@@ -12,6 +12,9 @@ from understudy.isa.riscv.state import Hart
 class Engine(Protocol):
     """Runs harts. The reference and the JIT engine are interchangeable."""
 
+    between_slices: Callable[[Hart], None] | None
+    """Called on the hart's thread about 20 times a second or more often while it runs; may raise."""
+
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions: the turn of a hart.
 

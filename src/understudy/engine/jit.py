@@ -106,6 +106,8 @@ class JitEngine(ReferenceEngine):
         words, address, left = hart.words, hart.address, fuel
         context.choose()
         while left > 0:
+            if self.between_slices is not None and left < fuel:
+                self.between_slices(hart)
             slice_ = min(left, context.slice)
             words[FUEL] = slice_
             why = dispatch(address)

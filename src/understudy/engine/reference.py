@@ -88,6 +88,7 @@ class ReferenceEngine:
         self.coherent = coherent
         self.tlb_entries = tlb_entries
         self.on_retire = on_retire
+        self.between_slices: Callable[[Hart], None] | None = None
         self.code_pages: set[int] = set()
         self._contexts: weakref.WeakSet[Context] = weakref.WeakSet()
         self._lock = threading.RLock()
@@ -97,6 +98,8 @@ class ReferenceEngine:
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions."""
         for left in range(fuel, 0, -TURN):
+            if self.between_slices is not None and left < fuel:
+                self.between_slices(hart)
             with self._lock:  # memory and devices behind ports see one hart at a time
                 exit_ = self.steps(hart, min(left, TURN))
             if exit_ is not None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.limits import UNSAID, Unsaid, Watch, time_limit
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.amdcl2 import rules
@@ -30,7 +31,15 @@ from understudy.host import printf_buffer
 from understudy.host.amdcl2_arguments import Converter
 from understudy.host.amdcl2_memory import DeviceMemory, DeviceMemoryState, Mappings
 from understudy.host.amdcl2_objects import DeviceQueue, Image, Local, Sampler, integer
-from understudy.host.amdcl2_options import Size, check_options, checked_offsets, checked_sizes, engine_of, processor_of
+from understudy.host.amdcl2_options import (
+    TIME_LIMIT,
+    Size,
+    check_options,
+    checked_offsets,
+    checked_sizes,
+    engine_of,
+    processor_of,
+)
 from understudy.host.amdcl2_queue import PlacedQueue, place_queue, release_queue
 from understudy.image.amdcl2.arguments import Argument, Kind
 from understudy.image.amdcl2.container import Container, read_container
@@ -100,11 +109,14 @@ def load(
     source: str | Path | bytes | bytearray | memoryview,
     engine: str | Engine = "jit",
     target: Target | str | None = None,
+    *,
+    time_limit_seconds: float | Unsaid | None = UNSAID,
 ) -> Program:
     """The program in a file or in bytes, ready to run.
 
     `engine`: "jit", "reference" or an engine; `target`, perhaps by its name, in place of the processor that the file
-    names. `WireError` for what is no such program.
+    names; `time_limit_seconds`: how long one kernel may run, None for any time (the default is
+    `core.limits.default_time_limit`'s). `WireError` for what is no such program.
     """
     if isinstance(source, (str, Path)):
         path = Path(source)
@@ -117,14 +129,22 @@ def load(
             data = bytes(memoryview(source))
         except TypeError:
             raise WireError(f"a program is a path or its bytes, not {type(source).__name__}") from None
-    return Program(read_container(data), engine, target)
+    return Program(read_container(data), engine, target, time_limit_seconds=time_limit_seconds)
 
 
 class Program:
     """A program on a device of its own: code and data in its memory, kernels by name. For one thread at a time."""
 
-    def __init__(self, container: Container, engine: str | Engine = "jit", target: Target | str | None = None) -> None:
+    def __init__(
+        self,
+        container: Container,
+        engine: str | Engine = "jit",
+        target: Target | str | None = None,
+        *,
+        time_limit_seconds: float | Unsaid | None = UNSAID,
+    ) -> None:
         self.container = container
+        self.time_limit_seconds = time_limit(time_limit_seconds)
         self.target = processor_of(target) if target is not None else container.target
         self.engine: Engine = engine_of(engine)
         self.memory = DeviceMemory(container.bits)
@@ -216,7 +236,7 @@ class Program:
     # -- launches ----------------------------------------------------------------------------------------------------
 
     def dispatch(self, packet: KernelDispatchPacket, address: int, **options: Any) -> Statistics:
-        """Run a packet that lies at `address` to its end. `options` are those of `engine.gcn.api.Dispatch`.
+        """Run a packet that lies at `address` to its end. `options` are those of `Kernel.run`.
 
         Private memory and LDS are those of the packet and of the kernel's header: the copy in memory stays as it is.
         """
@@ -233,7 +253,9 @@ class Program:
             around.shared_base, around.private_base, descriptor, location, packet.private_segment_size
         )
         self._special.view[: special.size_bytes] = special.pack()
-        statistics = self.engine.run(launch(around, packet, address, **options))
+        more = dict(options)
+        watch = Watch(more.pop(TIME_LIMIT, self.time_limit_seconds))
+        statistics = self.engine.run(launch(around, packet, address, watch=watch, **more))
         self._total.add(statistics)
         return statistics
 
@@ -340,8 +362,9 @@ class Kernel:
         """Run the kernel over `global_size` work-items in work-groups of `local_size`, and wait.
 
         Groups at the edge may be partial. Without `local_size` the kernel's own required size is taken, or 64 in x.
-        `options` are those of the engine's `Dispatch`: step_limit, turn, seed, poison, on_hint, on_trap. `WireError`
-        for arguments, sizes and options that do not fit, `RuleError` where the kernel was compiled for another size.
+        `options` are those of the engine's `Dispatch`: step_limit, turn, seed, poison, on_hint, on_trap; and
+        time_limit_seconds in place of the program's, for this kernel and for each that it enqueues. `WireError` for
+        arguments, sizes and options that do not fit, `RuleError` where the kernel was compiled for another size.
         """
         program, maps = self.program, Mappings(self.program.memory)
         program.check_open()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from understudy.core.errors import WireError
+from understudy.core.limits import checked_time_limit
 from understudy.engine.gcn.api import Engine
 from understudy.isa.gcn.target import TARGETS, Target
 
@@ -17,6 +18,7 @@ Size = int | Sequence[int]
 MASK32: Final = 0xFFFF_FFFF
 COUNTS: Final = {"step_limit": 1, "turn": 1, "seed": 0, "poison": 0}
 """Options that are numbers, and the least of each."""
+TIME_LIMIT: Final = "time_limit_seconds"
 CALLS: Final = ("on_hint", "on_trap")
 """Options that are called."""
 MAY_BE_NONE: Final = ("seed", "poison", *CALLS)
@@ -73,8 +75,11 @@ def checked_offsets(offset: Any, bits: int) -> tuple[int, ...]:
 def check_options(options: Mapping[str, Any]) -> None:
     """A `WireError` for what engines do not take from a caller."""
     for name, value in options.items():
-        if name not in COUNTS and name not in CALLS:
-            raise WireError(f"no option {name!r}: there are {', '.join((*COUNTS, *CALLS))}")
+        if name not in COUNTS and name not in CALLS and name != TIME_LIMIT:
+            raise WireError(f"no option {name!r}: there are {', '.join((*COUNTS, TIME_LIMIT, *CALLS))}")
+        if name == TIME_LIMIT:
+            checked_time_limit(value)
+            continue
         if value is None and name in MAY_BE_NONE:
             continue
         if name in CALLS:

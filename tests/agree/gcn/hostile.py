@@ -134,7 +134,12 @@ def endless(rng: Rng, target: Target) -> bytes:
 def entries(rng: Rng, target: Target) -> bytes:
     """Thousands of places at which translated code might be entered."""
     one: bytes = values.pick(
-        rng, (words([0xBF8E_0001]), words([0xBF8A_0000]), text(target, "s_sleep 1", "v_mov_b32 v40, v41"))
+        rng,
+        (
+            words([0xBF8E_0001]),
+            words([0xBF8A_0000]),
+            *(text(target, each, "v_mov_b32 v40, v41") for each in ("s_sleep 1", "s_sethalt 0")),
+        ),
     )
     return one * int(rng.integers(1, 4000)) + words([ENDPGM])
 

@@ -149,9 +149,8 @@ UNREACHED: Final = {
 REFERENCE_ONLY: Final = {
     r"s_(buffer_|scratch_)?store_.*|s_(buffer_)?atomic_.*": "scalar stores and atomics",
     r"s_buffer_load_.*": "every dword is checked for itself",
-    r"s_(atc_probe|dcache_discard).*|s_mem(real)?time": "hints and clocks",
-    r"s_(sleep|setprio|sendmsg|sendmsghalt|sethalt|setkill|wakeup|icache_inv|incperflevel|decperflevel|ttracedata|trap)":
-        "what a device may listen to",
+    r"s_mem(real)?time": "clocks",
+    r"s_(sendmsg|sendmsghalt|sethalt|setkill|icache_inv|trap)": "what a device may listen to",
     r"s_cbranch_cdbg.*|s_getreg.*": "hardware registers",
     r"s_movrel.*|v_movreld_b32|v_movrelsd_b32|s_set_gpr_idx_on": "registers by a computed number",
     r"(ds|flat|buffer|global)_.*f(32|64)|(flat|buffer)_atomic_f.*": "float atomics",

@@ -65,7 +65,7 @@ def program(rng: np.random.Generator) -> str:
             mask, n = MASKS[rng.integers(0, len(MASKS))], int(rng.integers(0, 64))
             lines.append(line.format(mask=mask, n=n))
     if rng.integers(0, 4) == 0:  # before a step of the reference engine everything is live
-        lines.insert(int(rng.integers(0, len(lines))), "s_sleep 1")
+        lines.insert(int(rng.integers(0, len(lines))), "s_sethalt 0")
     lines += [f"{label}:" for label in open_labels]
     if rng.integers(0, 2):
         lines = ["again:", *lines, "s_sub_u32 s20, s20, 1", "s_cmp_lg_u32 s20, 0", "s_cbranch_scc1 again"]

@@ -104,14 +104,14 @@ def test_both_engines_agree_on(case: str, every: list[Translated]) -> None:
 def test_step_limit_is_exact(limit: int, every: list[Translated]) -> None:
     lines = "s_mov_b32 s40, 3\ns_branch 1\ns_nop 0\nv_mov_b32 v10, s40\ns_sub_u32 s40, s40, 1\ns_cmp_gt_i32 s40, 0"
     code = assemble(
-        target("gfx900"), lines + "\ns_cbranch_scc1 65531\ns_cbranch_scc0 1\ns_nop 0\ns_sleep 1\ns_endpgm\n"
+        target("gfx900"), lines + "\ns_cbranch_scc1 65531\ns_cbranch_scc0 1\ns_nop 0\ns_sethalt 0\ns_endpgm\n"
     )
     expected = on_reference("gfx900", code, state(), limit)
     assert not differences(expected, every[0]("gfx900", code, state(), limit))
 
 
 def test_steps_run_out_where_no_code_is_translated(every: list[Translated]) -> None:
-    code = assemble(target("gfx900"), "s_sleep 1\ns_branch 65534\n")
+    code = assemble(target("gfx900"), "s_sethalt 0\ns_branch 65534\n")
     expected = on_reference("gfx900", code, state(), 100)
     assert expected.error.startswith("StepLimit")
     assert not differences(expected, every[0]("gfx900", code, state(), 100))
@@ -121,7 +121,7 @@ def test_places_that_share_a_row_of_the_code_table(every: list[Translated]) -> N
     # MODE and pc are such that both entries of one region have the same home.
     lines = ["s_mov_b32 s41, 20"]
     lines += [
-        f"s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 8), {n % 256:#x}\ns_sleep 0\nv_mov_b32 v10, s41" for n in range(40)
+        f"s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 8), {n % 256:#x}\ns_sethalt 0\nv_mov_b32 v10, s41" for n in range(40)
     ]
     code = assemble(target("gfx900"), "\n".join([*lines, "s_endpgm", ""]))
     expected = on_reference("gfx900", code, state())

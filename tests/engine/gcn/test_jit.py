@@ -364,7 +364,7 @@ def test_memory_that_became_read_only_is_not_stored_to() -> None:
 THREE = [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
 
 
-@pytest.mark.parametrize("first_insn", ["s_nop 0", "s_sleep 1"])
+@pytest.mark.parametrize("first_insn", ["s_nop 0", "s_sethalt 0"])
 @every_way
 def test_every_wave_begins_with_the_first_scalars(tier: int, lanes: int, first_insn: str) -> None:
     """Waves change them before they end: in translated code, and in steps of the reference engine."""
@@ -374,7 +374,7 @@ def test_every_wave_begins_with_the_first_scalars(tier: int, lanes: int, first_i
     s_add_i32 s2, s2, 5
     s_cmp_eq_u32 s8, 1
     s_cbranch_scc0 on
-    s_sleep 1
+    s_sethalt 0
     on:
     v_lshl_add_u32 v20, s8, 6, v0
     v_lshlrev_b32_e32 v20, 2, v20
@@ -393,7 +393,7 @@ def test_every_wave_begins_with_the_first_scalars(tier: int, lanes: int, first_i
 @every_way
 def test_registers_that_were_never_written_hold_the_poison_in_every_wave(tier: int, lanes: int) -> None:
     """The code reads v9 and then writes it, for the next wave in the same place to find."""
-    text = "v_mov_b32_e32 v3, v9 | v_mov_b32_e32 v9, 1 | s_sleep 1 | v_add_u32_e32 v3, v9, v3 |"
+    text = "v_mov_b32_e32 v3, v9 | v_mov_b32_e32 v9, 1 | s_sethalt 0 | v_add_u32_e32 v3, v9, v3 |"
     dispatch = program(text + store(3), poison=0x1234, groups=THREE)
     engine(tier=tier, lanes=lanes).run(dispatch)
     assert dwords(dispatch, 64) == [0x1235] * 64

@@ -75,7 +75,7 @@ def test_one_written_lane_leaves_the_others() -> None:
         "v_movrels_b32_e32 v1, v2",
         "s_trap 2",
         "s_setpc_b64 s[4:5]",
-        "s_sleep 1",
+        "s_sethalt 0",
     ],
 )
 def test_everything_is_live_before_what_may_look_at_anything(text: str) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.limits import Watch
 from understudy.core.line import Cancel, Observers
 from understudy.core.settings import JIT, SYNCHRONOUS
 from understudy.core.telemetry import Telemetry
@@ -27,7 +28,7 @@ from understudy.device.hsa.agents import Agent, PcieAtomic, agent, pcie_atomic, 
 from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.doorbells import DoorbellPage
 from understudy.device.hsa.events import InterruptSent, Trapped
-from understudy.device.hsa.executor import ALL, Executor
+from understudy.device.hsa.executor import ALL, CLOSED, Executor
 from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.objects import (
     SIGNAL_ALIGNMENT,
@@ -64,6 +65,7 @@ class HsaDevice(DeviceMemory):
         self._ticks = self.clock.data
         self.telemetry = Telemetry(Probes(), lambda: int(self._ticks[0]), self.settings.lints)
         self.desk = self.telemetry.desk
+        self.kernel_watch = Watch(self.settings.time_limit_seconds)
         self.trap_handler: Callable[[Trapped], bool] | None = None
         self.findings: list[Finding] = []
         if self.settings.coherence == STRICT:
@@ -248,7 +250,11 @@ class HsaDevice(DeviceMemory):
             return self._executor.wait_idle(timeout_seconds)
 
     def close(self) -> None:
-        """Stop for good: threads end, and to wait for a packet that is left is an error."""
+        """Stop for good: threads end, and to wait for a packet that is left is an error.
+
+        A kernel that runs, on the device's thread or on another one, is ended (`Stopped`), and is waited for.
+        """
+        self.kernel_watch.stopped = CLOSED
         with self.desk:
             self._executor.close()
             if isinstance(self._engine, JitEngine):

@@ -240,6 +240,8 @@ simple:
   %is_simple = and i1 %user, %no_mailbox
   br i1 %is_simple, label %advance, label %out_complete
 out_complete:
+  %p_why2 = getelementptr i64, ptr %q, i64 {Q["why"]}
+  store i64 {layout.DONE}, ptr %p_why2
   ret i64 {COMPLETE}
 advance:
   %target = phi ptr [ null, %completion ], [ %s, %simple ]

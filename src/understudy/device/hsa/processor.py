@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from understudy.core.errors import GuestFault, ModelBug, UnderstudyError
+from understudy.core.limits import Stopped, TimeLimit
 from understudy.core.settings import SYNCHRONOUS
 from understudy.core.words import U32, U64, signed
 from understudy.device.hsa import rules
@@ -44,6 +45,7 @@ from understudy.device.hsa.packets import (
 )
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.signals import Condition, Signal, notify
+from understudy.engine.gcn import layout
 from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.exceptions import ExceptionEngine, Exceptions
 from understudy.image.hsa.records import LaunchFacts, Rsrc2
@@ -53,6 +55,7 @@ from understudy.launch.hsa_packet import KernelDispatchPacket
 
 if TYPE_CHECKING:
     from understudy.device.hsa.device import HsaDevice
+    from understudy.device.hsa.templates import Templates
 
 MSG_INTERRUPT: Final = 1
 """Message id of s_sendmsg."""
@@ -94,26 +97,54 @@ class Processor:
         """What machine code can do; how many packets, and whether the next one is for `step`."""
         templates = queue.templates
         assert templates is not None
-        before = queue.words[Q["instructions"]]
-        why = templates.consume(budget)
-        done = int(queue.words[Q["done"]])
-        queue.progress.packets += done
-        queue.progress.instructions += int(queue.words[Q["instructions"]] - before)
+        words = queue.words
+        before = words[Q["instructions"]]
+        try:
+            why = templates.consume(budget)
+        except BaseException as cause:
+            self._count(queue, before)
+            if templates.left == layout.DONE:
+                self._finish(queue, templates, COMPLETE)
+            elif templates.left is not None:
+                templates.drop_current()
+                self._fail(queue, int(words[Q["id"]]), _interrupted(cause))
+            raise
+        done = self._count(queue, before)
         if why in (IDLE, BUDGET):
             return done, False
         if why not in (SERVE, COMPLETE):
             return done, done < budget
+        return done + self._finish(queue, templates, why), False
+
+    @staticmethod
+    def _count(queue: Queue, before: np.uint64) -> int:
+        """Count what machine code did, from `before` instructions on; how many packets."""
+        done = int(queue.words[Q["done"]])
+        queue.progress.packets += done
+        queue.progress.instructions += int(queue.words[Q["instructions"]] - before)
+        return done
+
+    def _finish(self, queue: Queue, templates: Templates, why: int) -> int:
+        """Finish the packet that machine code came back with; 1, or 0 if it failed."""
         words = queue.words
         index, handle, start = int(words[Q["id"]]), int(words[Q["signal"]]), int(words[Q["start"]])
         try:
             if why == SERVE:
                 templates.serve()
+        except BaseException as cause:
+            templates.drop_current()
+            if isinstance(cause, UnderstudyError):
+                self._fail(queue, index, cause)
+                return 0
+            self._fail(queue, index, _interrupted(cause))
+            raise
+        try:
             self._complete(queue, index, handle, start, templates.ran())
         except UnderstudyError as error:
             templates.drop_current()
             self._fail(queue, index, error)
-            return done, False
-        return done + 1, False
+            return 0
+        return 1
 
     def step(self, queue: Queue) -> int:
         """Process the next packet; 1 if it is done, 0 if it has to wait or failed."""
@@ -149,6 +180,10 @@ class Processor:
         except UnderstudyError as error:
             self._fail(queue, index, error)
             return 0
+        except BaseException as cause:
+            if kind == PacketType.KERNEL_DISPATCH and queue.load_read_index() == index:
+                self._fail(queue, index, _interrupted(cause))
+            raise
         return 1
 
     # ---- the packets ---------------------------------------------------------------------------------------------
@@ -187,6 +222,7 @@ class Processor:
             step_limit=settings.step_limit,
             seed=settings.seed,
             poison=settings.poison,
+            watch=device.kernel_watch,
             on_hint=self._hint,
             on_trap=self._trap_of(queue, packet.kernel_object),
         )
@@ -337,7 +373,7 @@ class Processor:
         code = code_of(error)
         error.at("AQL packet", index).at("queue", queue.number)
         device = self.device
-        if isinstance(error, StepLimit):
+        if isinstance(error, StepLimit | TimeLimit):
             error.message += self._meanwhile(queue, index)
         if code & QueueError.INSUFFICIENT_SCRATCH and device.grow_scratch(queue, self._data(queue, index)):
             return
@@ -385,3 +421,8 @@ class Processor:
         names = reserved_names(data)
         if names:
             telemetry.lint("reserved", f"packet {index}: {', '.join(names)} must be 0", rules.PACKET_TYPES)
+
+
+def _interrupted(cause: BaseException) -> Stopped:
+    """What becomes of a kernel whose waves were left midway: by Ctrl-C, another signal's handler or a callback."""
+    return Stopped(f"the host was interrupted ({type(cause).__name__}) while the kernel ran; its effects are partial")

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.errors import AccessFault, UnderstudyError
+from understudy.core.errors import AccessFault
 from understudy.device.hsa.fast_ir import GUARD_WORDS, TEMPLATE_WORDS, Q, T, consumer
 from understudy.device.hsa.objects import AmdQueue
 from understudy.device.hsa.queues import Queue
@@ -21,9 +21,12 @@ from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit import JitEngine, Launch
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.region import Region
+from understudy.engine.gcn.ticks import TICKS
 from understudy.image.hsa.records import USER_SGPRS, LaunchFacts
 from understudy.launch.hsa import MOST_USER_SGPRS, read_facts
 
+IDLE_WHY: Final = (1 << 64) - 1
+"""In place of why the scheduler came back: it was not called, or its packet is finished."""
 MOST: Final = 16
 """Launches that a queue keeps; the one that was made first goes first."""
 MOST_GROUPS: Final = 64
@@ -103,10 +106,25 @@ class Templates:
     # ---- by machine code -----------------------------------------------------------------------------------------
 
     def consume(self, budget: int) -> int:
-        """Process packets that machine code can, at most `budget`; a result of `fast_ir`."""
+        """Process packets that machine code can, at most `budget`; a result of `fast_ir`.
+
+        Where a signal handler raises instead, `left` tells what was to be done.
+        """
         if self._order:
             self._refresh()
-        return self._consume(self._block, budget)
+        words = self.queue.words
+        words[Q["done"]], words[Q["why"]] = 0, IDLE_WHY
+        TICKS.begin(self)
+        try:
+            return self._consume(self._block, budget)
+        finally:
+            TICKS.end(self)
+
+    @property
+    def left(self) -> int | None:
+        """Why the last packet is not finished (`layout.DONE`: only its completion is missing); None: none was begun."""
+        why = int(self.queue.words[Q["why"]])
+        return None if why == IDLE_WHY else why
 
     def serve(self) -> None:
         """Have the waves go on that came back to Python, to their end. Errors are the guest's."""
@@ -137,7 +155,7 @@ class Templates:
         kernarg = int.from_bytes(data[40:48], "little")
         try:
             statistics = kept.launch.run(kept.sgprs(self.queue.packet_address(index), kernarg, index))
-        except UnderstudyError:
+        except BaseException:
             self._drop(key)
             raise
         self._prepare_row(key, kept)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from understudy.core.errors import GuestFault, UnderstudyError
+from understudy.core.limits import Watch, past_steps
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters, clear_counters
 from understudy.device.refsi.registers import COUNTER_CSR, NUM_HART_COUNTERS
@@ -31,6 +33,12 @@ class KernelExit(GuestFault):
 
 class StepLimit(GuestFault):
     """A kernel command ran for more instructions than the device allows."""
+
+    @classmethod
+    def of(cls, accelerator: Accelerator) -> Self:
+        """The error of a kernel command of this device, without its place."""
+        limits = past_steps(accelerator.step_limit or 0, accelerator.watch.time_limit_seconds)
+        return cls(f"the kernel command has not ended after {limits}")
 
 
 HartState = tuple[tuple[int, ...], tuple[tuple[int, int], ...], int]
@@ -70,7 +78,7 @@ class Accelerator:
     """Harts 0.. of a device. `make_port` gives a hart's way to memory, `vlen` is in bits.
 
     `active` is how many harts the last kernel command used, 0 at first for all of them: the reference driver shows no
-    counters of the others. `step_limit` bounds the instructions of one kernel command,
+    counters of the others. `step_limit` bounds the instructions of one kernel command, `time_limit_seconds` its time,
     `threads` the harts that run at once (None: as many as the host has processors).
     """
 
@@ -82,9 +90,13 @@ class Accelerator:
         *,
         vlen: int,
         step_limit: int | None = None,
+        time_limit_seconds: float | None = None,
         threads: int | None = 1,
     ) -> None:
         self.engine = engine
+        self.engine.between_slices = self.look
+        self.watch = Watch(time_limit_seconds)
+        self._began = 0.0
         self.telemetry = telemetry
         self.vlen = vlen
         self.step_limit = step_limit
@@ -95,6 +107,21 @@ class Accelerator:
         self.counters = PerfCounters(self.find_hart)
         self._make_port = make_port
         self._retired_before = 0
+
+    def begin(self) -> None:
+        """A kernel command begins."""
+        self._began = time.monotonic()
+
+    def look(self, hart: Hart) -> None:
+        """End the kernel command if it must not go on: `TimeLimit`, with where this hart is and what it has done."""
+
+        def doing() -> str:
+            return f"the hart has retired {hart.retired} instructions"
+
+        try:
+            self.watch.look(self._began, doing, self.step_limit)
+        except UnderstudyError as error:
+            raise error.at("pc", hart.pc).at("hart", hart.index) from None
 
     def create(self, count: int) -> None:
         """Have `count` harts in their state after reset."""

@@ -106,6 +106,7 @@ class RefSiDevice:
             self.telemetry,
             vlen=settings.vlen or (r.M1_VLEN if family == "m" else r.G1_VLEN),
             step_limit=settings.step_limit,
+            time_limit_seconds=settings.time_limit_seconds,
             threads=settings.threads if settings.coherence == EAGER and settings.engine == JIT else 1,
         )
         self.telemetry.clock = lambda: self.accelerator.steps

@@ -106,6 +106,7 @@ class RefsidrvSchedule:
         accelerator.telemetry.emit(lambda time: KernelLaunch(time, plan.entry, plan.instances, width))
         self._return_address = plan.return_address
         self._steps_left = accelerator.step_limit
+        accelerator.begin()
         accelerator.set_return_address(width, plan.return_address)
         try:
             for first in range(0, plan.instances, width):
@@ -131,6 +132,7 @@ class RefsidrvSchedule:
         accelerator.active = count
         self._return_address = NO_ADDRESS
         self._steps_left = accelerator.step_limit
+        accelerator.begin()
         self._instances = list(range(count))
         for hart in accelerator.harts:
             hart.pc = pc
@@ -179,6 +181,7 @@ class RefsidrvSchedule:
 
     def _turn(self, hart: Hart, quantum: int) -> None:
         accelerator, before = self._accelerator, hart.retired
+        accelerator.look(hart)
         if self.profiling:
             accelerator.engine.flush_code(hart)  # the profiling loop of the reference has no instruction cache
         self._was_wedged, self._problem = bool(hart.csr.get(MCAUSE, 0)), ""
@@ -215,8 +218,7 @@ class RefsidrvSchedule:
             raise self._endless()
 
     def _endless(self) -> StepLimit:
-        limit = self._accelerator.step_limit
-        return StepLimit(f"the kernel command has not ended after {limit} instructions")
+        return StepLimit.of(self._accelerator)
 
     # -- traps --------------------------------------------------------------------------------------------------
 

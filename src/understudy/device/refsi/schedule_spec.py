@@ -102,6 +102,7 @@ class SpecSchedule:
         accelerator, width = self._accelerator, len(plan.harts)
         accelerator.telemetry.emit(lambda time: KernelLaunch(time, plan.entry, plan.instances, width))
         self._steps_left = accelerator.step_limit
+        accelerator.begin()
         accelerator.set_return_address(width, plan.return_address)
         try:
             for first in range(0, plan.instances, width):
@@ -169,6 +170,10 @@ class SpecSchedule:
 
     def _fuel(self, seat: Seat, wanted: int, sharers: int) -> int:
         """Instructions each of `sharers` harts may run now."""
+        try:
+            self._accelerator.look(seat.hart)
+        except UnderstudyError as error:
+            raise self._failed(seat, error) from None
         if self._steps_left is None:
             return wanted
         if self._steps_left <= 0:
@@ -177,7 +182,7 @@ class SpecSchedule:
 
     def _unfinished(self) -> str:
         """What a kernel command did that used up its instructions: one hart may have had them all."""
-        text = f"the kernel command has not ended after {self._accelerator.step_limit} instructions"
+        text = StepLimit.of(self._accelerator).message
         running = [seat for seat in self._seats if seat.running]
         if len(running) > 1:
             shares = ", ".join(f"hart {seat.hart.index} had {_turns(seat.turns)}" for seat in running)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import GuestFault, ModelBug
+from understudy.core.limits import Watch, past_steps
 from understudy.core.words import align_up
 from understudy.engine.gcn.memory import LIMIT, GpuMemory
 from understudy.isa.gcn.pointer import WINDOW_MASK
@@ -35,12 +36,23 @@ TURN: Final = 4096
 MAX_WAVES: Final = 32
 """Waves of a work-group: 1024 work-items are 16; the HSA limit is 2048 work-items."""
 
+QUIET_HINTS: Final = frozenset(
+    ("nop", "sleep", "setprio", "wakeup", "incperflevel", "decperflevel", "ttracedata", "atc_probe", "dcache_discard")
+)
+"""Hints to the processor alone: no device hears of them."""
+
 OnHint = Callable[[Wave, str, int], None]
 OnTrap = Callable[[Wave, int], bool]
 
 
 class StepLimit(GuestFault):
     """A wave executed as many instructions as the launch allows, and has not ended."""
+
+    @classmethod
+    def of(cls, dispatch: Dispatch) -> Self:
+        """The error of a wave of this dispatch, without its place."""
+        limits = past_steps(dispatch.step_limit, dispatch.watch.time_limit_seconds)
+        return cls(f"the wave did not end within {limits}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +92,8 @@ class Dispatch:
     """One launch of a kernel.
 
     Registers that no field names are 0, or `poison` where that is given; so are LDS bytes. All numbers of SGPRs may be
-    `NOWHERE`. `step_limit` bounds the instructions of each wave; a wave that would execute more faults.
+    `NOWHERE`. `step_limit` bounds the instructions of each wave, pauses (s_sleep) apart; a wave that would execute more
+    faults.
     """
 
     target: Target
@@ -124,12 +137,14 @@ class Dispatch:
     poison: int | None = None
     """What undefined registers and LDS dwords hold."""
     step_limit: int = STEP_LIMIT
+    watch: Watch = field(default_factory=Watch)
+    """What may end the waves from outside: `TimeLimit` or `Stopped` then. Engines look about 20 times a second."""
     turn: int = TURN
     """Instructions after which another wave may have its turn."""
     seed: int | None = None
     """Decides the order of waves and turns; None: as they come."""
     on_hint: OnHint | None = None
-    """Hears of hints that a device may care for (s_sendmsg, s_sethalt, ...): wave, what, number."""
+    """Hears of hints that a device may care for (all but `QUIET_HINTS`): wave, what, number."""
     on_trap: OnTrap | None = None
     """Asked about s_trap n: whether to go on behind it. Without one the trap is a fault."""
 

@@ -9,18 +9,19 @@ with both places. All work-groups of a dispatch are in flight at once, on comput
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.order import Prng
 from understudy.engine.gcn.api import Dispatch, Statistics, StepLimit
-from understudy.engine.gcn.group import start_wave
+from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference import Stepper
 from understudy.engine.gcn.strict_caches import NONE, SCOPES, SYSTEM, Caches, Saved, System
 from understudy.engine.gcn.strict_findings import STORED, Finding, Host
 from understudy.engine.gcn.strict_lanes import StrictLanes
-from understudy.isa.gcn.state import AT_BARRIER, RETIRED, RUNNING, STATUS, Wave, aligned
+from understudy.isa.gcn.state import AT_BARRIER, RETIRED, RUNNING, SLEPT, STATUS, Wave, aligned
 
 
 class StrictEngine:
@@ -126,7 +127,7 @@ class StrictEngine:
     def _turns(
         self, dispatch: Dispatch, stepper: StrictStepper, groups: list[tuple[list[Wave], object]]
     ) -> Iterator[None]:
-        chance = self._chance
+        chance, began = self._chance, time.monotonic()
         while True:
             for waves, _ in groups:
                 _open_barrier(waves)
@@ -135,6 +136,7 @@ class StrictEngine:
                 return
             number, wave = ready[chance.below(len(ready))]
             try:
+                look(dispatch, wave, began)
                 _turn(dispatch, stepper, wave, 1 + chance.below(8))
             except UnderstudyError as error:
                 x, y, z, _ = dispatch.groups[number].tolist()
@@ -155,12 +157,13 @@ def _turn(dispatch: Dispatch, stepper: StrictStepper, wave: Wave, count: int) ->
     for _ in range(count):
         if not _runs(wave):
             return
-        if wave.words[RETIRED] >= dispatch.step_limit:
-            raise StepLimit(f"the wave did not end within {dispatch.step_limit} instructions").at("pc", wave.pc)
+        slept = wave.words[SLEPT]
+        if wave.words[RETIRED] - slept >= dispatch.step_limit:
+            raise StepLimit.of(dispatch).at("pc", wave.pc)
         before = wave.pc
         stepper.step(wave)
         stepper.algebra.finish()
-        if wave.pc == before:  # it waits for its stores: let others see what has arrived
+        if wave.pc == before or wave.words[SLEPT] != slept:  # it waits for its stores or pauses: let others see
             return
 
 

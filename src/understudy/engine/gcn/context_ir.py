@@ -11,6 +11,7 @@ FIELDS: Final = (
     "at_barrier", "shape_waves", "execs", "vgprs", "most_waves", "rows", "sgprs", "group_x", "group_y", "group_z",
     "info", "info_words", "entry", "mode", "turn", "step_limit", "lds", "lds_size", "blank_lds", "undefined",
     "first_rows", "blank_rows", "template", "retired", "in_turn", "current", "code_of_entry",
+    "ticks", "seen", "naps",
 )  # fmt: skip
 """64-bit words of the context, in order."""
 AT: Final = {name: index for index, name in enumerate(FIELDS)}

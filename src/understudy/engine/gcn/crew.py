@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.limits import Stopped
 from understudy.core.order import Arbiter
 from understudy.core.words import signed
 from understudy.engine.gcn import layout
 from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
 from understudy.engine.gcn.context_ir import AT, FIELDS
-from understudy.engine.gcn.group import start_wave
+from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.reference import Stepper
+from understudy.engine.gcn.ticks import TICK_SECONDS, TICKS
 from understudy.isa.gcn.state import (
     AT_BARRIER,
     ENDED,
@@ -25,6 +28,7 @@ from understudy.isa.gcn.state import (
     PC,
     RETIRED,
     RUNNING,
+    SLEPT,
     STATE_BYTES,
     STATUS,
     Wave,
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
 _CURSOR: Final = AT["cursor"]
 _LAST: Final = AT["last"]
 _RUNNING: Final = AT["running"]
+_SEEN: Final = AT["seen"]
+NAP_SECONDS: Final = 0.00025
+"""How long the host's thread pauses where waves do nothing else."""
 ROUNDS: Final = 16
 """Orders of waves drawn in advance; they repeat."""
 LEAST_TURN: Final = 4096
@@ -64,6 +71,9 @@ class Crew:
         self._address = int(self.context.ctypes.data)
         self._keep: list[object] = []
         self._version = dispatch.memory.version
+        self._began = -1, 0.0
+        self.is_dropped = False
+        """Whether nobody waits for these waves any more."""
         self._prepare(slot)
 
     @property
@@ -77,6 +87,7 @@ class Crew:
         self.sgprs[:, : len(first)] = first
         self._words[AT["template"]] += 1
         self._words[AT["retired"]] = 0
+        self.is_dropped = False
         version = self.dispatch.memory.version
         if self._version != version:
             self._version = version
@@ -87,14 +98,34 @@ class Crew:
         """Run groups start to stop."""
         words = self._words
         words[_CURSOR], words[_LAST], words[_RUNNING] = start, stop, 0
+        words[_SEEN] = TICKS.count[0]
         if self._table is not self.code.table:
             self._enter()
-        self.resume(self.engine.runtime.schedule(self._address))
+        TICKS.begin(self)
+        try:
+            self._go_on(self.engine.runtime.schedule(self._address))
+        finally:
+            TICKS.end(self)
 
     def resume(self, why: int) -> None:
+        """Have the waves go on that somebody else's call of the scheduler left for this reason, to their end."""
+        TICKS.begin(self)
+        try:
+            self._go_on(why)
+        finally:
+            TICKS.end(self)
+
+    def _go_on(self, why: int) -> None:
         """Serve what the scheduler left with, and let it go on, until it is done."""
+        words, now = self._words, TICKS.count
         while why != layout.DONE:
-            self._serve(why)
+            if why not in (layout.TICK, layout.DROWSE):
+                self._serve(why)
+            elif why == layout.DROWSE:
+                words[AT["naps"]] = layout.NAPS - layout.SHORT_NAPS
+                time.sleep(NAP_SECONDS)
+            if words[_SEEN] != now[0]:
+                self._tick()
             why = self.engine.runtime.schedule(self._address)
 
     @property
@@ -134,7 +165,7 @@ class Crew:
             "group_x": x, "group_y": y, "group_z": z, "info": dispatch.group_info_sgpr,
             "entry": dispatch.entry, "mode": dispatch.mode,
             "turn": max(dispatch.turn, LEAST_TURN), "step_limit": dispatch.step_limit, "lds_size": dispatch.lds_bytes,
-            "undefined": undefined,
+            "undefined": undefined, "ticks": TICKS.address,
         }  # fmt: skip
         for name, number in numbers.items():
             self.context[AT[name]] = number & FULL
@@ -148,6 +179,30 @@ class Crew:
         wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
 
     # ---- between calls -----------------------------------------------------------------------------------------
+    def _tick(self) -> None:
+        """Time has passed: end the waves if they must not go on. What runs is known by how often waves have begun."""
+        words = self._words
+        words[_SEEN] = TICKS.count[0]
+        run = words[AT["template"]]
+        if self._began[0] != run:
+            self._began = run, time.monotonic() - TICK_SECONDS
+        wave = self.waves[words[AT["current"]]]
+        wave.words[RETIRED] = self._executed(wave)
+        try:
+            if self.is_dropped:
+                raise Stopped("the host gave up waiting while the kernel ran")
+            look(self.dispatch, wave, self._began[1])
+        except UnderstudyError as error:
+            raise self._placed(error, wave) from None
+
+    def _executed(self, wave: Wave) -> int:
+        """Instructions of a wave so far."""
+        return self.dispatch.step_limit - int(wave.words[layout.LIMIT]) - _fuel(wave) + int(wave.words[SLEPT])
+
+    def _placed(self, error: UnderstudyError, wave: Wave) -> UnderstudyError:
+        x, y, z, _ = self.dispatch.groups[self.group].tolist()
+        return error.at("wave", wave.index).at("work-group", f"{x},{y},{z}")
+
     def _serve(self, why: int) -> None:
         """Do what translated code could not, and let it go on."""
         wave = self.waves[self._words[AT["current"]]]
@@ -166,8 +221,7 @@ class Crew:
                     raise ModelBug(f"translated code left with code {why}")
                 self._look_up(wave)
         except UnderstudyError as error:
-            x, y, z, _ = self.dispatch.groups[self.group].tolist()
-            raise error.at("wave", wave.index).at("work-group", f"{x},{y},{z}") from None
+            raise self._placed(error, wave) from None
 
     def _look_up(self, wave: Wave) -> None:
         """Have this wave, and those of later groups, look into the newest table."""
@@ -196,14 +250,14 @@ class Crew:
         words = wave.words
         for _ in range(count):
             if _fuel(wave) <= 0 and not self._refuel(wave):
-                limit = self.dispatch.step_limit
-                raise StepLimit(f"the wave did not end within {limit} instructions").at("pc", wave.pc)
-            words[RETIRED] = self.dispatch.step_limit - int(words[layout.LIMIT]) - _fuel(wave)
+                raise StepLimit.of(self.dispatch).at("pc", wave.pc)
+            words[RETIRED] = self._executed(wave)
+            slept = words[SLEPT]
             insn = self.stepper.step(wave)
             words[FUEL] -= np.uint64(1)
             if insn.op.name == "s_icache_inv":  # from here on waves see code that was written before
                 self.code.check(self.dispatch.memory)
-            if words[STATUS] != RUNNING:
+            if words[STATUS] != RUNNING or words[SLEPT] != slept:
                 self._stopped(wave)
                 return
             if self.code.table.holds((int(words[PC]), int(words[MODE]))):
@@ -219,16 +273,17 @@ class Crew:
         return True
 
     def _stopped(self, wave: Wave) -> None:
-        """A wave ended, or came to a barrier, on the reference engine: tell the scheduler."""
+        """A wave ended, paused, or came to a barrier, on the reference engine: tell the scheduler."""
         words = self._words
         words[AT["in_turn"]] = 0
         words[AT["position"]] += 1
-        if wave.words[STATUS] == AT_BARRIER:
+        if wave.words[STATUS] == RUNNING:
+            wave.words[layout.LIMIT] += np.uint64(1)
+        elif wave.words[STATUS] == AT_BARRIER:
             words[AT["at_barrier"]] += 1
         elif wave.words[STATUS] == ENDED:
             words[AT["live"]] -= 1
-            used = self.dispatch.step_limit - _fuel(wave) - int(wave.words[layout.LIMIT])
-            words[AT["retired"]] += used
+            words[AT["retired"]] += self._executed(wave)
 
     def _resume(self, wave: Wave) -> None:
         """Finish a segment from lane LANE on, instruction by instruction; or find out which of them faults."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.core.errors import UnderstudyError
+from understudy.engine.gcn.api import QUIET_HINTS
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import EXEC, Mode
 
@@ -67,7 +68,7 @@ class Effects:
     """Touches what only the reference engine has."""
     hwreg_written: int | None = None
     flow: str = "next"
-    """next, branch, jump, indirect, end, barrier or trap."""
+    """next, branch, jump, indirect, end, barrier or sleep."""
     target: int = 0
 
     @property
@@ -283,7 +284,9 @@ class _Notes:
         self.found.flow = "barrier"
 
     def hint(self, what: str, n: int = 0) -> None:
-        if what != "nop":
+        if what == "sleep":
+            self.found.flow = "sleep"
+        elif what not in QUIET_HINTS:
             self.found.reference = True
 
     def trap(self, number: int) -> None:

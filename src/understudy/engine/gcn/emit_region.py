@@ -272,6 +272,12 @@ class RegionEmitter(SegmentEmitter):
         self.finish(layout.BARRIER, str(self._following()))
         self._ended = True
 
+    def hint(self, what: str, n: int = 0) -> None:
+        """A pause gives other waves their turn; the others that are translated do nothing."""
+        if what == "sleep":
+            self.finish(layout.SLEEP, str(self._following()))
+            self._ended = True
+
     def _following(self) -> int:
         return self.block.nodes[-1].insn.next_pc
 

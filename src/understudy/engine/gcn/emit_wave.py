@@ -247,6 +247,3 @@ class WaveEmitter(FloatEmitter):
 
     def order(self, what: str, n: int = 0) -> None:
         """Memory is coherent here."""
-
-    def hint(self, what: str, n: int = 0) -> None:
-        """Nothing."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import time
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from understudy.engine.gcn.api import NOWHERE, Dispatch, Statistics, StepLimit
 from understudy.engine.gcn.lanes import View
 from understudy.isa.gcn.state import (
     AT_BARRIER,
+    ENDED,
     ENGINE,
     EXEC,
     FLAT_AT,
@@ -34,6 +36,7 @@ from understudy.isa.gcn.state import (
     SCRATCH_SIZE,
     SGPR_AT,
     SHARED_BASE,
+    SLEPT,
     STATUS,
     Wave,
     aligned,
@@ -99,6 +102,23 @@ def _start_registers(
         sgpr[M0] = dispatch.m0
 
 
+_DOING: Final = {RUNNING: "ran", AT_BARRIER: "waited at a barrier", ENDED: "ended"}
+
+
+def look(dispatch: Dispatch, wave: Wave, began: float) -> None:
+    """End the waves of a dispatch if they must not go on; the error tells where this one is, and what it did last."""
+
+    def doing() -> str:
+        words = wave.words
+        retired, slept = int(words[RETIRED]), int(words[SLEPT])
+        return f"the wave {_DOING[int(words[STATUS])]}, {retired} instructions so far, {slept} of them pauses"
+
+    try:
+        dispatch.watch.look(began, doing, dispatch.step_limit)
+    except UnderstudyError as error:
+        raise error.at("pc", wave.pc) from None
+
+
 class Groups:
     """Runs the groups of a dispatch one after the other; the waves of a group take turns.
 
@@ -112,9 +132,11 @@ class Groups:
         self.statistics = Statistics()
         self.lds: npt.NDArray[np.uint8] = aligned(max(dispatch.lds_bytes, 1))
         self._views: list[View] = []
+        self._began = time.monotonic()
 
     def run(self) -> Statistics:
         """Run all groups to their end."""
+        self._began = time.monotonic()
         for group in range(len(self.dispatch.groups)):
             self.run_group(group)
         return self.statistics
@@ -166,8 +188,9 @@ class Groups:
         if arbiter.seed is not None:
             length = arbiter.pick(range(1, length + 1))
         try:
-            self.runner.run(view, min(length, limit - words[RETIRED]))
-            if words[RETIRED] >= limit and words[STATUS] == RUNNING:
-                raise StepLimit(f"the wave did not end within {limit} instructions").at("pc", words[PC])
+            look(self.dispatch, view.wave, self._began)
+            self.runner.run(view, min(length, limit - words[RETIRED] + words[SLEPT]))
+            if words[RETIRED] - words[SLEPT] >= limit and words[STATUS] == RUNNING:
+                raise StepLimit.of(self.dispatch).at("pc", words[PC])
         except UnderstudyError as error:
             raise error.at("wave", view.wave.index) from None

@@ -174,11 +174,13 @@ class Launch:
         others = [self.engine.beside().submit(self._work, crew) for crew in crews[1:]]
         try:
             self._work(crews[0])
-        except BaseException:
-            self._next = len(self.dispatch.groups)
-            raise
-        finally:
             wait(others)
+        except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
+            self._next = len(self.dispatch.groups)
+            for crew in crews[1:]:
+                crew.is_dropped = True
+            wait(others)
+            raise
         for other in others:
             other.result()
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from understudy.core.errors import BeyondModel, GuestFault
-from understudy.engine.gcn.api import Dispatch, OnHint, OnTrap
+from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, OnHint, OnTrap
 from understudy.engine.gcn.lane_atomic import LaneAtomics
 from understudy.engine.gcn.lane_integer import Array, Value, lanes_of
 from understudy.engine.gcn.lane_memory import bits_of, mask_of
@@ -25,6 +25,7 @@ from understudy.isa.gcn.state import (
     MODE_BITS,
     RETIRED,
     SCC,
+    SLEPT,
     STATUS,
     TRAPSTS,
     VCC,
@@ -311,8 +312,10 @@ class Lanes(LaneAtomics):
         self.words[STATUS] = AT_BARRIER
 
     def hint(self, what: str, n: int = 0) -> None:
-        """Tell who listens."""
-        if self.on_hint is not None:
+        """Tell who listens of what concerns a device. A pause is noted; engines end the wave's turn there."""
+        if what == "sleep":
+            self.words[SLEPT] += 1
+        elif self.on_hint is not None and what not in QUIET_HINTS:
             self.on_hint(self.view.wave, what, n)
 
     def trap(self, number: int) -> None:

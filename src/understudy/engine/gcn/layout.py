@@ -45,10 +45,23 @@ END: Final = 3
 BARRIER: Final = 4
 RESUME: Final = 5
 """A segment could not be finished from lane LANE on: the reference engine does the rest or finds the fault."""
+SLEEP: Final = 8
+"""A pause: other waves have their turn."""
 MISS: Final = 6
 """Of the scheduler: no region begins at pc."""
 DONE: Final = 7
 """Of the scheduler: all groups have run."""
+TICK: Final = 9
+"""Of the scheduler: time has passed; nothing else is up."""
+DROWSE: Final = 10
+"""Of the scheduler: for a while waves have done nothing but pause."""
+
+NAPS: Final = 1024
+"""Pauses without real work in between after which the host's thread pauses as well."""
+SHORT_NAPS: Final = 64
+"""The same once it has."""
+BUSY: Final = 1024
+"""Instructions between two pauses that are real work, at least."""
 
 SPACES: Final = ("global", "flat", "lds", "gds")
 WIDTHS: Final = (8, 16, 32, 64, 96, 128)

@@ -27,6 +27,7 @@ from understudy.isa.gcn.state import (
     PC,
     RETIRED,
     RUNNING,
+    SLEPT,
     STATUS,
     Wave,
 )
@@ -115,11 +116,11 @@ class Stepper:
             return self._step(view, lanes)
 
     def run(self, view: View, count: int) -> int:
-        """Execute instructions until the wave waits or ends, at most `count`; how many retired."""
+        """Execute instructions until the wave waits, pauses or ends, at most `count`; how many retired."""
         words, hook = view.words, self.on_retire
-        done = 0
+        done, slept = 0, words[SLEPT]
         with quiet():
-            while done < count and words[STATUS] == RUNNING:
+            while done < count and words[STATUS] == RUNNING and words[SLEPT] == slept:
                 insn = self._step(view, None)
                 done += 1
                 if hook is not None:

@@ -97,7 +97,7 @@ def discover(start: Place, fetch: Fetch, execute: Callable[[Any, Insn], None]) -
             leaders |= {target, following}
             if found.target <= pc:
                 heads.add(target)
-        if node.is_step or found.flow in ("barrier", "indirect"):
+        if node.is_step or found.flow in ("barrier", "sleep", "indirect"):
             leaders.add(following)
             entries.add(following)
         if node.is_step or node.after != mode:

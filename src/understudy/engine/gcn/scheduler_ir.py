@@ -1,7 +1,8 @@
 """The compiled scheduler: runs a range of work-groups, wave by wave, from barrier to barrier.
 
 It comes back to Python only where Python is needed: code that is not translated yet, an instruction for the reference
-engine, a segment that could not be finished, fuel; or when all groups have run. Called again, it goes on where it was.
+engine, a segment that could not be finished, fuel; when time has passed (`ticks`), or while all waves sleep; or when
+all groups have run. Called again, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ group_done:
   %cursor2 = add i64 %cursor1, 1
 {store("cursor", "%cursor2", "cursor2")}
 {store("running", "0", "running2")}
-  br label %look
+  br label %time
 place:
 {load("position")}
   %round_done = icmp uge i64 %position, %most_waves
@@ -117,6 +118,7 @@ call:
     i64 {layout.END}, label %ended
     i64 {layout.BARRIER}, label %waits
     i64 {layout.OUT_OF_FUEL}, label %tired
+    i64 {layout.SLEEP}, label %sleeps
   ]
 python:
 {store("in_turn", "1", "in_turn1")}
@@ -125,13 +127,38 @@ tired:
 {wave_word(layout.LIMIT, "q_limit2")}
   %limit2 = load i64, ptr %q_limit2
   %exhausted = icmp eq i64 %limit2, 0
-  br i1 %exhausted, label %python, label %turn_ends
+  br i1 %exhausted, label %python, label %awake
+sleeps:
+{wave_word(layout.LIMIT, "q_limit4")}
+{wave_word(state.SLEPT, "q_slept")}
+{wave_word(state.FUEL, "q_fuel4")}
+  %limit4 = load i64, ptr %q_limit4
+  %limit5 = add i64 %limit4, 1
+  store i64 %limit5, ptr %q_limit4
+  %slept = load i64, ptr %q_slept
+  %slept1 = add i64 %slept, 1
+  store i64 %slept1, ptr %q_slept
+{load("turn", as_name="turn4")}
+  %fuel4 = load i64, ptr %q_fuel4
+  %ran = sub i64 %turn4, %fuel4
+  %is_busy = icmp ugt i64 %ran, {layout.BUSY}
+{load("naps")}
+  %more_naps = add i64 %naps, 1
+  %naps1 = select i1 %is_busy, i64 0, i64 %more_naps
+{store("naps", "%naps1", "naps1")}
+  %is_drowsy = icmp ugt i64 %naps1, {layout.NAPS}
+  br i1 %is_drowsy, label %drowses, label %goes_on
+drowses:
+{store("in_turn", "0", "in_turn2")}
+  %position3 = add i64 %position, 1
+{store("position", "%position3", "position3")}
+  ret i64 {layout.DROWSE}
 waits:
 {put(state.STATUS, str(state.AT_BARRIER), "q_wait")}
 {load("at_barrier")}
   %at_barrier1 = add i64 %at_barrier, 1
 {store("at_barrier", "%at_barrier1", "barrier1")}
-  br label %turn_ends
+  br label %awake
 ended:
 {put(state.STATUS, str(state.ENDED), "q_end")}
   %live1 = sub i64 %live, 1
@@ -141,17 +168,34 @@ ended:
   %fuel3 = load i64, ptr %q_fuel3
   %limit3 = load i64, ptr %q_limit3
 {load("step_limit")}
+{wave_word(state.SLEPT, "q_slept3")}
+  %slept3 = load i64, ptr %q_slept3
   %used1 = sub i64 %step_limit, %fuel3
-  %used = sub i64 %used1, %limit3
+  %used2 = sub i64 %used1, %limit3
+  %used = add i64 %used2, %slept3
 {load("retired")}
   %retired1 = add i64 %retired, %used
 {store("retired", "%retired1", "retired1")}
-  br label %turn_ends
-turn_ends:
 {store("in_turn", "0", "in_turn0")}
   %position2 = add i64 %position, 1
 {store("position", "%position2", "position2")}
   br label %run
+awake:
+{store("naps", "0", "naps0")}
+  br label %goes_on
+goes_on:
+{store("in_turn", "0", "in_turn3")}
+  %position4 = add i64 %position, 1
+{store("position", "%position4", "position4")}
+  br label %time
+time:
+{load("ticks", "ptr")}
+{load("seen")}
+  %ticked = load volatile i64, ptr %ticks
+  %is_quiet = icmp eq i64 %ticked, %seen
+  br i1 %is_quiet, label %look, label %tick
+tick:
+  ret i64 {layout.TICK}
 }}
 
 ; A new round: waves wait no longer where all that live have come to the barrier.

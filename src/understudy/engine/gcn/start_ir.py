@@ -79,6 +79,7 @@ entry:
 {store("round", "0", "round")}
 {store("at_barrier", "0", "at_barrier")}
 {store("in_turn", "0", "in_turn")}
+{store("naps", "0", "naps")}
   call void @llvm.memcpy.p0.p0.i64(ptr align 16 %lds, ptr align 16 %blank_lds, i64 %lds_size, i1 false)
   %shape_at = mul i64 %shape, %most_waves
   %image_bytes = mul i64 %rows, {state.LANES * 4}
@@ -136,6 +137,7 @@ scalars_done:
 {put(state.MODE, "%mode", "w_mode")}
 {put(state.STATUS, str(state.RUNNING), "w_status")}
 {put(state.FUEL, "0", "w_fuel")}
+{put(state.SLEPT, "0", "w_slept")}
 {put(layout.LIMIT, "%step_limit", "w_limit")}
 {put(state.TRAPSTS, "0", "w_trapsts")}
 {load("code_of_entry")}

@@ -66,7 +66,9 @@ FLAT_AT: Final = 18
 """Byte offset in this block of the registers FLAT_SCRATCH."""
 FLAT_BASE: Final = 19
 """Guest address from which FORM_OFFSET counts: SH_HIDDEN_PRIVATE_BASE_VIMID."""
-ENGINE: Final = 20
+SLEPT: Final = 20
+"""Those of RETIRED that were s_sleep: pauses, which count against no limit."""
+ENGINE: Final = 21
 """From here on the words are an engine's own."""
 WORDS: Final = 160
 STATE_BYTES: Final = WORDS_AT + WORDS * 8
