@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from understudy.core.errors import UnderstudyError
+from understudy.core.forks import tell_forks
 from understudy.engine.api import Engine
 from understudy.engine.stops import Exit
 from understudy.isa.riscv.state import Hart
@@ -18,6 +19,11 @@ class Group:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads if threads is not None else _processors()
         self._pool: ThreadPoolExecutor | None = None
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process, which has none of the threads: new ones come when they are needed."""
+        self._pool = None
 
     def run(self, engine: Engine, harts: Sequence[Hart], fuel: int) -> list[Exit | UnderstudyError]:
         """Run each hart for at most `fuel` instructions; how each ended, or the error it raised, in order.

@@ -94,6 +94,15 @@ class JitEngine(ReferenceEngine):
         if llvm.is_x86():  # here, so that opening a device pays for LLVM and not its first kernel
             self.runtime = _shared_runtime(self.cache.folder)
 
+    def after_fork(self) -> None:
+        """In a child process: what the other thread was compiling is asked for once more."""
+        super().after_fork()
+        self._workers = None
+        for versions in self.translations.values():
+            for translation in versions:
+                if translation.better is not None and not translation.better.done():
+                    translation.better = None
+
     # -- the engine contract ------------------------------------------------------------------------------------
 
     def run(self, hart: Hart, fuel: int) -> Exit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +20,8 @@ OPTIMISED: Final = 2
 _PASSES = ("sroa", "simplify_cfg", "instruction_combine", "dead_store_elimination", "simplify_cfg")
 # Not new_gvn: one of its assertions ends the process on some large functions, and it made nothing measured faster.
 _lock = threading.Lock()
+if hasattr(os, "register_at_fork"):  # a child that is made amid a compilation could never compile: LLVM stays locked
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @cache

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.core.errors import AccessFault, BeyondModel
+from understudy.core.forks import tell_forks
 from understudy.core.space import PAGE_BITS, PAGE_SIZE
 from understudy.engine.evaluate import Evaluator
 from understudy.engine.pages import LIMIT, MASK64, PageTables, peek
@@ -91,6 +92,11 @@ class ReferenceEngine:
         self.between_slices: Callable[[Hart], None] | None = None
         self.code_pages: set[int] = set()
         self._contexts: weakref.WeakSet[Context] = weakref.WeakSet()
+        self._lock = threading.RLock()
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process: no other thread has anything locked."""
         self._lock = threading.RLock()
 
     # -- the engine contract ------------------------------------------------------------------------------------

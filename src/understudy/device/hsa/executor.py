@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from itertools import chain
 from typing import Final
 
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
+from understudy.core.forks import tell_forks
 from understudy.core.order import Arbiter
 from understudy.core.settings import SYNCHRONOUS
 from understudy.device.hsa.events import QueueInactivated
@@ -21,6 +23,9 @@ from understudy.device.hsa.signals import POLL_SECONDS
 
 ALL: Final = 1 << 62
 CLOSED: Final = "the device was closed"
+FORKED: Final = "another thread was using the device when this process was forked, expected a device of its own"
+IDLE_SECONDS: Final = 1.0
+"""How often a device's thread that has nothing to do looks whether somebody still has the device."""
 _ACTIVE: Final = Q["active"]
 _LIMIT: Final = Q["limit"]
 
@@ -58,6 +63,16 @@ class Executor:
         """Thread that is at work."""
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
+        self._closed = CLOSED
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process: the device's thread is made anew; what another thread was amid cannot be finished."""
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self._thread = None
+        if self._busy not in (0, threading.get_ident()):
+            self._busy, self.is_closed, self._closed = 0, True, FORKED
 
     # ---- what others tell ----------------------------------------------------------------------------------------
 
@@ -81,7 +96,7 @@ class Executor:
     def check_open(self) -> None:
         """A `RuleError` after `close`: what is asked for would never be done."""
         if self.is_closed:
-            raise RuleError(CLOSED)
+            raise RuleError(self._closed)
 
     # ---- work ----------------------------------------------------------------------------------------------------
 
@@ -203,7 +218,7 @@ class Executor:
             if not self.is_idle or self.is_mine:
                 return None
             if self.is_closed and (alone or any(address in queue.completions() for queue in self.queues)):
-                return self._dead().get(address) or RuleError(CLOSED)
+                return self._dead().get(address) or RuleError(self._closed)
             first = next((queue.error for queue in self.queues if queue.error is not None), None)
             return first if first is None or alone else self._dead().get(address)
 
@@ -258,31 +273,30 @@ class Executor:
     def _start(self) -> None:
         with self.changed:
             if self._thread is None and not self.is_closed:
-                self._thread = threading.Thread(target=self._serve, name="understudy-hsa", daemon=True)
+                self._thread = threading.Thread(
+                    target=_serve, args=(weakref.ref(self),), name="understudy-hsa", daemon=True
+                )
                 self._thread.start()
 
-    def _serve(self) -> None:
-        """The device's own thread."""
+    def serve(self) -> None:
+        """On the device's own thread: do what there is to do."""
         try:
             with self._processor.device.telemetry.desk.held():
-                self._serve_queues()
+                self.work(ALL)
         except BaseException as failure:
             with self.changed:
                 self._failure = failure
                 self.changed.notify_all()
             raise
 
-    def _serve_queues(self) -> None:
-        """Until the device is closed; packets that wait are looked at now and then, as memory may change untold."""
-        while not self.is_closed:
-            self.work(ALL)
-            with self.changed:
-                waiting = any(queue.is_active and queue.load_read_index() < queue.limit for queue in self.queues)
-                errors = any(queue.error is not None for queue in self.queues)
-                self.changed.wait_for(
-                    lambda: self.is_closed or any(self._ready(queue) for queue in self.queues),
-                    POLL_SECONDS if waiting or errors else None,
-                )
+    @property
+    def patience(self) -> float:
+        """Seconds until that thread has to look again: packets that wait now and then, as memory may change untold."""
+        if self.is_closed or any(self._ready(queue) for queue in self.queues):
+            return 0.0
+        waiting = any(queue.is_active and queue.load_read_index() < queue.limit for queue in self.queues)
+        errors = any(queue.error is not None for queue in self.queues)
+        return POLL_SECONDS if waiting or errors else IDLE_SECONDS
 
     def close(self) -> None:
         """Process nothing any more, and end the thread."""
@@ -291,3 +305,18 @@ class Executor:
             self.changed.notify_all()
         if self._thread is not None and not self.is_mine:
             self._thread.join()
+
+
+def _serve(owner: weakref.ref[Executor]) -> None:
+    """The device's own thread. While it has nothing to do it does not keep the device alive."""
+    while True:
+        executor = owner()
+        if executor is None or executor.is_closed:
+            return
+        executor.serve()
+        changed = executor.changed
+        with changed:
+            seconds = executor.patience
+            del executor
+            if seconds:
+                changed.wait(seconds)

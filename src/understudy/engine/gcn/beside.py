@@ -11,10 +11,13 @@ import ctypes
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import ParamSpec, TypeVar
+
+from understudy.core.forks import tell_forks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,9 +27,16 @@ class Beside:
     """`count` threads, for callers that work along with them."""
 
     def __init__(self, count: int) -> None:
-        self._pool = ThreadPoolExecutor(count, "understudy-waves", self._begin)
+        self._count = count
+        self.after_fork()
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """Begin without threads: they come when there is work, and end with this object."""
         self._threads: list[int] = []
         self._avoided: int | None = None
+        # The pool's threads must not keep alive whom they work for: they end when nobody else has the pool.
+        self._pool = ThreadPoolExecutor(self._count, "understudy-waves", _begin, (weakref.ref(self),))
 
     def submit(self, work: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
         """Have one of them do some work."""
@@ -41,7 +51,8 @@ class Beside:
         """End them."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _begin(self) -> None:
+    def add_thread(self) -> None:
+        """The calling thread is one of them from now on."""
         thread = threading.get_native_id()
         self._threads.append(thread)
         self._keep_off(thread)
@@ -52,6 +63,12 @@ class Beside:
             if others:
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(thread, others)
+
+
+def _begin(owner: weakref.ref[Beside]) -> None:
+    found = owner()
+    if found is not None:
+        found.add_thread()
 
 
 def processor() -> int | None:

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 
 from understudy.core.errors import UnderstudyError
+from understudy.core.forks import tell_forks
 from understudy.engine import llvm
 from understudy.engine.blocks import ObjectCache, default_folder
 from understudy.engine.gcn import layout
@@ -67,9 +68,18 @@ class JitEngine:
         self.runtime = shared_runtime(self.cache.folder, self.lanes)
         self.lock = threading.RLock()
         self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[str, CodeSpace]] = weakref.WeakKeyDictionary()
-        self._rising: dict[Future[Translation], CodeSpace] = {}
+        self._rising: dict[Future[Translation], tuple[CodeSpace, Translation]] = {}
         self._workers: ThreadPoolExecutor | None = None
         self._beside: Beside | None = None
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process: what other threads were compiling is compiled here once more."""
+        self.lock = threading.RLock()
+        self._workers = None
+        rising, self._rising = self._rising, {}
+        for code, made in rising.values():
+            self._raise(code, made)
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all groups to their end; see `api.Engine`."""
@@ -112,10 +122,14 @@ class JitEngine:
         except Untranslated:
             return False
         if made is not None and self.tier is None and made.tier != llvm.OPTIMISED:
-            if self._workers is None:
-                self._workers = ThreadPoolExecutor(1, thread_name_prefix="understudy-compile")
-            self._rising[self._workers.submit(code.translator.raised, made)] = code
+            self._raise(code, made)
         return True
+
+    def _raise(self, code: CodeSpace, made: Translation) -> None:
+        """Have better code made of a translation."""
+        if self._workers is None:
+            self._workers = ThreadPoolExecutor(1, thread_name_prefix="understudy-compile")
+        self._rising[self._workers.submit(code.translator.raised, made)] = code, made
 
     @property
     def is_rising(self) -> bool:
@@ -128,7 +142,7 @@ class JitEngine:
             return
         with self.lock:
             for future in [future for future in self._rising if future.done()]:
-                code = self._rising.pop(future)
+                code, _ = self._rising.pop(future)
                 made, memory = future.result(), code.memory()
                 if memory is not None and made.holds(memory):
                     code.keep(made)

@@ -7,12 +7,13 @@ looks at whenever a wave's turn ends.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from typing import Final
 
 import numpy as np
+
+from understudy.core.forks import tell_forks
 
 TICK_SECONDS: Final = 0.05
 """How long machine code may run before it looks up."""
@@ -66,5 +67,4 @@ class Ticks:
 
 TICKS: Final = Ticks()
 """The one of this process."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=TICKS.after_fork)
+tell_forks(TICKS)
