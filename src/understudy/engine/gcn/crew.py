@@ -49,6 +49,8 @@ ROUNDS: Final = 16
 """Orders of waves drawn in advance; they repeat."""
 LEAST_TURN: Final = 4096
 """No block of translated code is longer than a turn."""
+MOST_FUEL: Final = 1 << 62
+"""Turns and limits that are longer never end: translated code counts them in signed words."""
 STEPS: Final = 64
 """Instructions done one by one where no translated code begins, before looking again."""
 
@@ -71,6 +73,7 @@ class Crew:
         self._address = int(self.context.ctypes.data)
         self._keep: list[object] = []
         self._version = dispatch.memory.version
+        self._limit = min(dispatch.step_limit, MOST_FUEL)
         self._began = -1, 0.0
         self.is_dropped = False
         """Whether nobody waits for these waves any more."""
@@ -164,7 +167,8 @@ class Crew:
             "rounds": ROUNDS, "most_waves": most, "rows": shapes.vgprs.shape[2],
             "group_x": x, "group_y": y, "group_z": z, "info": dispatch.group_info_sgpr,
             "entry": dispatch.entry, "mode": dispatch.mode,
-            "turn": max(dispatch.turn, LEAST_TURN), "step_limit": dispatch.step_limit, "lds_size": dispatch.lds_bytes,
+            "turn": min(max(dispatch.turn, LEAST_TURN), MOST_FUEL), "step_limit": self._limit,
+            "lds_size": dispatch.lds_bytes,
             "undefined": undefined, "ticks": TICKS.address,
         }  # fmt: skip
         for name, number in numbers.items():
@@ -197,7 +201,7 @@ class Crew:
 
     def _executed(self, wave: Wave) -> int:
         """Instructions of a wave so far."""
-        return self.dispatch.step_limit - int(wave.words[layout.LIMIT]) - _fuel(wave) + int(wave.words[SLEPT])
+        return self._limit - int(wave.words[layout.LIMIT]) - _fuel(wave) + int(wave.words[SLEPT])
 
     def _placed(self, error: UnderstudyError, wave: Wave) -> UnderstudyError:
         x, y, z, _ = self.dispatch.groups[self.group].tolist()
