@@ -124,10 +124,15 @@ def test_a_device_that_is_amid_a_kernel_says_so_in_a_child() -> None:
     """The kernel's waves were on a thread that the child has not got."""
     rig = Bench(execution="threaded", step_limit=1 << 60)
     address, words = rig.words()
-    done = rig.device.create_signal(1)
-    rig.queue.submit(dispatch(rig.kernel(FLAG), address, done))
+    kernel, first, done = rig.kernel(FLAG), rig.device.create_signal(1), rig.device.create_signal(1)
+    words[0] = 1
+    rig.queue.submit(dispatch(kernel, address, first))
+    first.wait(Condition.EQ, 0)
+    words[0] = 0
+    rig.queue.submit(dispatch(kernel, address, done))
     while not rig.device._executor._busy:
         time.sleep(0.001)
+    time.sleep(0.3)
 
     def work() -> str:
         with pytest.raises(RuleError, match="another thread was using the device when this process was forked"):
