@@ -82,17 +82,22 @@ def compile_ir(text: str, tier: int) -> bytes:
 
     IR that does not verify is a `ModelBug` (it would abort the process in code generation).
     """
-    binding = _binding()
     with _lock:
-        try:
-            module = binding.parse_assembly(text)
-            module.verify()
-        except RuntimeError as error:
-            raise ModelBug(f"generated code does not verify: {error}") from error
-        machine = _machine(tier)
-        if tier != QUICK:
-            _optimise(binding, module, machine)
-        return bytes(machine.emit_object(module))
+        return _compiled(text, tier)
+
+
+def _compiled(text: str, tier: int) -> bytes:
+    """The same, under the lock until the module is disposed of: LLVM is locked by that too."""
+    binding = _binding()
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise ModelBug(f"generated code does not verify: {error}") from error
+    machine = _machine(tier)
+    if tier != QUICK:
+        _optimise(binding, module, machine)
+    return bytes(machine.emit_object(module))
 
 
 def _optimise(binding: Any, module: Any, machine: Any) -> None:

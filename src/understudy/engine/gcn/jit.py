@@ -69,6 +69,7 @@ class JitEngine:
         self.lock = threading.RLock()
         self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[str, CodeSpace]] = weakref.WeakKeyDictionary()
         self._rising: dict[Future[Translation], tuple[CodeSpace, Translation]] = {}
+        self._left: list[tuple[CodeSpace, Translation]] = []
         self._workers: ThreadPoolExecutor | None = None
         self._beside: Beside | None = None
         tell_forks(self)
@@ -77,9 +78,8 @@ class JitEngine:
         """In a child process: what other threads were compiling is compiled here once more."""
         self.lock = threading.RLock()
         self._workers = None
-        rising, self._rising = self._rising, {}
-        for code, made in rising.values():
-            self._raise(code, made)
+        self._left += self._rising.values()  # no thread can be started before all hooks have run
+        self._rising = {}
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all groups to their end; see `api.Engine`."""
@@ -134,13 +134,15 @@ class JitEngine:
     @property
     def is_rising(self) -> bool:
         """Whether better code is on its way."""
-        return bool(self._rising)
+        return bool(self._rising or self._left)
 
     def adopt(self) -> None:
         """Take up what the background thread has finished."""
-        if not self._rising:
+        if not self.is_rising:
             return
         with self.lock:
+            while self._left:
+                self._raise(*self._left.pop())
             for future in [future for future in self._rising if future.done()]:
                 code, _ = self._rising.pop(future)
                 made, memory = future.result(), code.memory()
