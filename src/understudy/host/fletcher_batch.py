@@ -105,6 +105,9 @@ def _child(array: pa.Array, index: int) -> pa.Array:
 
 
 def _buffer(array: pa.Array, kind: str) -> pa.Buffer | None:
+    """A buffer of an array, None where it has none; rows without nulls count as without a validity buffer."""
+    if kind == "validity" and not array.null_count:
+        return None
     buffers = array.buffers()
     if kind == "values" and shape(array.type) is Shape.BINARY:
         return buffers[2]
