@@ -40,8 +40,9 @@ from understudy.device.fletcher.registers import CONTROL, DEFAULT_BYTES, REGISTE
 from understudy.host.fletcher_batch import empty_batch
 from understudy.host.fletcher_context import Context, DeviceBuffer
 from understudy.host.fletcher_port import FletcherPort, LocalPort, StatusError
+from understudy.host.fletcher_rows import unsliced
 
-__all__ = ["Context", "DeviceBuffer", "Kernel", "Platform", "StatusError", "empty_batch"]
+__all__ = ["Context", "DeviceBuffer", "Kernel", "Platform", "StatusError", "empty_batch", "unsliced"]
 
 REG_CONTROL: Final = CONTROL // REGISTER_BYTES
 REG_STATUS: Final = STATUS // REGISTER_BYTES

@@ -50,11 +50,11 @@ def as_batch(source: Any) -> pa.RecordBatch:
 def buffers_of(batch: pa.RecordBatch) -> tuple[HostBuffer, ...]:
     """The buffers of a RecordBatch in the run-time's order: of nullable fields and children a validity buffer too."""
     found = []
-    for flat in flatten_schema(batch.schema, Reading.BATCH).buffers:
+    for flat in flatten_schema(batch.schema, Reading.RUNTIME).buffers:
         array = batch.column(flat.node[0])
         for index in flat.node[1:]:
-            array = _child(_plain(array), index)
-        found.append(HostBuffer(flat, _buffer(_plain(array), flat.kind)))
+            array = _child(array, index)
+        found.append(HostBuffer(flat, _buffer(array, flat.kind)))
     return tuple(found)
 
 
@@ -93,10 +93,6 @@ def _only_chunk(table: pa.Table) -> pa.RecordBatch:
     if len(batches) > 1:
         raise BeyondModel(f"a table of {len(batches)} chunks, expected one: combine_chunks() makes a copy that has one")
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
 def _child(array: pa.Array, index: int) -> pa.Array:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 
 from understudy.core.errors import RuleError, UnderstudyError
+from understudy.device.fletcher.build import batch_mode, batch_name
+from understudy.device.fletcher.flatten import Reading, flatten_schema
 from understudy.device.fletcher.kernel import FLETCHER_MODE
-from understudy.device.fletcher.layout import FletcherMap, fletcher_map
-from understudy.device.fletcher.map_rules import QUEUE_ORDER, SAME_IMPLEMENTATION
+from understudy.device.fletcher.layout import FletcherMap, Mode, fletcher_map
+from understudy.device.fletcher.map_rules import CUT_BATCH, QUEUE_ORDER, SAME_IMPLEMENTATION
 from understudy.host.fletcher_batch import HostBuffer, as_batch, batch_of, buffers_of
 from understudy.host.fletcher_port import StatusError
+from understudy.host.fletcher_rows import check_nulls, check_slices
 
 if TYPE_CHECKING:
     from understudy.host.fletcher import Platform
@@ -38,9 +41,16 @@ class DeviceBuffer:
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
+    index: int
     batch: pa.RecordBatch
     memory_type: str
+    whole: bool
     buffers: tuple[HostBuffer, ...]
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return batch_name(self.batch.schema) or f"RB{self.index}"
 
     @property
     def mode(self) -> str:
@@ -58,15 +68,19 @@ class Context:
         self._first: list[int] = []
         self._is_enabled = False
 
-    def queue_record_batch(self, record_batch: Any, mem_type: str = ANY) -> None:
+    def queue_record_batch(self, record_batch: Any, mem_type: str = ANY, *, whole: bool = False) -> None:
         """Queue a RecordBatch, of any Arrow producer. Nothing reaches the device before `enable`.
 
-        `mem_type`: "any" makes its buffers reachable with the least effort, "cache" copies them to the device.
+        `mem_type`: "any" makes its buffers reachable with the least effort, "cache" copies them to the device. `whole`
+        says that a slice is meant to be passed with all of its buffers, as the run-time does: the host names the rows
+        by `Kernel.set_range`. Otherwise a strict platform refuses a slice (choice fletcher/sliced-batch).
         """
         if mem_type not in (ANY, CACHE, ALLOC_ONLY):
             raise StatusError(f"mem_type {mem_type!r}, expected 'any' or 'cache'")
+        if self._is_enabled:
+            raise StatusError("the context is enabled already, expected all RecordBatches to be queued before")
         batch = as_batch(record_batch)
-        self._queued.append(_Queued(batch, mem_type, buffers_of(batch)))
+        self._queued.append(_Queued(len(self._queued), batch, mem_type, whole, buffers_of(batch)))
 
     def get_queue_size(self) -> int:
         """Bytes of all queued buffers."""
@@ -93,11 +107,18 @@ class Context:
     def enable(self) -> None:
         """Bring all queued buffers to the device.
 
-        Where the platform is strict and knows its register map, a queue that does not fit it is a `RuleError`: the
-        run-time would write addresses to the wrong registers.
+        Once is enough: a second call is a `StatusError`. Where the platform is strict, RecordBatches of which the
+        kernel would see other rows than they have are a `RuleError`; where it knows its register map, a queue that
+        does not fit it is one too: the run-time would write addresses to the wrong registers.
         """
-        if self.platform.port.strict and self.platform.port.map is not None:
-            self.check(self.platform.port.map)
+        if self._is_enabled:
+            raise StatusError("the context is enabled already")
+        if self.platform.port.strict:
+            for queued in self._queued:
+                self._check_rows(queued)
+            if self.platform.port.map is not None:
+                self.check(self.platform.port.map)
+        self._is_enabled = True
         for queued in self._queued:
             self._first.append(len(self.device_buffers))
             for buffer in queued.buffers:
@@ -138,6 +159,21 @@ class Context:
         for buffer in buffers:
             if buffer.was_alloced:
                 self.platform.port.device_free(buffer.device_address)
+
+    def _check_rows(self, queued: _Queued) -> None:
+        """`RuleError` unless the buffers that are passed hold the rows of a RecordBatch from the first one on."""
+        cut = flatten_schema(queued.batch.schema, Reading.RUNTIME).cut
+        if cut is not None:
+            path, kind = cut
+            raise RuleError(
+                f"{queued.name}.{'.'.join(path)} is of type {kind}: the run-time passes no buffers of it, nor of any "
+                "later field; expected a type of Fletcher's, or the storage of an extension array",
+                rule=CUT_BATCH,
+            )
+        if not queued.whole:
+            check_slices(queued.name, queued.batch, queued.index)
+        if batch_mode(queued.batch.schema) is Mode.READ:
+            check_nulls(queued.name, queued.batch)
 
     def _bring(self, queued: _Queued, buffer: HostBuffer) -> DeviceBuffer:
         name = f"{'_'.join(buffer.flat.path)}_{buffer.flat.kind}"

@@ -45,7 +45,8 @@ def random_array(draw, kind, rows):
     size = before + rows + behind
     buffers, children = [random_validity(draw, size)], None
     if kind in BYTES:
-        buffers.append(pa.py_buffer(bytes(draw.randrange(10) for _ in range(size * BYTES[kind]))))
+        values = (draw.randrange(1 << min(20, 8 * BYTES[kind] - 1)) for _ in range(size))  # some of every type
+        buffers.append(pa.py_buffer(b"".join(value.to_bytes(BYTES[kind], "little") for value in values)))
     elif pa.types.is_struct(kind):
         children = [random_array(draw, kind[index].type, size) for index in range(kind.num_fields)]
     else:

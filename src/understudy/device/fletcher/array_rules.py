@@ -45,6 +45,13 @@ ARRAY_CHOICES: Final[tuple[Choice, ...]] = (
         "it is what the host means; hardware would read whatever lies at that address",
     ),
     Choice(
+        "fletcher/sliced-batch",
+        "a RecordBatch that is a slice: the run-time passes its buffers whole, and rows 0 to their number",
+        "in profile spec an error that names the column, unless the host asks for it (`whole`) and names the rows by "
+        "the index registers; in profile hardware passed as the run-time does",
+        "the kernel would see other rows than the host has, and neither is told",
+    ),
+    Choice(
         "fletcher/allocation-end",
         "an index range that goes on behind the end of a buffer's allocation",
         "an error that names the register, before the kernel sees a row",

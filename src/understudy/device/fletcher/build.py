@@ -86,7 +86,7 @@ def sources(batches: Sequence[pa.Schema | pa.RecordBatch], profile: Profile) -> 
     """The RecordBatches of a design in the order of their registers."""
     if profile == "fletchgen":
         return _generator_sources(batches)
-    reading = Reading.BATCH if profile == "runtime" else Reading.DOCUMENT
+    reading = Reading.RUNTIME if profile == "runtime" else Reading.DOCUMENT
     schemas = [read_schema(batch) for batch in batches]
     return tuple(
         Source(batch_name(schema) or f"RB{index}", batch_mode(schema), schema, reading)

@@ -201,16 +201,17 @@ def _field(place: str, batch: str, field: pa.Field, reading: Reading) -> Iterato
     schema = pa.schema([field])
     refused = _generator_refuses(schema, field)
     try:
-        runtime = flatten_schema(schema, Reading.BATCH)
+        runtime = flatten_schema(schema, Reading.RUNTIME)
     except RuleError:
         yield _error(place, f"is of type {type_text(field.type)}, which crashes the run-time library", CUT_BATCH)
         return
     passes = f"the run-time library passes {_buffers(len(runtime.buffers))}"
     if runtime.cut is not None:
         path, kind = runtime.cut
+        unknown_to = "the run-time library does not know" if refused is None else "the generator refuses"
         yield _error(
             f"{batch}.{'.'.join(path)}",
-            f"is of type {kind}, which the generator refuses; {passes} of the field, and none of a later one, silently",
+            f"is of type {kind}, which {unknown_to}; {passes} of the field, and none of a later one, silently",
             CUT_BATCH,
         )
     elif refused is not None:

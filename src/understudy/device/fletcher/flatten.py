@@ -34,10 +34,15 @@ class Reading(Enum):
     SCHEMA = "schema"
     """The generator, from schemas: children have no validity buffers."""
     BATCH = "batch"
-    """The run-time library, and the generator where it has a RecordBatch of that name: an unsupported field ends the
-    RecordBatch."""
+    """The generator where it has a RecordBatch of that name: an unsupported field ends the RecordBatch."""
+    RUNTIME = "runtime"
+    """The run-time library: the same, and extension types, which files do not have, are unsupported."""
     DOCUMENT = "document"
     """The document, for every type whose buffers it has words for."""
+
+
+_RECORDED: Final = (Reading.BATCH, Reading.RUNTIME)
+"""Who has a RecordBatch, not its schema alone."""
 
 
 class Shape(Enum):
@@ -171,7 +176,7 @@ class _Walk:
 
     def field(self, field: pa.Field, path: Path, node: Node) -> None:
         """A field or child with its validity buffer."""
-        kind = storage(field.type)
+        kind = field.type if self._reading is Reading.RUNTIME else storage(field.type)
         if field.nullable and (self._children or len(node) == 1):
             if kind.id in _NULL and self._reading is not Reading.SCHEMA:
                 return self._null(path)
@@ -197,13 +202,13 @@ class _Walk:
                 self._other(kind, path, node)
 
     def _null(self, path: Path) -> None:
-        if self._reading is Reading.BATCH:
+        if self._reading in _RECORDED:
             raise RuleError(f"{_dotted(path)} is of type null, which crashes the run-time library", rule=CUT_BATCH)
         # The document: a null array has no buffers.
 
     def _other(self, kind: pa.DataType, path: Path, node: Node) -> None:
         """Types that the implementations lack; the document has words for some."""
-        if self._reading is Reading.BATCH:
+        if self._reading in _RECORDED:
             raise _Cut(path, kind)
         if self._reading is Reading.SCHEMA:
             raise RuleError(
