@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import sys
+import traceback
 from collections.abc import Callable
 from contextlib import closing
 from enum import StrEnum
@@ -194,7 +195,9 @@ def _text(event: Event, trace: bool) -> tuple[str, str]:
         case events.KernelAborted(kernel=kernel, by=by):
             return f"kernel {kernel} is ended by {by}", ""
         case events.KernelFailed(error=error):
-            return f"error: {error}", f"error {rule_of(error)}"
+            cause = error.__cause__  # what the author's own code has raised
+            shown = "" if cause is None else "\n" + "".join(traceback.format_exception(cause)).rstrip()
+            return f"error: {error}{shown}", f"error {rule_of(error)}"
         case events.RegisterAccess(address=address, name=name, value=value, write=write, response=response) if trace:
             arrow, status = "<=" if write else "=>", " SLVERR" if response else ""
             return f"{'W' if write else 'R'} {address:#05x} {arrow} {value:#010x} {name}{status}", ""

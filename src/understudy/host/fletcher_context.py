@@ -186,7 +186,8 @@ class Context:
             else:
                 raise StatusError(f"mem_type {queued.memory_type!r}, which the run-time library does not support")
         except UnderstudyError as error:
-            raise error.at("buffer", name) from None
+            error.at("buffer", name)
+            raise
         return DeviceBuffer(name, buffer.size, queued.memory_type, queued.mode, address, alloced)
 
     def _check_batches(self, own: FletcherMap, layout: FletcherMap) -> None:

@@ -113,7 +113,8 @@ class LocalPort:
         try:
             self.device.write(address, (value & U32) << shift, lanes)
         except UnderstudyError as error:
-            raise error.at("MMIO register", index) from None
+            error.at("MMIO register", index)
+            raise
 
     def read_mmio(self, index: int) -> int:
         """Read a register, likewise; `StatusError` where the bus answers SLVERR."""
@@ -121,7 +122,8 @@ class LocalPort:
         try:
             value, response = self.device.read(address)
         except UnderstudyError as error:
-            raise error.at("MMIO register", index) from None
+            error.at("MMIO register", index)
+            raise
         if response is not Response.OKAY:
             raise StatusError(f"the bus answers {response.name} (and {value:#x})").at("MMIO register", index)
         return value >> shift & U32

@@ -124,6 +124,20 @@ def test_a_kernel_from_a_file(host: str, tmp_path: Path) -> None:
     assert "kernel largest starts: ExampleBatch 0 to 3" in said
 
 
+@pytest.mark.parametrize("options", [(), ("--threaded",)], ids=str)
+def test_a_kernel_that_fails_is_shown_with_its_traceback(host: str, tmp_path: Path, options: tuple[str, ...]) -> None:
+    file = tmp_path / "mine.py"
+    source = (EXAMPLES / "own_kernel.py").read_text(encoding="utf-8")
+    file.write_text(re.sub(r"(?m)^    return .*$", "    raise ValueError('kaputt')", source), encoding="utf-8")
+    line = file.read_text(encoding="utf-8").splitlines().index("    raise ValueError('kaputt')") + 1
+    with serving(tmp_path, "--kernel", f"{file}:largest", *options) as (path, said):
+        done = run(path, host, "understudy", "3", "17")
+    assert f"the kernel's code raised ValueError: kaputt, at line {line} of {file} (largest)" in done.stderr
+    at = said.index("Traceback (most recent call last):")
+    assert said[at + 1] == f'  File "{file}", line {line}, in largest'
+    assert "ValueError: kaputt" in said[at + 2 : at + 5]
+
+
 @pytest.mark.oracle
 @needs_runtime
 @pytest.mark.parametrize(("name", "detect"), [("understudy", False), ("snap", True), ("", True)])

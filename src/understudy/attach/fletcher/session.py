@@ -107,11 +107,12 @@ class Session:
             try:
                 return self._socket.recv_into(header, REQUEST.size, socket.MSG_DONTWAIT)
             except BlockingIOError:
-                if self._platform.is_working:
-                    self._platform.advance()
-                elif time.perf_counter() > deadline:
-                    self._sleeps = SLEEPS_AFTER_SPIN
-                    return self._socket.recv_into(header)
+                pass  # what the kernel raises below comes of none
+            if self._platform.is_working:
+                self._platform.advance()
+            elif time.perf_counter() > deadline:
+                self._sleeps = SLEEPS_AFTER_SPIN
+                return self._socket.recv_into(header)
 
     def _fill(self, view: memoryview) -> None:
         """Receive exactly that much."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from understudy.core.errors import UnderstudyError
+from understudy.device.fletcher.blame import behind, place_of
 from understudy.device.fletcher.bus_words import FieldStore
-from understudy.device.fletcher.job import Job, whole
+from understudy.device.fletcher.job import Hang, Job, whole
 from understudy.device.fletcher.kernel import Kernel, KernelFailure
+
+E = TypeVar("E", bound=UnderstudyError)
 
 
 class Aborted(BaseException):  # no error, and nothing that a kernel could catch by accident
@@ -78,7 +81,7 @@ class Run:
         except Aborted:
             return False
         except UnderstudyError as error:
-            self.error = error.at("kernel", self.kernel.name)
+            self.error = self._placed(error, error)
         except (Exception, SystemExit) as failure:  # noqa: BLE001  # its author's code may raise anything
             self.error = self._failure(failure)
         finally:
@@ -124,5 +127,15 @@ class Run:
 
     def _failure(self, failure: BaseException) -> KernelFailure:
         error = KernelFailure(f"the kernel's code raised {type(failure).__name__}: {failure}")
-        error.__cause__ = failure
+        error.__cause__ = failure.with_traceback(behind(failure.__traceback__, __file__))
+        return self._placed(error, failure)
+
+    def _placed(self, error: E, failure: BaseException) -> E:
+        """`error` with the line of the kernel's code that `failure` came from, and the kernel's name.
+
+        A `Hang` is meant, and says why itself.
+        """
+        place = None if isinstance(failure, Hang) else place_of(behind(failure.__traceback__, __file__))
+        if place is not None:
+            error.at("line", *place)
         return error.at("kernel", self.kernel.name)
