@@ -142,13 +142,22 @@ def _serve_all(servers: list[Server], sessions: int | None) -> None:
 
 @contextmanager
 def ended_by_signals(servers: Sequence[Closable]) -> Iterator[None]:
-    """SIGINT and SIGTERM close the servers."""
+    """SIGINT and SIGTERM close the servers; a second one is a KeyboardInterrupt, for a kernel that does not return."""
 
     def close(*_: object) -> None:
+        for number in before:
+            signal.signal(number, interrupt)
         for server in servers:
             server.close()
 
-    before = {number: signal.signal(number, close) for number in (signal.SIGINT, signal.SIGTERM)}
+    def interrupt(*_: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)  # a third one ends code that catches this
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, close)
     try:
         yield
     finally:

@@ -89,7 +89,7 @@ def serve_fletcher(
     device = FletcherDevice(_plan(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
     if threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with closing(Output()) as output, closing(device), Server(DevicePlatform(device, keep=keep)) as server:
+    with closing(Output()) as output, Server(DevicePlatform(device, keep=keep)) as server:
         tell = _teller(trace, output.say)
         if not quiet:
             server.probes.subscribe(tell)
@@ -105,6 +105,7 @@ def serve_fletcher(
                 output.say(f"for programs that ask for {what}:\n  {' '.join(words)} PROGRAM")
         with ended_by_signals([server]):
             server.serve(1 if once else None)
+            device.close()  # waits for the kernel's thread, which a second signal does not
 
 
 def load_kernel(name: str) -> Kernel:

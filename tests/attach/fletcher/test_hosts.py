@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from understudy.attach.fletcher import build_library
+from understudy.attach.fletcher.messages import Op
 
-from .rig import ROOT, RUNTIME, needs_compiler, needs_runtime
+from .rig import ROOT, RUNTIME, Client, needs_compiler, needs_runtime
 
 pytestmark = [needs_compiler, pytest.mark.slow]
 
@@ -136,6 +138,48 @@ def test_a_kernel_that_fails_is_shown_with_its_traceback(host: str, tmp_path: Pa
     at = said.index("Traceback (most recent call last):")
     assert said[at + 1] == f'  File "{file}", line {line}, in largest'
     assert "ValueError: kaputt" in said[at + 2 : at + 5]
+
+
+ENDLESS = """
+import pyarrow as pa
+from understudy.device.fletcher.kernel import kernel
+
+@kernel("endless", read={"P": [("a", pa.int8())]})
+def endless(job):
+    job.say("round and round")
+    while True:
+        try:
+            job.rows()
+        except Exception:
+            pass
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("options", [(), ("--threaded",)], ids=str)
+def test_a_second_signal_ends_an_endless_kernel(tmp_path: Path, options: tuple[str, ...], number: int) -> None:
+    (tmp_path / "mine.py").write_text(ENDLESS)
+    path = tmp_path / "s"
+    mine = ("--no-library", "--socket", str(path), "--kernel", f"{tmp_path / 'mine.py'}:endless")
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVE, *mine, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert server.stdout is not None
+        assert "listening at" in server.stdout.readline()
+        with Client(path) as client:
+            client.send(Op.WRITE_MMIO, 1, 0)
+            while "round and round" not in server.stdout.readline():
+                pass
+            server.send_signal(number)
+            while path.exists():  # until the first one was heard
+                assert server.poll() is None
+            server.send_signal(number)
+            assert server.wait(60) != 0
+        server.stdout.close()
+    finally:
+        server.kill()
+        server.wait()
 
 
 @pytest.mark.oracle
