@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shlex
 import sys
 import traceback
 from collections.abc import Callable
@@ -76,7 +75,7 @@ def serve_fletcher(
     Interrupt it to end.
     """
     need_pyarrow()
-    from understudy.attach.fletcher import DevicePlatform, Server, build_library, default_socket
+    from understudy.attach.fletcher import DevicePlatform, Server, build_library, default_socket, make_private
     from understudy.cli.serve import SWITCH_INTERVAL_S, ended_by_signals
     from understudy.core.lint import OFF
     from understudy.core.settings import SYNCHRONOUS, THREADED
@@ -84,7 +83,10 @@ def serve_fletcher(
     from understudy.device.fletcher.settings import Settings
 
     chosen = load_kernel(kernel)
-    path = socket or default_socket()
+    path = socket
+    if path is None:
+        path = default_socket()
+        make_private(path.parent)
     settings = Settings(profile=profile.value, execution=THREADED if threaded else SYNCHRONOUS, lints=OFF)
     device = FletcherDevice(_plan(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
     if threaded:
@@ -99,10 +101,8 @@ def serve_fletcher(
         output.say(f"{chosen.name}: listening at {path}")
         if built is not None and not quiet:
             for what, detect in (("platform understudy", False), ("any platform", True)):
-                words = (
-                    f"{name}={shlex.quote(value)}" for name, value in built.environment(path, autodetect=detect).items()
-                )
-                output.say(f"for programs that ask for {what}:\n  {' '.join(words)} PROGRAM")
+                words = built.shell_environment(path, autodetect=detect)
+                output.say(f"for programs that ask for {what}:\n  {words} PROGRAM")
         with ended_by_signals([server]):
             server.serve(1 if once else None)
             device.close()  # waits for the kernel's thread, which a second signal does not

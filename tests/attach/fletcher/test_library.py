@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from understudy.attach.fletcher import AUTODETECTED, build_library, default_socket
+from understudy.attach.fletcher import AUTODETECTED, Library, build_library, default_socket
 from understudy.attach.fletcher.library import SEARCH_PATH, SOCKET_VARIABLE, SUFFIX, LibraryError, default_folder
 
 from .rig import NAMES, needs_compiler
@@ -47,12 +52,101 @@ def test_its_name_fits_what_room_there_is(tmp_path: Path) -> None:
     assert library.platformGetName(None, ctypes.c_size_t(6)) == 1
 
 
-def test_the_environment_of_host_programs(tmp_path: Path) -> None:
-    from understudy.attach.fletcher import Library
-
+def test_the_environment_of_host_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library(tmp_path / "a", tmp_path / "b")
+    monkeypatch.delenv(SEARCH_PATH, raising=False)
     assert library.environment("/s") == {SEARCH_PATH: str(tmp_path / "a"), SOCKET_VARIABLE: "/s"}
     assert library.environment("/s", autodetect=True)[SEARCH_PATH] == str(tmp_path / "b")
+    monkeypatch.setenv(SEARCH_PATH, "/mine:/theirs")
+    assert library.environment("/s")[SEARCH_PATH] == f"{tmp_path / 'a'}:/mine:/theirs"
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"), [({}, ""), ({SEARCH_PATH: ""}, ""), ({SEARCH_PATH: "/my libs"}, ":/my libs")]
+)
+def test_the_environment_as_a_shell_takes_it(before: dict[str, str], behind: str) -> None:
+    text = Library(Path("/a b"), Path("/c")).shell_environment("/so cket")
+    look = f'import os; print(os.environ["{SEARCH_PATH}"], os.environ["{SOCKET_VARIABLE}"])'
+    environment = {key: value for key, value in os.environ.items() if key != SEARCH_PATH} | before
+    done = subprocess.run(
+        ["sh", "-c", f"{text} {sys.executable} -c '{look}'"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"/a b{behind} /so cket\n"
+
+
+# ---- who may have written it ----------------------------------------------------------------------------------------
+
+
+def changed(path: Path) -> None:
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes() + b"!")
+
+
+def linked(path: Path) -> None:
+    other = path.parents[2] / "other"
+    other.write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to(other)
+
+
+def piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def beside(path: Path) -> None:
+    (path.parent / "libarrow.so.500").write_bytes(b"a library that programs would find here first")
+    (path.parent / "folder").mkdir()
+    (path.parent / "folder" / "file").write_text("")
+
+
+@needs_compiler
+@pytest.mark.parametrize("where", ["named", "autodetected"])
+@pytest.mark.parametrize("harm", [changed, linked, piped, beside, lambda path: path.chmod(0o722)])
+def test_what_somebody_has_changed_is_built_again(tmp_path: Path, where: str, harm: Callable[[Path], None]) -> None:
+    library = build_library(tmp_path)
+    base = library.folder.parent
+    target = base / where / library.path.name
+    honest = target.read_bytes()
+    harm(target)
+    assert build_library(tmp_path) == library
+    assert target.read_bytes() == honest
+    assert stat.S_ISREG(target.lstat().st_mode)
+    assert not target.stat().st_mode & 0o022
+    assert sorted(path.name for path in (base / where).iterdir()) == sorted(
+        path.name for path in (build_library(tmp_path / "new").folder.parent / where).iterdir()
+    )
+    built = target.stat().st_mtime_ns
+    build_library(tmp_path)
+    assert target.stat().st_mtime_ns == built
+
+
+@needs_compiler
+@pytest.mark.parametrize("depth", range(3))
+def test_folders_that_somebody_else_can_write_to(tmp_path: Path, depth: int) -> None:
+    library = build_library(tmp_path / "cache")
+    folder = [library.folder, *library.folder.parents][depth]
+    folder.chmod(0o777)
+    with pytest.raises(LibraryError, match=f"somebody else can write to {folder}, or it is a link: expected"):
+        build_library(tmp_path / "cache")
+    folder.chmod(0o700)
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "moved")
+    with pytest.raises(LibraryError, match=f"somebody else can write to {folder}, or it is a link"):
+        build_library(tmp_path / "cache")
+
+
+@needs_compiler
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
+    library = build_library(tmp_path / "cache")
+    os.chown(library.folder, 4711, -1)
+    with pytest.raises(LibraryError, match="somebody else can write to"):
+        build_library(tmp_path / "cache")
 
 
 def test_there_is_no_compiler(tmp_path: Path) -> None:
@@ -86,10 +180,22 @@ def test_the_cache_cannot_be_written(tmp_path: Path) -> None:
 def test_default_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert default_socket() == tmp_path / "understudy-fletcher.sock"
-    monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
-    assert default_socket().is_absolute()
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     assert default_folder() == Path.home() / ".cache" / "understudy" / "fletcher"
+
+
+def test_no_socket_is_expected_where_others_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes a socket of a name that can be guessed would be taken for the server."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o1777)
+    (tmp_path / "link").symlink_to(tmp_path)
+    for folder in ("relative", "", str(open_to_all), str(tmp_path / "nothing"), str(tmp_path / "link")):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        assert default_socket() == tmp_path / "cache" / "understudy" / "fletcher" / "socket"
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert default_socket() == tmp_path / "cache" / "understudy" / "fletcher" / "socket"
 
 
 @needs_compiler

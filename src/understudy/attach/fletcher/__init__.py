@@ -4,7 +4,7 @@
 unmodified program of the Fletcher run-time loads and which passes its calls on.
 """
 
-from understudy.attach.fletcher.library import AUTODETECTED, Library, build_library, default_socket
+from understudy.attach.fletcher.library import AUTODETECTED, Library, build_library, default_socket, make_private
 from understudy.attach.fletcher.platform import DevicePlatform
 from understudy.attach.fletcher.server import Server
 from understudy.attach.sockets import SocketError
@@ -17,4 +17,5 @@ __all__ = [
     "SocketError",
     "build_library",
     "default_socket",
+    "make_private",
 ]

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ SUFFIX: Final = ".dylib" if sys.platform == "darwin" else ".so"
 SEARCH_PATH: Final = "DYLD_LIBRARY_PATH" if sys.platform == "darwin" else "LD_LIBRARY_PATH"
 SOCKET_VARIABLE: Final = "UNDERSTUDY_FLETCHER_SOCKET"
 COMPILE_TIMEOUT_S: Final = 120
+DIGEST: Final = "sha256"
+"""The file with the digest of the library beside it."""
 
 
 class LibraryError(UnderstudyError):
@@ -42,17 +45,30 @@ class Library:
         return self.folder / f"libfletcher_understudy{SUFFIX}"
 
     def environment(self, socket: str | Path, *, autodetect: bool = False) -> dict[str, str]:
-        """Variables with which a host program finds the library, and the library the server's socket."""
+        """Variables with which a host program finds the library, and the library the server's socket.
+
+        What this process has in the search path itself is still found behind it.
+        """
         folder = self.autodetected if autodetect else self.folder
-        return {SEARCH_PATH: str(folder), SOCKET_VARIABLE: str(Path(socket).absolute())}
+        path = os.pathsep.join(filter(None, (str(folder), os.environ.get(SEARCH_PATH, ""))))
+        return {SEARCH_PATH: path, SOCKET_VARIABLE: str(Path(socket).absolute())}
+
+    def shell_environment(self, socket: str | Path, *, autodetect: bool = False) -> str:
+        """The same as assignments in a shell, before whatever search path that has."""
+        folder = shlex.quote(str(self.autodetected if autodetect else self.folder))
+        own = shlex.quote(str(Path(socket).absolute()))
+        return f"{SEARCH_PATH}={folder}${{{SEARCH_PATH}:+:${SEARCH_PATH}}} {SOCKET_VARIABLE}={own}"
 
 
 def default_socket() -> Path:
-    """The socket of servers and libraries that are told none: in the user's run-time folder."""
+    """The socket of servers and libraries that are told none: in a folder that nobody else can write to.
+
+    That is the user's run-time folder, else the one where libraries are kept.
+    """
     base = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
-    if base.is_absolute() and base.is_dir():
+    if base.is_absolute() and _is_private(base):
         return base / "understudy-fletcher.sock"
-    return Path(tempfile.gettempdir()) / f"understudy-fletcher-{os.getuid()}.sock"
+    return default_folder() / "socket"
 
 
 def default_folder() -> Path:
@@ -66,20 +82,32 @@ def default_folder() -> Path:
 def build_library(folder: Path | None = None, *, compiler: str = "") -> Library:
     """The library, compiled with `compiler` ($CC, else cc, gcc or clang) unless that was done before.
 
-    `LibraryError` where that fails, with what the compiler said.
+    A library that was changed since, or that somebody else could change, is compiled again. `LibraryError` where that
+    fails, with what the compiler said, or where somebody else can write to its folder.
     """
     command = _compiler(compiler)
     source = SOURCE.read_bytes()
-    options = [*FLAGS, f"-DDEFAULT_SOCKET={_c_string(str(default_socket()))}"]
-    key = hashlib.sha256(repr((command, options)).encode() + source).hexdigest()[:16]
     try:
+        options = [*FLAGS, f"-DDEFAULT_SOCKET={_c_string(str(default_socket()))}"]
+        key = hashlib.sha256(repr((command, options)).encode() + source).hexdigest()[:16]
         base = (folder or default_folder()) / key
         library = Library(base / "named", base / "autodetected")
-        if not _is_complete(library):
+        for each in (base.parent, base, library.folder, library.autodetected):
+            make_private(each)
+        if not _is_complete(library, base):
             _build(library, base, [*command, *options])
     except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
         raise LibraryError(f"the platform library cannot be written: {error}") from None
     return library
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder unless it is there; `LibraryError` unless it is the user's, and nobody else can write to it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not _is_private(folder):
+        raise LibraryError(
+            f"somebody else can write to {folder}, or it is a link: expected a folder of the user's own with mode 0700"
+        )
 
 
 def _c_string(text: str) -> str:
@@ -100,28 +128,64 @@ def _compiler(given: str) -> list[str]:
     raise LibraryError(f"the platform library needs a C compiler, none found (tried {tried}): set CC to one")
 
 
-def _is_complete(library: Library) -> bool:
-    return library.path.exists() and all((library.autodetected / _file(name)).exists() for name in AUTODETECTED)
+def _is_private(folder: Path) -> bool:
+    """Whether it is a folder, no link to one, of the user's own, and nobody else can write to it."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and _is_own(found)
 
 
-def _file(name: str) -> str:
-    return f"libfletcher_{name}{SUFFIX}"
+def _is_own(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _own_bytes(path: Path) -> bytes:
+    """What is in a file of the user's own; nothing where it is missing, a link, or somebody else can write to it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        return file.read() if stat.S_ISREG(found.st_mode) and _is_own(found) else b""
+
+
+def _is_complete(library: Library, base: Path) -> bool:
+    """Whether all files are as they were built, and the folders, which programs search, hold nothing else."""
+    digest = _own_bytes(base / DIGEST)
+    folders = (library.folder, (library.path.name,)), (library.autodetected, _autodetected_files(library))
+    return all(
+        sorted(os.listdir(folder)) == sorted(names)
+        and all(_digest(_own_bytes(folder / name)) == digest for name in names)
+        for folder, names in folders
+    )
+
+
+def _autodetected_files(library: Library) -> tuple[str, ...]:
+    return (library.path.name, *(f"libfletcher_{name}{SUFFIX}" for name in AUTODETECTED))
 
 
 def _build(library: Library, base: Path, command: list[str]) -> None:
     """Compile into a folder of its own, then move: another process may do the same at the same time."""
-    base.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for folder in (library.folder, library.autodetected):
-        folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=base) as scratch:
         made = Path(scratch, "library")
         _run([*command, str(SOURCE), "-o", str(made), "-lpthread"])
-        for name in AUTODETECTED:
-            shutil.copyfile(made, Path(scratch, name))
-            os.replace(Path(scratch, name), library.autodetected / _file(name))
-        shutil.copyfile(made, Path(scratch, "copy"))
-        os.replace(Path(scratch, "copy"), library.autodetected / library.path.name)
-        os.replace(made, library.path)
+        data = made.read_bytes()
+        targets = [library.autodetected / name for name in _autodetected_files(library)] + [library.path]
+        for folder in (library.folder, library.autodetected):
+            for foreign in set(folder.iterdir()) - set(targets):
+                shutil.rmtree(foreign) if foreign.is_dir() and not foreign.is_symlink() else foreign.unlink()
+        for target, content in (*((each, data) for each in targets), (base / DIGEST, _digest(data))):
+            copy = Path(scratch, "copy")
+            copy.touch(0o700)
+            copy.write_bytes(content)
+            os.replace(copy, target)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()
 
 
 def _run(command: list[str]) -> None:
