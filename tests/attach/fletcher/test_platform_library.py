@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import socket
 import struct
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from understudy.attach.fletcher import events
 
-from .rig import Platform, needs_compiler, platform, served
+from .rig import Client, Platform, needs_compiler, platform, served
 
 pytestmark = needs_compiler
 
@@ -202,3 +210,93 @@ def test_a_second_init_begins_anew(library: Platform) -> None:
         assert library.read(5) == (OK, 0)
         library.terminate()
     assert len(host.seen(events.Connected)) == 2
+
+
+# ---- whose server, and whose turn ------------------------------------------------------------------------------------
+
+
+OTHERS_SERVER = """
+import os, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o777)
+os.setuid(int(sys.argv[2]))
+server.listen()
+print("listening", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_a_server_of_another_user_is_not_used(
+    library: Platform, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s"
+    server = subprocess.Popen(
+        [sys.executable, "-c", OTHERS_SERVER, str(path), "4711"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"listening\n"
+    assert library.init(path) == NO_PLATFORM
+    assert f"the server at {path} is another user's, and is not used" in capfd.readouterr().err
+    server.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("waiting", [0, 4], ids=["next in turn", "behind others"])
+def test_a_host_that_waits_is_told(library: Platform, waiting: int, capfd: pytest.CaptureFixture[str]) -> None:
+    with served() as host:
+        first = Client(host.path)
+        others = [socket.socket(socket.AF_UNIX) for _ in range(waiting)]
+        for each in others:
+            each.setblocking(False)
+            with suppress(BlockingIOError):
+                each.connect(str(host.path))
+        answers: list[int] = []
+        thread = threading.Thread(target=lambda: answers.append(library.init(host.path)))
+        thread.start()
+        said = ""
+        deadline = time.monotonic() + 60
+        while "waiting" not in said and time.monotonic() < deadline:
+            said += capfd.readouterr().err
+            time.sleep(0.01)
+        assert said == f"understudy: waiting for the device at {host.path}: another host program has it\n"
+        assert not answers
+        for each in (first, *others):
+            each.close()
+        thread.join(60)
+        assert answers == [OK]
+        library.terminate()
+
+
+# ---- data that nobody takes ------------------------------------------------------------------------------------------
+
+
+def test_what_is_too_large_is_not_sent(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+    """Nobody could: the bytes are not even there. Afterwards the device is still the host's."""
+    with served() as host:
+        library.init(host.path)
+        _, address = library.malloc(100)
+        here = b"these alone"
+        assert library.prepare(here, 1 << 40)[0] == OUT_OF_MEMORY
+        assert library.cache(here, 1 << 40)[0] == OUT_OF_MEMORY
+        assert library.to_device(here, address, 1 << 40) == ERROR
+        assert library.read(1) == (OK, 1)
+        assert library.to_device(here, address, len(here)) == OK
+        library.terminate()
+    said = capfd.readouterr().err.splitlines()
+    assert [line.split(":")[1] for line in said] == [
+        " allocation of 1099511627776 bytes",
+        " allocation of 1099511627776 bytes",
+        f" write of 1099511627776 bytes at {address:#x}",
+    ]
+    assert host.events[-1].freed == 1
+
+
+def test_host_memory_that_cannot_be_read(library: Platform, capfd: pytest.CaptureFixture[str]) -> None:
+    nowhere = ctypes.cast(ctypes.c_void_p(64), ctypes.POINTER(ctypes.c_char))
+    with served() as host:
+        library.init(host.path)
+        assert library.prepare(nowhere, 100)[0] == ERROR  # type: ignore[arg-type]  # an address of no bytes
+        library.terminate()
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == "understudy: the 100 bytes at 0x40 of this program cannot be read"

@@ -72,9 +72,9 @@ def test_hosts_of_another_version() -> None:
     with served() as host, Client(host.path, greet=False) as client:
         status, _, text, _ = client.ask(Op.HELLO, VERSION + 1, MAGIC)
         assert status == Status.NO_PLATFORM
-        assert text == "the platform library speaks version 2, the server 1: take that of the same package"
+        assert text == "the platform library speaks version 3, the server 2: take that of the same package"
         assert client.is_hung_up()
-    assert "speaks version 2" in str(host.seen(events.Disconnected)[0].error)
+    assert "speaks version 3" in str(host.seen(events.Disconnected)[0].error)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_hosts_that_do_not_greet(greeting: tuple[int, int, int]) -> None:
     assert str(gone.error) == "the first request is no greeting of the platform library, at request 1"
 
 
-@pytest.mark.parametrize("op", [0, Op.HELLO, 11, 2**32 - 1])
+@pytest.mark.parametrize("op", [0, Op.HELLO, 12, 2**32 - 1])
 def test_requests_that_are_none(op: int) -> None:
     with served() as host, Client(host.path) as client:
         client.send(op)
         assert client.is_hung_up()
-    assert str(host.seen(events.Disconnected)[0].error) == f"request {op} is none, expected 2 to 10, at request 2"
+    assert str(host.seen(events.Disconnected)[0].error) == f"request {op} is none, expected 2 to 11, at request 2"
 
 
 def test_hosts_that_go_away_in_the_middle() -> None:
@@ -123,6 +123,27 @@ def test_refused_data_is_read_and_dropped() -> None:
         assert f"write of 101 bytes at {address:#x}: 100 are allocated there" in text
         assert client.ask(Op.DEVICE_TO_HOST, address=address, size=100)[3] == bytes(100)
         assert client.ask(Op.DEVICE_TO_HOST, address=address, size=1 << 63)[0] == Status.ERROR
+
+
+@pytest.mark.parametrize(
+    ("op", "size", "status", "message"),
+    [
+        (Op.PREPARE, 1 << 20, Status.OK, ""),
+        (Op.CACHE, 1 << 40, Status.DEVICE_OUT_OF_MEMORY, "allocation of 1099511627776 bytes: no such room is left"),
+        (Op.HOST_TO_DEVICE, 100, Status.OK, ""),
+        (Op.HOST_TO_DEVICE, 101, Status.ERROR, "write of 101 bytes at 0x100000000: 100 are allocated there"),
+        (Op.MALLOC, 1, Status.ERROR, "offer of data for request 4, which takes none"),
+        (99, 1, Status.ERROR, "offer of data for request 99, which takes none"),
+    ],
+)
+def test_data_is_offered_before_it_is_sent(op: int, size: int, status: int, message: str) -> None:
+    with served() as host, Client(host.path) as client:
+        _, address, _, _ = client.ask(Op.MALLOC, size=100)
+        found, _, text, _ = client.ask(Op.OFFER, op, address, size)
+        assert found == status
+        assert text.startswith(message)
+        assert bool(text) == bool(message)
+        assert client.ask(Op.READ_MMIO, address=1)[:2] == (Status.OK, 1)
 
 
 def test_long_messages_are_cut() -> None:

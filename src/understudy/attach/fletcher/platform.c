@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,11 +33,12 @@
 #define SPIN_SECONDS 50e-6
 #define SLEEPS_AFTER_SPIN 15
 
-#define LARGE (1 << 20) /* bytes from which data goes by a sealed file instead of the socket */
+#define LARGE (1 << 20) /* bytes from which the server is asked first, and data goes by a sealed file where it may */
+#define PATIENCE_MS 1000 /* after which is said that another host has the device */
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAGIC UINT64_C(0x52454843544c4655) /* "UFLTCHER" */
-#define VERSION 1
+#define VERSION 2
 
 typedef uint64_t fstatus_t;
 enum { STATUS_OK = 0, STATUS_ERROR = 1, STATUS_NO_PLATFORM = 2, STATUS_DEVICE_OUT_OF_MEMORY = 3 };
@@ -51,11 +54,12 @@ enum op {
     OP_PREPARE,
     OP_CACHE,
     OP_TERMINATE,
+    OP_OFFER,
 };
 
 struct request {
     uint32_t op;
-    uint32_t value; /* of a register; IN_FILE where a file with the data is behind it */
+    uint32_t value; /* of a register; IN_FILE where a file with the data is behind it; the request that OFFER asks about */
     uint64_t address;
     uint64_t size; /* of the data behind it, or asked for */
 };
@@ -153,6 +157,27 @@ static void await_reply(void) {
     sleeps = SLEEPS_AFTER_SPIN;
 }
 
+static const char *socket_path(void) {
+    const char *path = getenv("UNDERSTUDY_FLETCHER_SOCKET");
+    return path && *path ? path : DEFAULT_SOCKET;
+}
+
+static int is_told;
+
+/* The server has one host program at a time: it is another's turn. */
+static void tell_of_waiting(void) {
+    if (!is_told) say("waiting for the device at %s: another host program has it", socket_path());
+    is_told = 1;
+}
+
+static void await_turn(void) {
+    struct pollfd answer = {.fd = connection, .events = POLLIN};
+    int ready;
+    do ready = poll(&answer, 1, PATIENCE_MS);
+    while (ready < 0 && errno == EINTR);
+    if (!ready) tell_of_waiting();
+}
+
 /* Send a byte with the descriptor, which the other side then has too; 0 where the server is gone. */
 static int send_file(int file) {
     char byte = 0, control[CMSG_SPACE(sizeof file)] = {0};
@@ -187,10 +212,13 @@ static fstatus_t call(const struct request *request, const void *data, size_t da
         return STATUS_ERROR;
     }
     int is_sent = send_all(request, sizeof *request) && send_all(data, data_size) && (file < 0 || send_file(file));
-    if (is_sent) await_reply();
+    int unreadable = !is_sent && errno == EFAULT;
+    if (is_sent && request->op == OP_HELLO) await_turn();
+    else if (is_sent) await_reply();
     if (!is_sent || !receive_all(&reply, sizeof reply) || !receive_text(reply.text_size) || reply.data_size > room ||
         !receive_all(out, reply.data_size)) {
-        say("the server has gone");
+        if (unreadable) say("the %zu bytes at %p of this program cannot be read", data_size, data);
+        else say("the server has gone");
         hang_up();
         return STATUS_ERROR;
     }
@@ -206,13 +234,20 @@ static fstatus_t ask(uint32_t op, uint32_t value, uint64_t address, uint64_t siz
     return status;
 }
 
+/* Whether the device would take data for the request `op`: asked before much of it is copied in vain. */
+static fstatus_t offer(uint32_t op, uint64_t address, uint64_t size) {
+    return size < LARGE ? STATUS_OK : ask(OP_OFFER, op, address, size, NULL, NULL);
+}
+
 /* The device gets a copy of a host buffer; a large one in one piece, in which the host cannot write later. */
 static fstatus_t bring(uint32_t op, const uint8_t *host, uint64_t size, uint64_t *device) {
     struct request request = {op, IN_FILE, 0, size};
+    fstatus_t status = offer(op, 0, size);
+    if (status != STATUS_OK) return status;
     int file = host && size >= LARGE ? sealed_file(host, (size_t)size) : -1;
     if (file < 0) return ask(op, 0, 0, size, host, device);
     pthread_mutex_lock(&turn);
-    fstatus_t status = call(&request, NULL, 0, file, device, NULL, 0);
+    status = call(&request, NULL, 0, file, device, NULL, 0);
     pthread_mutex_unlock(&turn);
     close(file);
     return status;
@@ -225,9 +260,33 @@ static int refused(const char *function, int64_t size, int without_data) {
     return 1;
 }
 
-static const char *socket_path(void) {
-    const char *path = getenv("UNDERSTUDY_FLETCHER_SOCKET");
-    return path && *path ? path : DEFAULT_SOCKET;
+/* Whether the other side is a process of this user, or of root. */
+static int is_own_server(void) {
+#ifdef SO_PEERCRED
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size)) return 0;
+    uid_t user = peer.uid;
+#else
+    uid_t user;
+    gid_t group;
+    if (getpeereid(connection, &user, &group)) return 0;
+#endif
+    return user == geteuid() || user == 0;
+}
+
+/* Connect; where others wait for the device already, when there is room behind them. */
+static int connect_in_turn(const struct sockaddr_un *address) {
+    struct timeval patience = {PATIENCE_MS / 1000, PATIENCE_MS % 1000 * 1000}, for_ever = {0, 0};
+    setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    for (;;) {
+        if (!connect(connection, (const struct sockaddr *)address, sizeof *address)) break;
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN) return 0;
+        tell_of_waiting();
+    }
+    setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &for_ever, sizeof for_ever);
+    return 1;
 }
 
 static int open_connection(const char *path) {
@@ -238,13 +297,14 @@ static int open_connection(const char *path) {
     }
     strcpy(address.sun_path, path);
     hang_up();
+    is_told = 0;
     connection = socket(AF_UNIX, SOCK_STREAM, 0);
     if (connection < 0) return 0;
 #ifdef SO_NOSIGPIPE
     int on = 1;
     setsockopt(connection, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
 #endif
-    return connect(connection, (struct sockaddr *)&address, sizeof address) == 0;
+    return connect_in_turn(&address);
 }
 
 EXPORT fstatus_t platformGetName(char *name, size_t size) {
@@ -264,7 +324,8 @@ EXPORT fstatus_t platformInit(void *argument) {
     else if (!open_connection(path)) {
         say("no device at %s (%s): start it with `understudy serve fletcher --socket %s`", path, strerror(errno), path);
         hang_up();
-    } else status = call(&hello, NULL, 0, -1, NULL, NULL, 0);
+    } else if (!is_own_server()) say("the server at %s is another user's, and is not used", path);
+    else status = call(&hello, NULL, 0, -1, NULL, NULL, 0);
     if (status != STATUS_OK) hang_up();
     pthread_mutex_unlock(&turn);
     return status;
@@ -299,7 +360,8 @@ EXPORT fstatus_t platformDeviceFree(uint64_t device) { return ask(OP_FREE, 0, de
 
 EXPORT fstatus_t platformCopyHostToDevice(const uint8_t *host, uint64_t device, int64_t size) {
     if (refused("platformCopyHostToDevice", size, !host)) return STATUS_ERROR;
-    return ask(OP_HOST_TO_DEVICE, 0, device, (uint64_t)size, host, NULL);
+    fstatus_t status = offer(OP_HOST_TO_DEVICE, device, (uint64_t)size);
+    return status == STATUS_OK ? ask(OP_HOST_TO_DEVICE, 0, device, (uint64_t)size, host, NULL) : status;
 }
 
 EXPORT fstatus_t platformCopyDeviceToHost(uint64_t device, uint8_t *host, int64_t size) {

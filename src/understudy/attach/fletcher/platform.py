@@ -57,10 +57,10 @@ class DevicePlatform(LocalPort):
 
     def check_room(self, size: int) -> None:
         """`StatusError` unless device memory has room for another `size` bytes."""
-        memory = self.device.memory
-        if size > memory.size_bytes - memory.allocated_bytes:
-            text = f"allocation of {size} bytes: no such room is left in the {memory.size_bytes:#x} bytes"
-            raise StatusError(f"{text} of device memory", DEVICE_OUT_OF_MEMORY)
+        try:
+            self.device.memory.check_room(size)
+        except AccessFault as error:
+            raise StatusError(error.message, DEVICE_OUT_OF_MEMORY) from None
 
     @property
     def is_working(self) -> bool:

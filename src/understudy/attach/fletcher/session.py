@@ -53,6 +53,7 @@ class Session:
             Op.DEVICE_TO_HOST: self._device_to_host,
             Op.PREPARE: self._adopt,
             Op.CACHE: self._adopt,
+            Op.OFFER: self._offer,
         }
 
     def run(self) -> UnderstudyError | None:
@@ -152,7 +153,7 @@ class Session:
             return False
         handler = self._handlers.get(op)
         if handler is None:
-            raise StreamError(f"request {op} is none, expected {Op.WRITE_MMIO.value} to {Op.TERMINATE.value}")
+            raise StreamError(f"request {op} is none, expected {Op.WRITE_MMIO.value} to {Op.OFFER.value}")
         try:
             handler(value, address, size)
         except StreamError:
@@ -203,6 +204,16 @@ class Session:
             self._fill(part)
             self._platform.copy_host_to_device(part, address + done)
             done += len(part)
+        self._socket.sendall(DONE)
+
+    def _offer(self, op: int, address: int, size: int) -> None:
+        """Say whether data would be taken that the host has not sent yet."""
+        if op == Op.HOST_TO_DEVICE:
+            self._platform.check_range(address, size, "write")
+        elif op in (Op.PREPARE, Op.CACHE):
+            self._platform.check_room(size)
+        else:
+            raise WireError(f"offer of data for request {op}, which takes none")
         self._socket.sendall(DONE)
 
     def _device_to_host(self, _value: int, address: int, size: int) -> None:

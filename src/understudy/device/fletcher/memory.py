@@ -84,6 +84,11 @@ class DeviceMemory:
             base = self._place(size)
             return self._enter(Region(base, size, _zeroed(size, base)))
 
+    def check_room(self, size: int) -> None:
+        """`AccessFault` unless `size` bytes could be allocated."""
+        with self._lock:
+            self._place(size)
+
     def adopt(self, buffer: Any, *, pinned: bool = False) -> int:
         """Device address of a buffer of the host's, without a copy.
 
