@@ -9,9 +9,13 @@ import pyarrow as pa
 import pytest
 
 from tests.host.fletcher_rig import add_up, numbers, upper
-from understudy.core.errors import WireError
+from understudy.core.errors import RuleError, WireError
 from understudy.device.fletcher.device import FletcherDevice
-from understudy.host.fletcher import Context, Kernel, Platform, StatusError
+from understudy.device.fletcher.kernel import Kernel as VirtualKernel
+from understudy.device.fletcher.kernel import kernel as virtual_kernel
+from understudy.device.fletcher.kernel import named_schema
+from understudy.device.fletcher.map_rules import CUSTOM_SIZE
+from understudy.host.fletcher import Context, Kernel, Platform, StatusError, empty_batch
 from understudy.host.fletcher_port import LocalPort
 
 
@@ -107,3 +111,128 @@ def test_only_what_the_platform_has_allocated_is_freed() -> None:
             context.queue_record_batch(numbers(1, 2))
             context.enable()
         assert port.device.memory.allocated_bytes == 16
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+WIDE = ("c:16:small", "s:32:seen", "c:64:big", "c:40:odd")
+
+
+def arguments_of(kernel: VirtualKernel, arguments: Any, **options: Any) -> dict[str, int]:
+    """What custom registers hold behind `set_arguments`."""
+    device = FletcherDevice(kernel.map(), kernel, **options)
+    with Platform(device) as platform, Context(platform) as context:
+        for schema in kernel.schemas:
+            context.queue_record_batch(empty_batch(schema, 1))
+        context.enable()
+        Kernel(context).set_arguments(arguments)
+        return {custom.name: device.value(custom.name) for custom in device.map.customs}
+
+
+def with_registers(*custom: str) -> VirtualKernel:
+    return virtual_kernel("any", read={"R": [("x", pa.int8())]}, custom=custom)(lambda job: None)
+
+
+def test_more_arguments_than_the_design_has_words_for() -> None:
+    for arguments in ([1], [1, 2, 3]):
+        with pytest.raises(RuleError, match=f"{len(arguments)} arguments, the design has 0 words of custom registers"):
+            arguments_of(with_registers(), arguments)
+    with pytest.raises(RuleError, match="4 arguments, the design has 3 words of custom registers") as caught:
+        arguments_of(with_registers("c:8:a", "c:64:b"), [1, 2, 3, 4])
+    assert caught.value.rule is CUSTOM_SIZE
+    assert arguments_of(with_registers("c:8:a", "c:64:b"), [1, 2, 3]) == {"a": 1, "b": 3 << 32 | 2}
+    arguments_of(with_registers(), [1], profile="hardware", lints="off")  # Profile_enable, as on the hardware
+
+
+@pytest.mark.parametrize("options", [{}, {"profile": "hardware"}])
+def test_arguments_by_name(options: dict[str, Any]) -> None:
+    found = arguments_of(with_registers(*WIDE), {"big": 0x123_4567_89AB, "small": -2, "odd": (1 << 40) - 1}, **options)
+    assert found == {"small": 0xFFFE, "seen": 0, "big": 0x123_4567_89AB, "odd": (1 << 40) - 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"seen": 1}, RuleError, "argument seen is a status register, which the kernel sets"),
+        ({"nothing": 1}, WireError, r"the map has no custom register nothing \(it has: small seen big odd\)"),
+        ({"small": 1 << 16}, WireError, "argument small is 0x10000, expected 16 bits"),
+        ({"small": -32769}, WireError, "argument small is -0x8001, expected 16 bits"),
+        ({"big": 1.5}, WireError, "argument big is 1.5, expected an integer"),
+    ],
+)
+def test_arguments_by_name_that_are_none(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        arguments_of(with_registers(*WIDE), arguments)
+
+
+def test_arguments_by_name_need_a_map() -> None:
+    class Blind(LocalPort):
+        @property
+        def map(self) -> None:  # type: ignore[override]  # as for a platform of which nothing is known
+            return None
+
+    kernel = with_registers("c:8:a")
+    with (
+        Platform(Blind(FletcherDevice(kernel.map(), kernel))) as platform,
+        Context(platform) as context,
+        pytest.raises(StatusError, match="arguments by name, expected a list for a platform whose register map"),
+    ):
+        Kernel(context).set_arguments({"a": 1})
+
+
+def test_arguments_before_the_batches_are_queued() -> None:
+    kernel = with_registers("c:8:a")
+    with Platform(kernel) as platform, Context(platform) as context:
+        with pytest.raises(RuleError, match="argument 0 would be written to register 4, the design has a at 8: queue"):
+            Kernel(context).set_arguments([1])
+        assert platform.read_mmio(4) == 0
+
+
+# ---- the wrong time, or too much -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["spec", "hardware"])
+def test_a_context_is_enabled_once(profile: str) -> None:
+    with Platform(add_up, profile=profile) as platform, Context(platform) as context:
+        context.queue_record_batch(numbers(1, 2))
+        context.enable()
+        with pytest.raises(StatusError, match="the context is enabled already"):
+            context.enable()
+        with pytest.raises(StatusError, match="enabled already, expected all RecordBatches to be queued before"):
+            context.queue_record_batch(numbers(3))
+        assert (context.num_recordbatches(), len(context.device_buffers)) == (1, 1)
+
+
+def test_more_rows_than_a_register_counts() -> None:
+    """Nobody looks at their bytes, of which there are none."""
+    schema = named_schema("ExampleBatch", [("number", pa.int8())])
+    rows = 5_000_000_000
+    nothing = pa.foreign_buffer(4096, rows, None)
+    batch = pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.int8(), rows, [None, nothing], 0)], schema=schema)
+
+    class Blank(LocalPort):
+        def prepare_host_buffer(self, data: Any | None, size: int) -> tuple[int, bool]:
+            return 0x1_0000_0000, False
+
+    kernel = VirtualKernel("any", lambda job: None, (schema,))
+    device = FletcherDevice(kernel.map(), kernel)
+    with Platform(Blank(device)) as platform, Context(platform) as context:
+        context.queue_record_batch(batch)
+        context.enable()
+        with pytest.raises(WireError, match="number of rows of RecordBatch 0 is 0x12a05f200, expected 32 bits"):
+            Kernel(context).start()
+        assert device.time == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": -1}, "rows -1 of an empty RecordBatch, expected an integer of 0 or more"),
+        ({"rows": 1, "elements": -5}, "elements -5 of an empty RecordBatch, expected an integer of 0 or more"),
+        ({"rows": 1.5}, "rows 1.5 of an empty RecordBatch, expected an integer of 0 or more"),
+    ],
+)
+def test_empty_batches_that_are_none(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireError, match=message):
+        empty_batch(named_schema("W", [("s", pa.string())]), **options)

@@ -26,17 +26,27 @@ from __future__ import annotations
 import operator
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
 
-from understudy.core.errors import WireError
-from understudy.core.words import U32
+from understudy.core.errors import RuleError, WireError
+from understudy.core.words import U32, mask
 from understudy.device.fletcher.device import FletcherDevice
+from understudy.device.fletcher.device_rules import CUSTOM_CONTROL
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
-from understudy.device.fletcher.registers import CONTROL, DEFAULT_BYTES, REGISTER_BYTES, RESULT, STATUS
+from understudy.device.fletcher.layout import FletcherMap
+from understudy.device.fletcher.map_rules import CUSTOM_SIZE, SAME_IMPLEMENTATION
+from understudy.device.fletcher.registers import (
+    CONTROL,
+    DEFAULT_BYTES,
+    REGISTER_BITS,
+    REGISTER_BYTES,
+    RESULT,
+    STATUS,
+)
 from understudy.host.fletcher_batch import empty_batch
 from understudy.host.fletcher_context import Context, DeviceBuffer
 from understudy.host.fletcher_port import FletcherPort, LocalPort, StatusError
@@ -175,17 +185,21 @@ class Kernel:
         for index, word in enumerate(words, REG_SCHEMA + 2 * recordbatch_index):
             self._port.write_mmio(index, word)
 
-    def set_arguments(self, arguments: Sequence[int]) -> None:
-        """Write custom registers, 32 bits for each argument, from the first one behind the buffer addresses on."""
-        first = REG_SCHEMA + 2 * self._context.num_recordbatches() + 2 * self._context.num_buffers()
-        words = [_word(argument, f"argument {index}") for index, argument in enumerate(arguments)]
-        for index, word in enumerate(words, first):
+    def set_arguments(self, arguments: Sequence[int] | Mapping[str, int]) -> None:
+        """Write custom registers, 32 bits for each argument, from the first one behind the buffer addresses on.
+
+        Arguments by name, which the real library does not have, write the whole register, whatever its width. Where the
+        platform is strict and knows its map, more arguments than the design has words for are a `RuleError`.
+        """
+        words = self._named(arguments) if isinstance(arguments, Mapping) else self._counted(arguments)
+        for index, word in words:
             self._port.write_mmio(index, word)
 
     def write_metadata(self) -> None:
         """Write all row ranges (0 to the number of rows) and buffer addresses; `start` does so the first time."""
+        numbers = [_word(rows, f"number of rows of RecordBatch {at}") for at, rows in enumerate(self._context.rows())]
         index = REG_SCHEMA
-        for rows in self._context.rows():
+        for rows in numbers:
             self._port.write_mmio(index, 0)
             self._port.write_mmio(index + 1, rows)
             index += 2
@@ -243,16 +257,57 @@ class Kernel:
         """The context."""
         return self._context
 
+    def _counted(self, arguments: Sequence[int]) -> list[tuple[int, int]]:
+        """Registers and what to write to them: the real library counts from its own buffers on."""
+        first = REG_SCHEMA + 2 * self._context.num_recordbatches() + 2 * self._context.num_buffers()
+        words = [(first + at, _word(argument, f"argument {at}")) for at, argument in enumerate(arguments)]
+        if words and self._port.strict and self._port.map is not None:
+            _check_arguments(self._port.map, first, len(words))
+        return words
+
+    def _named(self, arguments: Mapping[str, int]) -> list[tuple[int, int]]:
+        """The same by name; the lowest word of a register comes first."""
+        layout = self._port.map
+        if layout is None:
+            raise StatusError("arguments by name, expected a list for a platform whose register map is not known")
+        words = []
+        for name, argument in arguments.items():
+            custom = layout.custom(name)
+            if custom.behaviour != "c":
+                raise RuleError(f"argument {name} is a status register, which the kernel sets", rule=CUSTOM_CONTROL)
+            bits = _bits(argument, custom.width, f"argument {name}")
+            first = layout.register_index(custom.address)
+            count = -(-custom.width // REGISTER_BITS)
+            words += [(first + at, bits >> REGISTER_BITS * at & U32) for at in range(count)]
+        return words
+
+
+def _check_arguments(layout: FletcherMap, first: int, count: int) -> None:
+    """`RuleError` unless `count` registers from number `first` on are custom ones."""
+    room = sum(-(-custom.width // REGISTER_BITS) for custom in layout.customs)
+    if count > room:
+        text = f"{count} arguments, the design has {room} words of custom registers"
+        raise RuleError(f"{text}: the others would be written to what is behind them", rule=CUSTOM_SIZE)
+    own = layout.register_index(layout.customs[0].address)
+    if first != own:
+        text = f"argument 0 would be written to register {first}, the design has {layout.customs[0].name} at {own}"
+        raise RuleError(f"{text}: queue all RecordBatches before", rule=SAME_IMPLEMENTATION)
+
 
 def _word(value: Any, what: str) -> int:
     """`value` as the 32 bits of a register; `WireError` for what is no integer, or has more."""
+    return _bits(value, REGISTER_BITS, what)
+
+
+def _bits(value: Any, width: int, what: str) -> int:
+    """`value`, of either sign, as that many bits."""
     try:
         number = operator.index(value)
     except TypeError:
         raise WireError(f"{what} is {value!r}, expected an integer") from None
-    if not -(1 << 31) <= number <= U32:
-        raise WireError(f"{what} is {number:#x}, expected 32 bits")
-    return number & U32
+    if not -(1 << width - 1) <= number < 1 << width:
+        raise WireError(f"{what} is {number:#x}, expected {width} bits")
+    return number & mask(width)
 
 
 def _taken_for(bits: int, name: str, types: dict[str, str]) -> int | float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
 import pyarrow as pa
 
@@ -60,7 +60,10 @@ def buffers_of(batch: pa.RecordBatch) -> tuple[HostBuffer, ...]:
 
 def empty_batch(schema: pa.Schema, rows: int, elements: int = 0) -> pa.RecordBatch:
     """A RecordBatch of zeros for a kernel to write to: `rows` rows, and room for `elements` elements below each list or
-    string (characters, items)."""
+    string: the characters, or items, of all rows together."""
+    for name, number in (("rows", rows), ("elements", elements)):
+        if not isinstance(number, SupportsIndex) or number.__index__() < 0:
+            raise WireError(f"{name} {number!r} of an empty RecordBatch, expected an integer of 0 or more")
     columns = [_empty(storage(field.type), field.nullable, rows, elements) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -13,7 +13,7 @@ from understudy.core.errors import RuleError, UnderstudyError
 from understudy.device.fletcher.build import batch_mode, batch_name
 from understudy.device.fletcher.flatten import Reading, flatten_schema
 from understudy.device.fletcher.kernel import FLETCHER_MODE
-from understudy.device.fletcher.layout import FletcherMap, Mode, fletcher_map
+from understudy.device.fletcher.layout import BatchLayout, BufferSlot, FletcherMap, Mode, fletcher_map
 from understudy.device.fletcher.map_rules import CUT_BATCH, QUEUE_ORDER, SAME_IMPLEMENTATION
 from understudy.host.fletcher_batch import HostBuffer, as_batch, batch_of, buffers_of
 from understudy.host.fletcher_port import StatusError
@@ -130,6 +130,8 @@ class Context:
         self._check_batches(own, layout)
         for mine, theirs in zip(own.buffers, layout.buffers, strict=False):
             same = (mine.batch, mine.node, mine.kind) == (theirs.batch, theirs.node, theirs.kind)
+            if not same and mine.kind == "validity" and len(mine.node) > 1:
+                raise RuleError(_nullable_child(own.batches[mine.batch], mine), rule=SAME_IMPLEMENTATION)
             if mine.address != theirs.address or not same:
                 raise RuleError(
                     f"the run-time would write the address of {mine.name} to {mine.address:#x}, where the design has "
@@ -211,6 +213,18 @@ class Context:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _nullable_child(batch: BatchLayout, slot: BufferSlot) -> str:
+    """What to say where the run-time passes a validity buffer, for which the design has no register."""
+    field = batch.schema.field(slot.node[0])
+    for index in slot.node[1:]:
+        field = field.type.field(index)
+    place = f"{batch.name}.{'.'.join(slot.path)}" + ("" if len(slot.path) == len(slot.node) else " (list items)")
+    return (
+        f"{place} may be null: the run-time passes a validity buffer of it, for which the design has no register; "
+        f"write pa.field({field.name!r}, {field.type}, nullable=False) inside of the type"
+    )
 
 
 def _shown(schema: pa.Schema, name: str) -> tuple[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -255,3 +257,86 @@ def test_the_decorator_takes_names_and_text_from_the_function() -> None:
     assert not work.schemas[0].field("x").nullable
     with pytest.raises(WireError, match="mode 'both' of RecordBatch R, expected 'read' or 'write'"):
         named_schema("R", NUMBERS, "both")
+
+
+# ---- columns, and registers of other types ---------------------------------------------------------------------------
+
+
+PAIR = [("x", pa.int64()), ("y", pa.int64())]
+
+
+def write_out(rows: Any) -> bytes:
+    """What a kernel that writes `rows` leaves in memory, where both columns have the same place."""
+
+    @kernel(read={"R": NUMBERS}, write={"W": NUMBERS})
+    def copy(job: Job) -> None:
+        job.write("W", rows)
+
+    places: list[int] = []
+    rig = run(copy, lambda rig: places.append(written(rig, 32)))
+    return rig.device.memory.read(places[0], 24)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pa.record_batch([pa.array([7, 8, 9])], schema=pa.schema([pa.field("x", pa.int64(), False)])),
+        {"x": [7, 8, 9]},
+        {"x": pa.array([7, 8, 9])},
+        {"x": pa.chunked_array([[7], [8, 9]])},
+        [np.array([7, 8, 9])],
+        ([7, 8, 9],),
+    ],
+    ids=str,
+)
+def test_rows_are_written_as_columns_too(rows: Any) -> None:
+    assert write_out(rows) == struct.pack("<3q", 7, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"y": [1]}, "W has the fields x, not y"),
+        ({"x": [1], "y": [2]}, "W has the fields x, not x, y"),
+        ({}, "W has the fields x, not "),
+        ([[1], [2]], "W has the fields x, not 2 columns"),
+        ({"x": pa.array([1], pa.int8())}, "W.x cannot be written: no int64, but int8"),
+        ({"x": ["a"]}, "W.x cannot be written: no int64, "),
+        ({"x": [1 << 70]}, "W.x cannot be written: no int64, "),
+        ({"x": 5}, "W.x cannot be written: no int64, "),
+        ({"x": [None]}, "1 nulls where the map has no validity buffer"),
+    ],
+    ids=str,
+)
+def test_columns_that_are_none(rows: Any, message: str) -> None:
+    with pytest.raises(RuleError, match=message):
+        write_out(rows)
+
+
+def test_columns_of_different_lengths() -> None:
+    @kernel(read={"R": NUMBERS}, write={"W": PAIR})
+    def copy(job: Job) -> None:
+        job.write("W", {"y": [1, 2], "x": [1]})
+
+    with pytest.raises(RuleError, match="W would get columns of 1, 2 rows, expected as many of each"):
+        run(copy, lambda rig: written(rig, 32))
+
+
+def test_custom_registers_of_other_types() -> None:
+    seen: list[Any] = []
+
+    @kernel(read={"R": NUMBERS}, custom=["c:16:small", "c:32:single", "c:64:double"])
+    def look(job: Job) -> None:
+        for name, type_ in (("small", "int"), ("small", "uint"), ("single", "float"), ("double", "double")):
+            seen.append(job.control(name, type_))
+        seen.append(job.control("double", "int"))
+        job.control("small", "float")
+
+    def prepare(rig: Rig) -> None:
+        rig.set("small", 0xFFFE)
+        rig.set("single", int.from_bytes(struct.pack("<f", 1.5), "little"))
+        rig.write64(rig.map.custom("double").address, int.from_bytes(struct.pack("<d", -2.25), "little"))
+
+    with pytest.raises(WireError, match="small of 16 bits as 'float', expected uint, int, float of 32 bits or double"):
+        run(look, prepare)
+    assert seen == [-2, 0xFFFE, 1.5, -2.25, int.from_bytes(struct.pack("<d", -2.25), "little") - (1 << 64)]

@@ -6,9 +6,9 @@ gets covers the asked rows and nothing else: each array starts at offset 0 of bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +76,43 @@ def store(
         writer.array(column, (index,), first, continues)
     for view, data in writer.writes:
         view[:] = data.cast("B")
+
+
+def as_rows(layout: BatchLayout, rows: pa.RecordBatch | Mapping[str, Any] | Sequence[Any]) -> pa.RecordBatch:
+    """A RecordBatch of what a kernel has to write: one itself, or columns by name or in the schema's order.
+
+    `RuleError` where they are no columns of the schema.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        return rows
+    names, schema = layout.schema.names, layout.schema
+    given = rows.keys() if isinstance(rows, Mapping) else names[: len(rows)]
+    if set(given) != set(names) or len(rows) != len(names):
+        shown = ", ".join(given) if isinstance(rows, Mapping) else f"{len(rows)} columns"
+        raise RuleError(f"{layout.name} has the fields {', '.join(names)}, not {shown}", rule=BUFFER_FORMAT)
+    columns = []
+    for field, column in zip(schema, map(rows.get, names) if isinstance(rows, Mapping) else rows, strict=True):
+        try:
+            columns.append(_column(column, field.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            text = f"{layout.name}.{field.name} cannot be written: no {field.type}, {error}"
+            raise RuleError(text, rule=BUFFER_FORMAT) from None
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        text = f"{layout.name} would get columns of {', '.join(map(str, sorted(lengths)))} rows"
+        raise RuleError(f"{text}, expected as many of each", rule=BUFFER_FORMAT)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(column: Any, type_: pa.DataType) -> pa.Array:
+    """`column` as an array of that type; arrays of Arrow's that have another one are refused, not converted."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if not isinstance(column, pa.Array):
+        return pa.array(column, type_)
+    if column.type != type_:
+        raise TypeError(f"but {column.type}")
+    return column
 
 
 def _check_schema(layout: BatchLayout, batch: pa.RecordBatch) -> None:

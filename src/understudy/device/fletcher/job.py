@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from operator import index
-from typing import Final, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
 
-from understudy.core.errors import RuleError, UnderstudyError
-from understudy.core.words import U64, mask
-from understudy.device.fletcher.arrays import rebuild, store
+from understudy.core.errors import RuleError, UnderstudyError, WireError
+from understudy.core.words import U64, mask, signed
+from understudy.device.fletcher.arrays import as_rows, rebuild, store
 from understudy.device.fletcher.device_rules import CUSTOM_STATUS, RANGE_WRITTEN
 from understudy.device.fletcher.kernel import KernelFailure
 from understudy.device.fletcher.layout import BatchLayout, FletcherMap, Mode
 from understudy.device.fletcher.memory import DeviceMemory, WritableMemory
 
 SLICE_ROWS: Final = 1 << 20
+_FLOATS: Final = {"float": (32, "<f"), "double": (64, "<d")}
 
 
 class Hang(UnderstudyError):
@@ -114,12 +116,15 @@ class Job:
         for start in range(first, last, rows):
             yield self._read(layout, start, min(start + rows, last))
 
-    def write(self, name: str | None, batch: pa.RecordBatch) -> None:
-        """Write `batch` behind the rows this job has written so far; the first row goes to the first index.
+    def write(self, name: str | None, rows: pa.RecordBatch | Mapping[str, Any] | Sequence[Any]) -> None:
+        """Write rows behind those this job has written so far; the first one goes to the first index.
 
-        `RuleError` if the range of the index registers ends before, or where a buffer does not hold it.
+        `rows`: a RecordBatch, or columns (Arrow's or NumPy's arrays, lists) by name or in the schema's order.
+        `RuleError` if they are none of the schema, if the range of the index registers ends before, or where a buffer
+        does not hold them.
         """
         layout = self._layout(name, Mode.WRITE)
+        batch = as_rows(layout, rows)
         first, last = self._ranges[layout.first_index]
         done = self._written.get(layout.first_index, 0)
         begin, end = first + done, first + done + batch.num_rows
@@ -134,9 +139,20 @@ class Job:
             self._written[layout.first_index] = done + batch.num_rows
             self._tell(layout, batch, begins=not done, ends=end == last)
 
-    def control(self, name: str) -> int:
-        """What custom register `name` holds now, unsigned."""
-        return self._registers.value(self.map.custom(name).address)
+    def control(self, name: str, type: str = "uint") -> Any:
+        """What custom register `name` holds now, as a "uint", an "int", a "float" (32 bits) or a "double" (64)."""
+        custom = self.map.custom(name)
+        value = self._registers.value(custom.address)
+        if type == "int":
+            return signed(value, custom.width)
+        if type == "uint":
+            return value
+        width, code = _FLOATS.get(type, (0, ""))
+        if width != custom.width:
+            raise WireError(
+                f"{name} of {custom.width} bits as {type!r}, expected uint, int, float of 32 bits or double of 64"
+            )
+        return struct.unpack(code, value.to_bytes(width // 8, "little"))[0]
 
     def set_status(self, name: str, value: int) -> None:
         """Drive custom register `name`, a status register; `value` is cut to its width."""
