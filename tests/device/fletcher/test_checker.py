@@ -139,6 +139,47 @@ def test_types_that_only_the_generator_refuses(kind: pa.DataType, tells: str) ->
     assert only(schema(field("a", kind))) == f"error: R.a: {tells} [fletcher/supported-types]"
 
 
+PAIR = (field("a"), field("b"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "streams"),
+    [
+        (I16, 1),
+        (struct(*PAIR), 1),
+        (struct(field("x", struct(*PAIR))), 1),
+        (UTF8, 2),
+        (pa.binary(), 2),
+        (items(I16), 2),
+        (items(struct(*PAIR)), 2),
+        (struct(field("s", UTF8)), 3),
+        (struct(field("v", items(I16))), 3),
+    ],
+    ids=str,
+)
+def test_profiled_fields(kind: pa.DataType, streams: int) -> None:
+    """As GHDL found with what Fletchgen 0.0.20 makes of such fields, read or written, with any elements per cycle."""
+    for metadata in ({"epc": "4"}, {}) if kind in (I16, UTF8) else ({},):
+        found = told(schema(field("x", kind, profile="true", **metadata)))
+        if streams == 1:
+            assert found == []
+        else:
+            assert found == [
+                f"error: R.x: is profiled and has {streams} streams: the generator's VHDL for it does not compile "
+                "[fletcher/profiled-fields]"
+            ]
+    assert told(schema(field("x", kind))) == []
+    assert [each for each in told(schema(field("x", kind, profile="true", ignore="true"))) if "compile" in each] == []
+
+
+def test_extension_types_are_none_of_the_run_times() -> None:
+    """Measured: it passes nothing of such an array; the generator, which sees the storage in a file, has registers."""
+    first, second = told(schema(field("x", pa.json_()), field("last")))
+    assert first.startswith("error: R.x: is of type extension<arrow.json")
+    assert "which the run-time library does not know; the run-time library passes 0 buffers of the field" in first
+    assert second.startswith("error: R.last: the run-time library passes no buffer of it")
+
+
 # ---- names, custom registers, notes --------------------------------------------------------------------------------
 
 

@@ -17,8 +17,8 @@ from understudy.device.fletcher.flatten import (
     check_streams,
     field_streams,
     flatten_schema,
-    has_metadata,
     is_ignored,
+    is_profiled,
 )
 from understudy.device.fletcher.layout import (
     BatchLayout,
@@ -191,7 +191,7 @@ class Placer:
         prefix = "" if self._profile == "spec" else "Profile_"
         for index, source in enumerate(self._batches):
             for place, field in enumerate(source.schema):
-                if not has_metadata(field, b"fletcher_profile") or is_ignored(field):
+                if not is_profiled(field):
                     continue
                 for number, stream in enumerate(field_streams(field, place)):
                     parts = () if self._profile == "spec" else stream.parts

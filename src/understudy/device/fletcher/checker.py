@@ -22,8 +22,10 @@ from understudy.device.fletcher.flatten import (
     FlatBuffer,
     Reading,
     check_streams,
+    field_streams,
     flatten_schema,
     is_ignored,
+    is_profiled,
     type_text,
 )
 from understudy.device.fletcher.layout import FletcherMap, Profile, fletcher_map
@@ -34,6 +36,7 @@ from understudy.device.fletcher.map_rules import (
     CUSTOM_SYNTAX,
     CUT_BATCH,
     DERIVED,
+    PROFILED_FIELDS,
     SAME_IMPLEMENTATION,
     SCHEMA_NAME,
     SUPPORTED_TYPES,
@@ -220,6 +223,10 @@ def _field(place: str, batch: str, field: pa.Field, reading: Reading) -> Iterato
         generator = flatten_schema(schema, reading).buffers
         yield from _nullable_children(batch, generator, runtime.buffers)
         yield from _joined_names(place, batch, generator, passes)
+        streams = len(field_streams(field, 0))
+        if is_profiled(field) and streams > 1:
+            message = f"is profiled and has {streams} streams: the generator's VHDL for it does not compile"
+            yield _error(place, message, PROFILED_FIELDS)
         if is_ignored(field) and generator:
             verb = "has a register" if len(generator) == 1 else "have registers"
             message = f"is ignored by the generator, yet its {_buffers(len(generator))} {verb}"

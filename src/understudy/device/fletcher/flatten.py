@@ -142,6 +142,11 @@ def is_ignored(field: pa.Field) -> bool:
     return has_metadata(field, b"fletcher_ignore")
 
 
+def is_profiled(field: pa.Field) -> bool:
+    """Whether the field's streams have counters (``fletcher_profile``), of those that have streams."""
+    return has_metadata(field, b"fletcher_profile") and not is_ignored(field)
+
+
 def flatten_schema(schema: pa.Schema, reading: Reading) -> Flattened:
     """The buffers of all fields of a schema, in the order of their registers.
 

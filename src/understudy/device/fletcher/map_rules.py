@@ -89,6 +89,9 @@ BUS_WORDS = _rule(
     "bus-words", _GENERATOR, "a register that begins in a bus word shares none of its later words, and has 26 at most"
 )
 FIELD_METADATA = _rule("field-metadata", _GENERATOR, "fletcher_epc and fletcher_lepc are numbers")
+PROFILED_FIELDS = _rule(
+    "profiled-fields", _GENERATOR, "a profiled field has one stream: its VHDL for a field with more does not compile"
+)
 
 _RUNTIME: Final = "run-time library 0.0.20"
 QUEUE_ORDER = _rule("queue-order", _RUNTIME, "RecordBatches are in the order in which the host has queued them")
