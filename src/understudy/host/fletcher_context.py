@@ -16,7 +16,7 @@ from understudy.device.fletcher.kernel import FLETCHER_MODE
 from understudy.device.fletcher.layout import BatchLayout, BufferSlot, FletcherMap, Mode, fletcher_map
 from understudy.device.fletcher.map_rules import CUT_BATCH, QUEUE_ORDER, SAME_IMPLEMENTATION
 from understudy.host.fletcher_batch import HostBuffer, as_batch, batch_of, buffers_of
-from understudy.host.fletcher_port import StatusError
+from understudy.host.fletcher_port import LocalPort, StatusError
 from understudy.host.fletcher_rows import check_nulls, check_slices
 
 if TYPE_CHECKING:
@@ -108,16 +108,22 @@ class Context:
         """Bring all queued buffers to the device.
 
         Once is enough: a second call is a `StatusError`. Where the platform is strict, RecordBatches of which the
-        kernel would see other rows than they have are a `RuleError`; where it knows its register map, a queue that
-        does not fit it is one too: the run-time would write addresses to the wrong registers.
+        kernel would see other rows than they have are a `RuleError` (elsewhere a lint); where it knows its register
+        map, a queue that does not fit it is one too: the run-time would write addresses to the wrong registers.
         """
         if self._is_enabled:
             raise StatusError("the context is enabled already")
-        if self.platform.port.strict:
-            for queued in self._queued:
+        port = self.platform.port
+        for queued in self._queued:
+            try:
                 self._check_rows(queued)
-            if self.platform.port.map is not None:
-                self.check(self.platform.port.map)
+            except RuleError as error:
+                if port.strict:
+                    raise
+                if isinstance(port, LocalPort):
+                    port.device.lint("other-rows", error)
+        if port.strict and port.map is not None:
+            self.check(port.map)
         self._is_enabled = True
         for queued in self._queued:
             self._first.append(len(self.device_buffers))

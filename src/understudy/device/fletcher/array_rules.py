@@ -48,7 +48,7 @@ ARRAY_CHOICES: Final[tuple[Choice, ...]] = (
         "fletcher/sliced-batch",
         "a RecordBatch that is a slice: the run-time passes its buffers whole, and rows 0 to their number",
         "in profile spec an error that names the column, unless the host asks for it (`whole`) and names the rows by "
-        "the index registers; in profile hardware passed as the run-time does",
+        "the index registers; in profile hardware passed as the run-time does, with a lint",
         "the kernel would see other rows than the host has, and neither is told",
     ),
     Choice(

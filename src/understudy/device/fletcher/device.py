@@ -140,6 +140,11 @@ class FletcherDevice:
             self._execution.raise_pending()
             return written.response
 
+    def lint(self, check: str, error: RuleError) -> None:
+        """Tell of a mistake that the host's library has seen, and passes on as the real one does."""
+        with self._telemetry.desk:
+            self._lints.tell(check, error.message, error.rule)
+
     # ---- the kernel ----------------------------------------------------------------------------------------------
 
     def step(self, slices: int = 1) -> int:

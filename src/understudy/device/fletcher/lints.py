@@ -24,6 +24,7 @@ CHECKS: Final = {
     "foreign-hold": "a register was written together with words of another one, or of an earlier write",
     "unfinished-write": "the kernel was started while words of a register wait for the last one",
     "start-ignored": "a start while the kernel was busy, or done and not reset",
+    "other-rows": "a RecordBatch of which the kernel will see other rows: a slice, hidden nulls (profile hardware)",
     "hardware-differs": "the document's registers and the hardware's would have answered differently (profile spec)",
 }
 
