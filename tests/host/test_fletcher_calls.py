@@ -236,3 +236,17 @@ def test_more_rows_than_a_register_counts() -> None:
 def test_empty_batches_that_are_none(options: dict[str, Any], message: str) -> None:
     with pytest.raises(WireError, match=message):
         empty_batch(named_schema("W", [("s", pa.string())]), **options)
+
+
+def test_record_batches_that_are_not_there() -> None:
+    with Platform(add_up) as platform, Context(platform) as context:
+        context.queue_record_batch(numbers(1, 2))
+        with pytest.raises(StatusError, match=r"RecordBatch 0 cannot be copied back: expected enable\(\) before"):
+            context.read_record_batch(0)
+        context.enable()
+        for index in (-1, 1):
+            with pytest.raises(StatusError, match=f"RecordBatch {index} cannot be copied back: 1 are on the device"):
+                context.read_record_batch(index)
+            with pytest.raises(StatusError, match=f"rows of RecordBatch {index}, the design has 1, counted from 0"):
+                Kernel(context).set_range(index, 0, 1)
+        assert [platform.read_mmio(register) for register in range(2, 8)] == [0] * 6

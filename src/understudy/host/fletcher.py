@@ -181,6 +181,10 @@ class Kernel:
         """
         if first >= last:
             raise StatusError(f"row range invalid: [ {first}, {last} ), expected first < last")
+        if self._port.strict and self._port.map is not None:
+            count = len(self._port.map.batches)
+            if not 0 <= recordbatch_index < count:
+                raise StatusError(f"rows of RecordBatch {recordbatch_index}, the design has {count}, counted from 0")
         words = _word(first, "first row"), _word(last, "last row")
         for index, word in enumerate(words, REG_SCHEMA + 2 * recordbatch_index):
             self._port.write_mmio(index, word)

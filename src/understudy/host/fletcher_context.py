@@ -152,6 +152,9 @@ class Context:
 
     def read_record_batch(self, index: int, rows: int | None = None) -> pa.RecordBatch:
         """Copy a RecordBatch back: its first `rows` rows (all by default) as they are in device memory now."""
+        if not 0 <= index < len(self._first):
+            state = f"{len(self._first)} are on the device" if self._is_enabled else "expected enable() before"
+            raise StatusError(f"RecordBatch {index} cannot be copied back: {state}")
         queued = self._queued[index]
         buffers = self.device_buffers[self._first[index] :][: len(queued.buffers)]
         copies = {
