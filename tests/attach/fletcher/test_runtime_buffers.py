@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,14 @@ def test_the_real_runtime_passes_the_same_buffers(tmp_path: Path) -> None:
         environment.pop("PYTHONPATH", None)
         script = ROOT / "tests" / "attach" / "fletcher" / "random_batches.py"
         host = subprocess.Popen([str(RUNTIME), str(script), "0", str(SEEDS)], env=environment)
+        watcher = threading.Thread(target=lambda: (host.wait(), server.close()))  # also where it never connects
+        watcher.start()
         try:
             server.serve(1)
         finally:
-            assert host.wait(60) == 0
+            watcher.join(60)
+            host.kill()
+    assert host.returncode == 0
     assert len(recorder.brought) == SEEDS + 1
     for seed, theirs in enumerate(recorder.brought[:-1]):
         ours = [b"" if each.data is None else each.data.to_pybytes() for each in buffers_of(random_batch(seed))]
