@@ -27,6 +27,9 @@ from understudy.device.acceldev.settings import Settings as AcceldevSettings
 
 SWITCH_INTERVAL_S: Final = 0.0001
 """How long a busy device may keep the thread that answers registers waiting; guests would see Python's own 5 ms."""
+GRACE_S: Final = 2.0
+"""How long after a second signal a process may take to end by itself."""
+
 app = typer.Typer(help="Plug a device into QEMU or another vfio-user client, or into a host program.")
 app.command("fletcher")(serve_fletcher)
 
@@ -142,24 +145,30 @@ def _serve_all(servers: list[Server], sessions: int | None) -> None:
 
 @contextmanager
 def ended_by_signals(servers: Sequence[Closable]) -> Iterator[None]:
-    """SIGINT and SIGTERM close the servers; a second one is a KeyboardInterrupt, for a kernel that does not return."""
+    """SIGINT and SIGTERM close the servers; a second one is a KeyboardInterrupt, for a kernel that does not return.
+
+    Code that catches even that is ended by SIGALRM, `GRACE_S` later.
+    """
 
     def close(*_: object) -> None:
-        for number in before:
+        for number in ends:
             signal.signal(number, interrupt)
         for server in servers:
             server.close()
 
     def interrupt(*_: object) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_DFL)  # a third one ends code that catches this
+        for number in (*ends, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, GRACE_S)
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
+    ends = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (*ends, signal.SIGALRM)}
+    for number in ends:
         signal.signal(number, close)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -150,15 +150,18 @@ def endless(job):
     while True:
         try:
             job.rows()
-        except Exception:
+        except CAUGHT:
             pass
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("caught", ["Exception", "BaseException"])
 @pytest.mark.parametrize("options", [(), ("--threaded",)], ids=str)
-def test_a_second_signal_ends_an_endless_kernel(tmp_path: Path, options: tuple[str, ...], number: int) -> None:
-    (tmp_path / "mine.py").write_text(ENDLESS)
+def test_a_second_signal_ends_an_endless_kernel(
+    tmp_path: Path, options: tuple[str, ...], caught: str, number: int
+) -> None:
+    (tmp_path / "mine.py").write_text(ENDLESS.replace("CAUGHT", caught))
     path = tmp_path / "s"
     mine = ("--no-library", "--socket", str(path), "--kernel", f"{tmp_path / 'mine.py'}:endless")
     server = subprocess.Popen(
