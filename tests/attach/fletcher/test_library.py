@@ -141,6 +141,40 @@ def test_folders_that_somebody_else_can_write_to(tmp_path: Path, depth: int) -> 
 
 
 @needs_compiler
+def test_a_user_without_a_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("XDG_RUNTIME_DIR", "XDG_CACHE_HOME", SOCKET_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    library = ctypes.CDLL(str(build_library(tmp_path).path))
+    library.platformInit.restype = ctypes.c_uint64
+    assert library.platformInit(None) == 2
+    assert f"set {SOCKET_VARIABLE} to the socket of" in capfd.readouterr().err
+    with pytest.raises(LibraryError, match="cannot be written: Could not determine home directory"):
+        build_library()
+    with pytest.raises(LibraryError, match="there is no folder for a socket: Could not determine home directory"):
+        default_socket()
+
+
+@needs_compiler
+def test_the_default_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an umask of 002 leaves it open to a group."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    default_folder().mkdir(parents=True)
+    default_folder().chmod(0o775)
+    build_library()
+    assert stat.S_IMODE(default_folder().stat().st_mode) == 0o700
+    default_folder().rename(tmp_path / "moved")
+    default_folder().symlink_to(tmp_path / "moved")
+    with pytest.raises(LibraryError, match="the platform library cannot be written"):
+        build_library()
+
+
+@needs_compiler
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
     library = build_library(tmp_path / "cache")

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -63,12 +64,23 @@ class Library:
 def default_socket() -> Path:
     """The socket of servers and libraries that are told none: in a folder that nobody else can write to.
 
-    That is the user's run-time folder, else the one where libraries are kept.
+    That is the user's run-time folder, else the one where libraries are kept; `LibraryError` for a user without either.
     """
     base = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     if base.is_absolute() and _is_private(base):
         return base / "understudy-fletcher.sock"
-    return default_folder() / "socket"
+    try:
+        return default_folder() / "socket"
+    except RuntimeError as error:
+        raise LibraryError(f"there is no folder for a socket: {error}") from None
+
+
+def _socket_of_the_build() -> str:
+    """The default socket; "" for a user without a home, who has to name one."""
+    try:
+        return str(default_socket())
+    except LibraryError:
+        return ""
 
 
 def default_folder() -> Path:
@@ -88,7 +100,7 @@ def build_library(folder: Path | None = None, *, compiler: str = "") -> Library:
     command = _compiler(compiler)
     source = SOURCE.read_bytes()
     try:
-        options = [*FLAGS, f"-DDEFAULT_SOCKET={_c_string(str(default_socket()))}"]
+        options = [*FLAGS, f"-DDEFAULT_SOCKET={_c_string(_socket_of_the_build())}"]
         key = hashlib.sha256(repr((command, options)).encode() + source).hexdigest()[:16]
         base = (folder or default_folder()) / key
         library = Library(base / "named", base / "autodetected")
@@ -102,8 +114,14 @@ def build_library(folder: Path | None = None, *, compiler: str = "") -> Library:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder unless it is there; `LibraryError` unless it is the user's, and nobody else can write to it."""
+    """Make a folder unless it is there; `LibraryError` unless it is the user's, and nobody else can write to it.
+
+    The default one is ours to close to others, where the user's umask has left it open.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(RuntimeError):  # a user without a home
+        if folder == default_folder():
+            _close_to_others(folder)
     if not _is_private(folder):
         raise LibraryError(
             f"somebody else can write to {folder}, or it is a link: expected a folder of the user's own with mode 0700"
@@ -126,6 +144,15 @@ def _compiler(given: str) -> list[str]:
             return [found, *candidate[1:]]
     tried = wanted[0] if wanted else "cc, gcc, clang"
     raise LibraryError(f"the platform library needs a C compiler, none found (tried {tried}): set CC to one")
+
+
+def _close_to_others(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o700)
+    finally:
+        os.close(descriptor)
 
 
 def _is_private(folder: Path) -> bool:
