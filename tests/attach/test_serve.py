@@ -203,7 +203,10 @@ def test_each_failure_is_one_line_and_all_are_counted(serve):
             memory.view[132:133] = b"\0"  # the context is well again
         memory.view[0x10000:0x10004] = struct.pack("<I", 0x20000 >> 8 | 1)
         memory.view[0x20000:0x20028] = struct.pack("<10I", 1, 0, 0, 0, 0, 1, 0, 0, 0, 0)
+        free = client.read_u32(FREE)
         submit(1, 0x10000, 0, 0, 40)
+        while memory.view[128] < 2 or client.read_u32(FREE) != free:  # the second fence is to come first
+            time.sleep(0.01)
         assert acknowledge(client) == 1 << 5
         for _ in range(100):
             client.channel.send(1, 99, 0x10, 0, b"", ())

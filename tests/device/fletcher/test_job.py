@@ -287,7 +287,7 @@ def write_out(rows: Any) -> bytes:
         [np.array([7, 8, 9])],
         ([7, 8, 9],),
     ],
-    ids=str,
+    ids=["batch", "lists", "arrays", "chunked arrays", "NumPy arrays in order", "lists in order"],
 )
 def test_rows_are_written_as_columns_too(rows: Any) -> None:
     assert write_out(rows) == struct.pack("<3q", 7, 8, 9)
@@ -306,7 +306,6 @@ def test_rows_are_written_as_columns_too(rows: Any) -> None:
         ({"x": 5}, "W.x cannot be written: no int64, "),
         ({"x": [None]}, "1 nulls where the map has no validity buffer"),
     ],
-    ids=str,
 )
 def test_columns_that_are_none(rows: Any, message: str) -> None:
     with pytest.raises(RuleError, match=message):
