@@ -6,6 +6,8 @@ import os
 import weakref
 from typing import Final, Protocol
 
+FORKED: Final = "another thread was using the device when this process was forked, expected a device of its own"
+
 
 class Forked(Protocol):
     """Something that has threads."""

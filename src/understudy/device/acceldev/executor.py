@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from typing import Final
 
-from understudy.core.errors import ModelBug
+from understudy.core.errors import ModelBug, RuleError
+from understudy.core.forks import FORKED, tell_forks
 from understudy.core.lint import LintDesk
 from understudy.device.acceldev.memory import Aborted, Gate
 from understudy.device.acceldev.processor import QUANTUM, Processor
 from understudy.device.acceldev.settings import Settings
 
+LOOK_SECONDS: Final = 1.0
+"""How often the device's thread looks whether anybody has the device still."""
 _ALL: Final = 1 << 62
 
 
@@ -25,7 +29,16 @@ class Executor:
         self._is_busy = False
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
+        self._is_lost = False
+        """Whether this process was forked while another thread was amid a command."""
         self.is_closed = False
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process: the device's thread is made anew; what it was amid cannot be finished."""
+        self._is_lost = self._gate.after_fork() or self._is_lost
+        self._is_busy = self._is_busy and not self._is_lost
+        self._thread = None
 
     @property
     def is_idle(self) -> bool:
@@ -39,13 +52,15 @@ class Executor:
             return self.is_idle
         with self._gate.changed:
             return self._gate.changed.wait_for(
-                lambda: self.is_idle or self.is_closed or self._failure is not None, timeout_seconds
+                lambda: self.is_idle or self.is_closed or self._failure is not None or self._is_lost, timeout_seconds
             )
 
     def after_access(self) -> None:
         """A register was accessed: execute, or wake the thread that does."""
         if self._failure is not None:
             raise ModelBug("the device's thread has failed") from self._failure
+        if self._is_lost:
+            raise RuleError(FORKED)
         if not self._processor.runnable:
             return
         if self._settings.threaded:
@@ -99,15 +114,17 @@ class Executor:
     def _wake(self) -> None:
         with self._gate.changed:
             if self._thread is None and not self.is_closed:
-                self._thread = threading.Thread(target=self._serve, name="acceldev", daemon=True)
+                self._thread = threading.Thread(
+                    target=_serve, args=(weakref.ref(self), self._gate), name="acceldev", daemon=True
+                )
                 self._thread.start()
             self._gate.changed.notify_all()
 
-    def _serve(self) -> None:
-        """The device's own thread."""
+    def serve(self) -> None:
+        """On the device's own thread: execute what there is."""
         try:
             with self._desk.held():
-                while self._enter_when_runnable():
+                while self._enter_if_runnable():
                     before = self._processor.run
                     self._step(QUANTUM)
                     if self._settings.pause_seconds and before is None:
@@ -118,13 +135,33 @@ class Executor:
                 self._gate.changed.notify_all()
             raise
 
-    def _enter_when_runnable(self) -> bool:
+    @property
+    def is_due(self) -> bool:
+        """Whether that thread has something to do; the lock is held."""
+        return self.is_closed or self._processor.runnable
+
+    def _enter_if_runnable(self) -> bool:
         with self._gate.changed:
-            self._gate.wait_for_work(lambda: self.is_closed or self._processor.runnable)
-            if not self.is_closed:
-                self._gate.enter()
-            return not self.is_closed
+            self._gate.let_others_go_first()
+            if self.is_closed or not self._processor.runnable:
+                return False
+            self._gate.enter()
+            return True
 
     def _rest(self) -> None:
         with self._gate.changed:
             self._gate.changed.wait_for(lambda: self.is_closed, self._settings.pause_seconds)
+
+
+def _serve(owner: weakref.ref[Executor], gate: Gate) -> None:
+    """The device's own thread. While it has nothing to do it does not keep the device alive."""
+    while True:
+        executor = owner()
+        if executor is None or executor.is_closed:
+            return
+        executor.serve()
+        with gate.changed:
+            is_due = executor.is_due
+            del executor
+            if not is_due:
+                gate.changed.wait(LOOK_SECONDS)

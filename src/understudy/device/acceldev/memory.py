@@ -73,9 +73,9 @@ class Gate:
     """Keeps what executes commands apart from a reset.
 
     `lock` guards all state of the device and is never held during DMA. One thread executes at a time; between two steps
-    those go first that wait for the lock (`wait_for_work`). After `close_all` nothing that executed before can reach
-    memory: it is interrupted at its next access or `check`, and the one access that can be under way then is a call of
-    the DMA port, which might need the resetting thread in order to end.
+    those go first that wait for the lock (`let_others_go_first`). After `close_all` nothing that executed before can
+    reach memory: it is interrupted at its next access or `check`, and the one access that can be under way then is a
+    call of the DMA port, which might need the resetting thread in order to end.
     """
 
     def __init__(self) -> None:
@@ -86,9 +86,18 @@ class Gate:
         self._owner = 0
         self._outside = False
 
-    def wait_for_work(self, is_due: Callable[[], bool]) -> None:
-        """Wait until something is due, and nobody else wants the lock. The caller holds it, once."""
-        self.changed.wait_for(lambda: is_due() and not self.lock.is_wanted)
+    def after_fork(self) -> bool:
+        """In a child process: nobody holds the lock; whether another thread was amid a command."""
+        lost = self._entered is not None and not self.mine
+        self.lock = WantedLock(lambda: self.changed.notify_all())
+        self.changed = threading.Condition(self.lock)  # type: ignore[arg-type]
+        if lost:
+            self._entered, self._owner, self._outside = None, 0, False
+        return lost
+
+    def let_others_go_first(self) -> None:
+        """Wait until nobody else wants the lock. The caller holds it, once."""
+        self.changed.wait_for(lambda: not self.lock.is_wanted)
 
     def enter(self) -> None:
         """This thread begins to execute."""

@@ -67,9 +67,8 @@ class FletcherDevice:
         self.settings = Settings.of(settings, options)
         check_kernel(layout, kernel)
         self.memory = memory if memory is not None else DeviceMemory(size_bytes=self.settings.memory_bytes)
-        self.time = 0
-        """Register accesses since the device was made."""
-        self._telemetry = Telemetry(clock=lambda: self.time, lints=self.settings.lints)
+        self._accesses = accesses = [0]
+        self._telemetry = Telemetry(clock=lambda: accesses[0], lints=self.settings.lints)
         self._lints = Lints(self._telemetry)
         self._store = FieldStore(layout)
         self._watch: HardwareLints | Shadow | None = None
@@ -77,7 +76,6 @@ class FletcherDevice:
         self._machine = Machine(layout, self._store, kernel.handshake)
         self._profiler = Profiler(layout, self._store, counts_elements=self.settings.strict)
         self._execution = Execution(kernel, self.settings, self._machine, self._store, self._telemetry)
-        self._lock = self._execution.lock
         self._initialize()
 
     def __repr__(self) -> str:
@@ -89,6 +87,11 @@ class FletcherDevice:
     def probes(self) -> Probes:
         """Where to subscribe to events."""
         return self._telemetry.probes
+
+    @property
+    def time(self) -> int:
+        """Register accesses since the device was made."""
+        return self._accesses[0]
 
     @property
     def state(self) -> State:
@@ -103,12 +106,12 @@ class FletcherDevice:
     @property
     def is_stuck(self) -> bool:
         """Whether the kernel is busy and never finishes: only stop or reset end that, `last_error` says why."""
-        with self._lock:
+        with self._execution.lock:
             return self._execution.is_stuck
 
     def value(self, name: str) -> int:
         """What the field called `name` holds, without a bus access, as a debugger would see it."""
-        with self._lock:
+        with self._execution.lock:
             return self._store.named(name)
 
     # ---- the bus -------------------------------------------------------------------------------------------------
@@ -116,8 +119,8 @@ class FletcherDevice:
     def read(self, address: int) -> Reply:
         """Read the bus word at byte `address`: 32 or 64 bits, as wide as the map's bus. Unpacks to value, response."""
         check_address(address)
-        with self._telemetry.desk, self._lock:
-            self.time += 1
+        with self._telemetry.desk, self._execution.lock:
+            self._accesses[0] += 1
             self._execution.after_access()
             reply = self._bus.read(address)
             if self._telemetry.wants_lints:
@@ -130,8 +133,8 @@ class FletcherDevice:
         check_address(address)
         if not 0 <= value < 1 << self.map.bus_width:
             raise WireError(f"write of {value:#x}, expected {self.map.bus_width} bits").at("address", address)
-        with self._telemetry.desk, self._lock:
-            self.time += 1
+        with self._telemetry.desk, self._execution.lock:
+            self._accesses[0] += 1
             written = self._bus.write(address, value, strobes)
             if self._telemetry.wants_lints:
                 self._show(address, value, written.response, write=True)
@@ -151,19 +154,19 @@ class FletcherDevice:
         """Let a synchronous kernel do up to `slices` slices, whatever its pacing; gives how many it did."""
         if self.settings.threaded:
             raise RuleError("a threaded device works by itself, expected execution 'synchronous' for step")
-        with self._telemetry.desk, self._lock:
+        with self._telemetry.desk, self._execution.lock:
             done = self._execution.slices(slices)
             self._execution.raise_pending()
             return done
 
     def wait_idle(self, timeout_seconds: float | None = None) -> bool:
         """Wait until a threaded kernel is not busy, or stuck; False if it still is busy. Others are as they are."""
-        with self._lock:
+        with self._execution.lock:
             return self._execution.wait_idle(timeout_seconds)
 
     def reset(self) -> None:
         """Reset of the whole design, as at power-on: registers, kernel and counters. Device memory stays as it is."""
-        with self._lock:
+        with self._execution.lock:
             self._execution.end("a reset of the device")
             self._bus.reset()
             if isinstance(self._watch, HardwareLints):
@@ -176,14 +179,14 @@ class FletcherDevice:
 
     def close(self) -> None:
         """Stop for good: the kernel's thread ends."""
-        with self._lock:
+        with self._execution.lock:
             thread = self._execution.close()
         if thread is not None:
             thread.join()
 
     def snapshot(self) -> DeviceState:
         """Everything, device memory too; `RuleError` while the kernel is busy: a running program cannot be kept."""
-        with self._lock:
+        with self._execution.lock:
             if self.state is State.BUSY:
                 raise RuleError(f"kernel {self.kernel.name} is busy, expected it to be idle or done for a snapshot")
             return DeviceState(
@@ -192,14 +195,14 @@ class FletcherDevice:
 
     def restore(self, state: DeviceState) -> None:
         """Go back to a state that `snapshot` gave."""
-        with self._lock:
+        with self._execution.lock:
             self._execution.end("a restore")
             self._machine.enter(state.state)
             self._store.values[:] = state.values
             self._bus.restore(state.bus)
             if isinstance(self._watch, HardwareLints):
                 self._watch.reset()
-            self.time = state.time
+            self._accesses[0] = state.time
             self.memory.restore(state.memory)
 
     # ---- inside --------------------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Final
 
-from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.errors import ModelBug, RuleError, UnderstudyError
+from understudy.core.forks import FORKED, tell_forks
 from understudy.core.telemetry import Telemetry
 from understudy.device.fletcher.bus_words import FieldStore
 from understudy.device.fletcher.events import KernelAborted, KernelFailed, KernelFinished, KernelStarted
@@ -17,6 +19,8 @@ from understudy.device.fletcher.runner import LiveRegisters, Run
 from understudy.device.fletcher.settings import Settings
 
 ALL: Final = 1 << 62
+LOOK_SECONDS: Final = 1.0
+"""How often the kernel's thread looks whether anybody has the device still."""
 
 
 class Execution:
@@ -40,6 +44,18 @@ class Execution:
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._is_closed = False
+        self._is_lost = False
+        """Whether this process was forked while the device's thread was inside the kernel."""
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process: the kernel's thread is made anew; the slice that it was in cannot be finished."""
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self._is_lost = self._is_lost or (self._settings.threaded and self._run is not None and self._run.is_in_step)
+        self._thread = None
+        if self._run is not None:
+            self._run.registers.lock = self.lock
 
     @property
     def is_stuck(self) -> bool:
@@ -57,9 +73,15 @@ class Execution:
         if self._telemetry.listened:
             ranges = tuple((batch.name, *job.range_of(batch)) for batch in job.map.batches)
             self._telemetry.emit(lambda time: KernelStarted(time, self._kernel.name, ranges))
-        if self._settings.threaded and not self._is_closed:
+        self._wake()
+
+    def _wake(self) -> None:
+        """Where the kernel has a thread of its own, let it look."""
+        if self._settings.threaded and not self._is_closed and self._run is not None:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="fletcher", daemon=True)
+                self._thread = threading.Thread(
+                    target=_serve, args=(weakref.ref(self), self.changed), name="fletcher", daemon=True
+                )
                 self._thread.start()
             self.changed.notify_all()
 
@@ -81,7 +103,11 @@ class Execution:
         Writes count as well: the run-time library looks at the status of its writes only, so that it hears of what goes
         wrong in the first slice by the write that ends its start.
         """
-        if self._run is None or self._settings.threaded:
+        if self._settings.threaded:
+            if self._thread is None:  # in a child process of the one where the kernel was started
+                self._wake()
+            return
+        if self._run is None:
             return
         if self._settings.pacing is None:
             self.slices(ALL)
@@ -112,6 +138,8 @@ class Execution:
         """Raise what went wrong since the last access, where the profile raises it."""
         if self._failure is not None:
             raise ModelBug("the device's thread has failed") from self._failure
+        if self._is_lost:
+            raise RuleError(FORKED)
         error, self._pending = self._pending, None
         if error is not None:
             raise error
@@ -119,8 +147,11 @@ class Execution:
     def wait_idle(self, timeout_seconds: float | None) -> bool:
         """Wait until the kernel is not busy, or stuck; whether it is not busy."""
         if self._settings.threaded:
+            if self._thread is None:
+                self._wake()
             self.changed.wait_for(
-                lambda: not self._runnable() or self._is_closed or self._failure is not None, timeout_seconds
+                lambda: not self._runnable() or self._is_closed or self._failure is not None or self._is_lost,
+                timeout_seconds,
             )
         return self._machine.state is not State.BUSY
 
@@ -151,24 +182,44 @@ class Execution:
             self._telemetry.emit(lambda time: KernelFailed(time, self._kernel.name, error))
         self.changed.notify_all()
 
-    def _serve_runs(self) -> None:
-        while True:
-            with self.lock:
-                self.changed.wait_for(lambda: self._is_closed or self._runnable())
-                run = self._run
-            if run is None:
-                return
-            finished = run.step()
-            with self.lock:
-                self._after(run, finished)
-
-    def _serve(self) -> None:
-        """The kernel's own thread."""
+    def serve(self) -> None:
+        """On the kernel's own thread: do what there is to do."""
         try:
             with self._telemetry.desk.held():
-                self._serve_runs()
+                while run := self._next():
+                    finished = run.step()
+                    with self.lock:
+                        self._after(run, finished)
         except BaseException as failure:
             with self.lock:
                 self._failure = failure
                 self.changed.notify_all()
             raise
+
+    def _next(self) -> Run | None:
+        with self.lock:
+            return self._run if self._runnable() and not self._is_closed else None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether that thread has something to do; the lock is held."""
+        return self._is_closed or self._runnable()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing begins any more."""
+        return self._is_closed
+
+
+def _serve(owner: weakref.ref[Execution], changed: threading.Condition) -> None:
+    """The kernel's own thread. While it has nothing to do it does not keep the device alive."""
+    while True:
+        execution = owner()
+        if execution is None or execution.is_closed:
+            return
+        execution.serve()
+        with changed:
+            is_due = execution.is_due
+            del execution
+            if not is_due:
+                changed.wait(LOOK_SECONDS)

@@ -25,7 +25,7 @@ class LiveRegisters:
 
     def __init__(self, store: FieldStore, lock: threading.RLock) -> None:
         self._store = store
-        self._lock = lock
+        self.lock = lock
         self.is_cut_off = False
 
     def value(self, address: int) -> int:
@@ -51,7 +51,7 @@ class LiveRegisters:
     @contextmanager
     def alive(self) -> Iterator[None]:
         """Within this the job cannot be cut off; `Aborted` if it was."""
-        with self._lock:
+        with self.lock:
             if self.is_cut_off:
                 raise Aborted
             yield

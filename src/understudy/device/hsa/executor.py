@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final
 
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
-from understudy.core.forks import tell_forks
+from understudy.core.forks import FORKED, tell_forks
 from understudy.core.order import Arbiter
 from understudy.core.settings import SYNCHRONOUS
 from understudy.device.hsa.events import QueueInactivated
@@ -23,7 +23,6 @@ from understudy.device.hsa.signals import POLL_SECONDS
 
 ALL: Final = 1 << 62
 CLOSED: Final = "the device was closed"
-FORKED: Final = "another thread was using the device when this process was forked, expected a device of its own"
 IDLE_SECONDS: Final = 1.0
 """How often a device's thread that has nothing to do looks whether somebody still has the device."""
 _ACTIVE: Final = Q["active"]
