@@ -158,6 +158,29 @@ def test_hsa(execution: str) -> None:
             done.wait(Condition.LT, 0)
 
 
+def test_hsa_tells_nothing_inside_of_a_callback() -> None:
+    from understudy.device.hsa.device import HsaDevice
+    from understudy.device.hsa.objects import QueueFeature
+    from understudy.device.hsa.packets import AgentDispatchPacket, BarrierPacket
+
+    went_on = []
+    with HsaDevice(lints="raise") as device:
+        other = device.create_queue(64)
+
+        def serve(*_: Any) -> int:
+            packet = BarrierPacket().pack()
+            other.submit(packet[:48] + b"\1" + packet[49:])
+            device.process()
+            went_on.append(True)
+            return 0
+
+        features = QueueFeature.KERNEL_DISPATCH | QueueFeature.AGENT_DISPATCH
+        queue = device.create_queue(64, features=features, agent_dispatch=serve)
+        with pytest.raises(LintError, match="reserved: packet 0: reserved_30 must be 0"):
+            queue.submit(AgentDispatchPacket().pack())
+    assert went_on == [True]
+
+
 def test_refsi() -> None:
     from understudy.device.refsi import registers as r
     from understudy.device.refsi.builder import CommandBuffer

@@ -86,11 +86,12 @@ class LintDesk:
     those that follow it are its notes). Where that call fails, they are notes of its error.
     """
 
-    __slots__ = ("_count", "_lock", "_pending", "_thread", "policy")
+    __slots__ = ("_count", "_lock", "_thread", "pending", "policy")
 
     def __init__(self, policy: str = OFF) -> None:
         self.policy = policy
-        self._pending: deque[_Told] = deque()
+        self.pending: deque[_Told] = deque()
+        """What is to be told."""
         self._count: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._thread = _Depth()
@@ -107,9 +108,9 @@ class LintDesk:
             self._count[check] += 1
             count = self._count[check]
             if count < TOLD_OF_EACH:
-                self._pending.append(_Told(check, message, rule))
+                self.pending.append(_Told(check, message, rule))
             elif count == TOLD_OF_EACH:
-                self._pending.append(_Told(check, f"{message} (no more of {check} is told)", rule))
+                self.pending.append(_Told(check, f"{message} (no more of {check} is told)", rule))
 
     def __enter__(self) -> None:
         self._thread.depth += 1
@@ -118,8 +119,8 @@ class LintDesk:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._thread.depth -= 1
-        if self._pending and not self._thread.depth:
-            self._tell(error)
+        if self.pending:
+            self.tell(error)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -130,10 +131,18 @@ class LintDesk:
         finally:
             self._thread.depth -= 1
 
-    def _tell(self, error: BaseException | None) -> None:
+    def tell(self, error: BaseException | None = None) -> None:
+        """Tell what is kept, unless a call of the host that this thread is in goes on; `error` is what made it fail.
+
+        For calls that cannot afford to be made inside of the desk: they look at `pending`, and are none of a device.
+        """
+        if self._thread.depth:
+            return
         with self._lock:
-            lints = list(self._pending)
-            self._pending.clear()
+            lints = list(self.pending)
+            self.pending.clear()
+        if not lints:
+            return
         if error is not None:
             if isinstance(error, UnderstudyError):
                 _note(error, lints)

@@ -236,8 +236,9 @@ class HsaDevice(DeviceMemory):
 
     def process(self, packets: int = ALL) -> int:
         """Process up to `packets` packets now, on this thread; how many were."""
-        with self.desk:
-            return self._executor.work(packets)
+        done = self._executor.work(packets)
+        self.tell_lints()
+        return done
 
     @property
     def is_idle(self) -> bool:
@@ -246,8 +247,9 @@ class HsaDevice(DeviceMemory):
 
     def wait_idle(self, timeout_seconds: float | None = None) -> bool:
         """Wait until it is so; False if it is not in time."""
-        with self.desk:
-            return self._executor.wait_idle(timeout_seconds)
+        is_idle = self._executor.wait_idle(timeout_seconds)
+        self.tell_lints()
+        return is_idle
 
     def close(self) -> None:
         """Stop for good: threads end, and to wait for a packet that is left is an error.
@@ -287,6 +289,11 @@ class HsaDevice(DeviceMemory):
         self.telemetry.emit(lambda time: InterruptSent(time, event_id))
         self._interrupts.tell(event_id)
         self._executor.tell()
+
+    def tell_lints(self, error: BaseException | None = None) -> None:
+        """A call of the host ends: it is told of lints, unless it was made inside of a callback."""
+        if not self._executor.is_mine:
+            self.desk.tell(error)
 
     def waited(self, signal: int) -> None:
         """The host's wait for a signal ended: a strict memory tells what the host does not see yet."""

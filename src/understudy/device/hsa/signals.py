@@ -71,11 +71,15 @@ class World(Protocol):
 
     memory: GpuMemory
     desk: LintDesk
+    """Lints that the host is to be told of."""
     signal_bits: int
     """Of a signal's value: 64, or 32 in the small machine model."""
 
     def block(self, address: int) -> object:
         """What was allocated at an address; None where nothing was."""
+
+    def tell_lints(self, error: BaseException | None = None) -> None:
+        """A call of the host ends, perhaps by an error: it is told of them, unless it was made inside of a callback."""
 
     def interrupt(self, event_id: int) -> None:
         """An event was sent: wake whoever waits."""
@@ -165,18 +169,23 @@ class Signal:
     def store(self, value: int, order: str = "screl") -> None:
         """Signal Store; of a doorbell: tell the packet processor that packets up to number `value` are there."""
         _allowed(order, STORE_ORDERS, "store")
-        with self._world.desk:
-            kind = self.kind
-            if kind == SignalKind.USER:
-                self.word.store(value)
-                self._notify()
-            elif kind == SignalKind.DOORBELL:
-                # The value field holds the address of the hardware's doorbell.
-                self._world.memory.write(int(self.view()[_VALUE]) & U64, (value & U64).to_bytes(8, "little"))
-            elif kind == SignalKind.LEGACY_DOORBELL:
-                self._store_legacy(value)
-            else:
-                self._user("store")
+        kind = self.kind
+        if kind == SignalKind.USER:
+            self.word.store(value)
+            self._notify()
+        elif kind == SignalKind.DOORBELL or kind == SignalKind.LEGACY_DOORBELL:
+            try:
+                if kind == SignalKind.DOORBELL:  # the value field holds the address of the hardware's doorbell
+                    self._world.memory.write(int(self.view()[_VALUE]) & U64, (value & U64).to_bytes(8, "little"))
+                else:
+                    self._store_legacy(value)
+            except UnderstudyError as error:
+                self._world.tell_lints(error)
+                raise
+            if self._world.desk.pending:
+                self._world.tell_lints()
+        else:
+            self._user("store")
 
     def rmw(self, operation: str, value: int, order: str = "scar") -> int:
         """Signal add, sub, min, max, and, or, xor or exch; the value before."""
@@ -216,8 +225,14 @@ class Signal:
         where nothing is left that could change the value.
         """
         _allowed(order, LOAD_ORDERS, "wait")
-        with self._world.desk:
-            return self._wait(condition, compare, timeout_seconds)
+        try:
+            value = self._wait(condition, compare, timeout_seconds)
+        except UnderstudyError as error:
+            self._world.tell_lints(error)
+            raise
+        if self._world.desk.pending:
+            self._world.tell_lints()
+        return value
 
     def _wait(self, condition: Condition, compare: int, timeout_seconds: float | None) -> int:
         self._user("wait")
