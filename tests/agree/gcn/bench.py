@@ -219,7 +219,7 @@ class Translated:
         error = _error(lambda: done.append(launch.run().instructions))
         crew = launch._crews[0]
         wave = crew.waves[0]
-        retired = done[0] if done else step_limit - int(wave.words[layout.LIMIT])
+        retired = done[0] if done else crew._executed(wave)
         made = world.outcome(wave, crew.lds, retired, error)
         hidden = HIDDEN if self.observed is Observed.NEVER else HIDDEN[:1] if error else ()
         if self.observed is not Observed.ALWAYS:
