@@ -11,6 +11,7 @@ import pytest
 from tests.amdcl2_rig import DEVICES, FOLDER, NEWEST, SETUP, kernel, parts, program, vector, vectors
 from tests.engine.gcn.leaving import exits
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
+from understudy.engine.gcn.coherence import StrictEngine
 from understudy.engine.gcn.jit import JitEngine
 from understudy.host.amdcl2 import (
     Addressing,
@@ -345,6 +346,16 @@ def test_engines_may_be_given() -> None:
     load(vector("vadd-gfx900-64-252700"), engine).kernel("vadd").run(64, 64, [a, a, a, 64])
     assert (a == 2).all()
     engine.close()
+
+
+@pytest.mark.parametrize("engine", ["reference", "jit", StrictEngine()], ids=["reference", "jit", "strict"])
+def test_on_hint_hears_the_same_from_every_engine(engine: Any) -> None:
+    text = "s_nop 0\ns_setprio 1\ns_sleep 1\ns_sendmsg 1\ns_sethalt 0\ns_icache_inv\ns_sendmsghalt 3\ns_endpgm"
+    heard: list[tuple[int, str, int]] = []
+    found = program("gfx900", kernel("gfx900", "k", text, []), engine=engine)
+    found.kernel("k").run(128, 128, on_hint=lambda wave, what, n: heard.append((wave.index, what, n)))
+    wanted = [("sendmsg", 1), ("sethalt", 0), ("icache_inv", 0), ("sendmsg", 3), ("halt", 0)]
+    assert [[(what, n) for index, what, n in heard if index == wave] for wave in (0, 1)] == [wanted] * 2
 
 
 def test_required_size() -> None:

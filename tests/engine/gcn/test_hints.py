@@ -11,9 +11,10 @@ from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA
 from tests.engine.gcn.test_jit import TIERS, engine, store
 from understudy.engine.gcn import layout
-from understudy.engine.gcn.api import Dispatch, Engine, StepLimit
+from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, Engine, StepLimit
 from understudy.engine.gcn.coherence import StrictEngine
 from understudy.engine.gcn.crew import Crew
+from understudy.engine.gcn.lanes import Lanes
 from understudy.engine.gcn.reference import ReferenceEngine
 
 LOOP = """
@@ -31,6 +32,8 @@ s_cmp_lg_u32 s8, 0
 s_cbranch_scc1 again
 """
 QUIET = ("s_nop 1", "s_setprio 1", "s_wakeup", "s_incperflevel 1", "s_decperflevel 1", "s_ttracedata", "s_sleep 1")
+CACHE = ("s_atc_probe 0, s[2:3], 0x0", "s_atc_probe_buffer 0, s[4:7], 0x0", "s_dcache_discard s[2:3], 0x0")
+"""Quiet too, on scalar memory."""
 HEARD = ("s_sendmsg sendmsg(MSG_INTERRUPT)", "s_sethalt 0", "s_setkill 0", "s_icache_inv")
 
 
@@ -48,7 +51,7 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("hint", QUIET)
+@pytest.mark.parametrize("hint", QUIET + CACHE)
 @pytest.mark.parametrize("tier", TIERS)
 def test_a_loop_with_priorities_never_leaves_translated_code(hint: str, tier: int, exits: list[int]) -> None:
     """As hand-scheduled matrix products have them: two s_setprio around the multiply-adds of every turn."""
@@ -74,14 +77,21 @@ def test_what_a_device_hears_of_leaves(hint: str, exits: list[int]) -> None:
 def heard(one: Engine) -> list[tuple[str, int]]:
     """What a device is told of a program that gives every hint."""
     found: list[tuple[str, int]] = []
-    text = "\n".join((*QUIET, *HEARD, "s_endpgm"))
+    text = "\n".join((*QUIET, *CACHE, *HEARD, "s_sendmsghalt 3", "s_endpgm"))
     one.run(program(text, on_hint=lambda wave, what, n: found.append((what, n))))
     return found
 
 
 def test_a_device_hears_the_same_from_every_engine() -> None:
-    wanted = [("sendmsg", 1), ("sethalt", 0), ("setkill", 0), ("icache_inv", 0)]
+    wanted = [("sendmsg", 1), ("sethalt", 0), ("setkill", 0), ("icache_inv", 0), ("sendmsg", 3), ("halt", 0)]
     assert [heard(one) for one in (ReferenceEngine(), StrictEngine(), engine())] == [wanted] * 3
+
+
+def test_the_quiet_hints_here_are_all_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: set[str] = set()
+    monkeypatch.setattr(Lanes, "hint", lambda lanes, what, n=0: given.add(what))
+    ReferenceEngine().run(program("\n".join((*QUIET, *CACHE, "s_endpgm"))))
+    assert given == QUIET_HINTS
 
 
 # ---- s_sleep

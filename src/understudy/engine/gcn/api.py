@@ -144,7 +144,7 @@ class Dispatch:
     seed: int | None = None
     """Decides the order of waves and turns; None: as they come."""
     on_hint: OnHint | None = None
-    """Hears of hints that a device may care for (all but `QUIET_HINTS`): wave, what, number."""
+    """Hears of hints that a device may care for (all but `QUIET_HINTS`), from every engine: wave, what, immediate."""
     on_trap: OnTrap | None = None
     """Asked about s_trap n: whether to go on behind it. Without one the trap is a fault."""
 

@@ -328,7 +328,7 @@ class WaveAlgebra(IntegerAlgebra, FloatAlgebra, Protocol):
         """Wait for the other waves of the work-group."""
 
     def hint(self, what: str, n: int = 0) -> None:
-        """Nothing that a result depends on: nop, sleep, setprio, icache_inv, sendmsg that a device may watch, ..."""
+        """Nothing that a result depends on: nop, setprio, a pause (sleep), sendmsg that a device may hear of, ..."""
 
     def trap(self, number: int) -> None:
         """s_trap; execution goes on behind it where a trap handler says so."""
