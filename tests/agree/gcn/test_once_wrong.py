@@ -141,3 +141,12 @@ def test_code_written_by_the_kernel_counts_after_the_cache_is_invalidated(every:
     assert expected.parts["vgpr"][10, 0] == 5
     for engine in every:
         assert not differences(expected, engine("gfx900", code, start)), engine
+
+
+def test_translators_never_read_code_where_reading_has_effects(every: list[Translated]) -> None:
+    """They look ahead, and read again: what a device gives depends on how often it was read."""
+    code = assemble(target("gfx900"), f"s_mov_b32 s40, {DEVICE:#x}\ns_mov_b32 s41, 0\ns_setpc_b64 s[40:41]\n")
+    expected = on_reference("gfx900", code, state())
+    assert expected.error.startswith("IllegalInstruction")
+    for engine in every:
+        assert not differences(expected, engine("gfx900", code, state())), engine

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from understudy.core.errors import AccessFault, GuestFault, ModelBug, UnderstudyError
+from understudy.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, UnderstudyError
 from understudy.engine.gcn.api import Dispatch, Statistics
 from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.lane_float import quiet
@@ -128,7 +128,12 @@ class Stepper:
         return done
 
     def fetch(self, pc: int) -> Insn:
-        """The instruction at `pc`; a fault where there is none."""
+        """The instruction at `pc` for a translator, which may ask ahead and again; a fault where there is none.
+
+        A `BeyondModel` where reading it could have effects: only `step` does, as often as the wave comes there.
+        """
+        if self.memory.plain(pc, 4) is None and self.memory.find(pc) is not None:
+            raise BeyondModel("translating instructions that are not in plain memory").at("pc", pc)
         return self._cached(pc).insn
 
     def _cached(self, pc: int) -> Cached:
