@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from understudy.core.errors import BeyondModel
+from understudy.engine.gcn.reference import Stepper
 from understudy.isa.gcn.assembler import assemble
 from understudy.isa.gcn.target import target
 
@@ -110,6 +112,16 @@ def test_step_limit_is_exact(limit: int, every: list[Translated]) -> None:
     assert not differences(expected, every[0]("gfx900", code, state(), limit))
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 8, 9, 100, 101])
+@pytest.mark.parametrize("between", ["s_nop 0", "s_sethalt 0", "v_mov_b32 v10, s40"])
+def test_step_limit_is_exact_between_pauses(between: str, limit: int, every: list[Translated]) -> None:
+    code = assemble(target("gfx900"), f"s_sleep 1\ns_add_u32 s40, s40, 1\ns_sleep 1\n{between}\ns_branch 65531\n")
+    expected = on_reference("gfx900", code, state(), limit)
+    assert expected.parts["retired"] == limit + (limit + 2) // 3 + (limit + 1) // 3
+    for engine in every[:2]:
+        assert not differences(expected, engine("gfx900", code, state(), limit)), engine
+
+
 def test_steps_run_out_where_no_code_is_translated(every: list[Translated]) -> None:
     code = assemble(target("gfx900"), "s_sethalt 0\ns_branch 65534\n")
     expected = on_reference("gfx900", code, state(), 100)
@@ -145,6 +157,11 @@ def test_code_written_by_the_kernel_counts_after_the_cache_is_invalidated(every:
 
 def test_translators_never_read_code_where_reading_has_effects(every: list[Translated]) -> None:
     """They look ahead, and read again: what a device gives depends on how often it was read."""
+    world = every[0].world
+    world.device.log.clear()
+    with pytest.raises(BeyondModel, match="translating instructions that are not in plain memory, at pc 0x380000"):
+        Stepper(world.dispatch("gfx900", state(), 1)).fetch(DEVICE)
+    assert world.device.log == []
     code = assemble(target("gfx900"), f"s_mov_b32 s40, {DEVICE:#x}\ns_mov_b32 s41, 0\ns_setpc_b64 s[40:41]\n")
     expected = on_reference("gfx900", code, state())
     assert expected.error.startswith("IllegalInstruction")
