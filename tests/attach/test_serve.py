@@ -7,14 +7,30 @@ import struct
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from understudy.attach.vfio_user import Client, Disconnected
 
 SERVE = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
+UNHEARD = """
+import signal, threading, time
+threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+"""
+"""The main thread does not wake for a signal, as for one that comes just before it begins to wait."""
 INTR_ENABLE, ENABLE, CONFIGS, FREE = 0x04, 0x08, 0x0C, 0x8C
+
+
+@contextmanager
+def ended(process):
+    """The process, which has ended afterwards, and whose pipes are closed, whatever happened."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -79,6 +95,24 @@ def test_a_signal_ends_it(serve, number):
         output, _ = process.communicate(timeout=30)
     assert (process.returncode, output) == (0, "")
     assert not any(path.exists() for path in paths)
+
+
+@pytest.mark.parametrize("command", ["acceldev --vfio-user", "fletcher --no-library --socket"])
+@pytest.mark.parametrize("when", ["none has come", "one is connected"])
+def test_a_signal_that_comes_just_before_it_waits_ends_it(tmp_path, command, when):
+    path = tmp_path / "s"
+    arguments = [sys.executable, "-c", UNHEARD + SERVE, *command.split(), str(path)]
+    with ended(subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)) as process:
+        assert "listening at" in process.stdout.readline()
+        with socket.socket(socket.AF_UNIX) as client:
+            if when == "one is connected":
+                client.connect(str(path))
+                assert " 1 connected\n" in process.stdout.readline()
+            time.sleep(0.1)  # likely it waits by then; without that this tests less
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in output) == (0, False)
+    assert not path.exists()
 
 
 def test_two_devices_are_two_devices(serve):

@@ -50,6 +50,8 @@ class Listener:
         self._waits = waits
         self._turned_away = turned_away
         self._is_closed = False
+        self._closing = threading.Lock()
+        """Held for ever by the first who closes this."""
         self._is_serving = False
         self._came = 0
         """How many have been accepted; only the thread that accepts counts them."""
@@ -86,7 +88,7 @@ class Listener:
 
     def close(self) -> None:
         """Let `accept` return, and take the socket away."""
-        if self._is_closed:
+        if not self._closing.acquire(blocking=False):
             return
         self._is_closed = True
         with suppress(OSError):

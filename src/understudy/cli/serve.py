@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import sys
 import threading
@@ -107,11 +108,12 @@ def acceldev(
             server = stack.enter_context(Server(device, settings))
             if not quiet:
                 _report(server, device, output, path.name)
+            servers.append(server)
+        stack.enter_context(ended_by_signals(servers))
+        for path, server in zip(paths, servers, strict=True):
             server.listen(path)
             output.say(f"{path.name}: listening at {path}")
-            servers.append(server)
-        with ended_by_signals(servers):
-            _serve_all(servers, 1 if once else None)
+        _serve_all(servers, 1 if once else None)
 
 
 def _report(server: Server, device: AcceldevDevice, output: Output, name: str) -> None:
@@ -147,28 +149,48 @@ def _serve_all(servers: list[Server], sessions: int | None) -> None:
 def ended_by_signals(servers: Sequence[Closable]) -> Iterator[None]:
     """SIGINT and SIGTERM close the servers; a second one is a KeyboardInterrupt, for a kernel that does not return.
 
-    Code that catches even that is ended by SIGALRM, `GRACE_S` later.
+    Code that catches even that is ended by SIGALRM, `GRACE_S` later. A thread of its own closes them: Python's own
+    handlers run in the main thread only, which a signal does not wake that comes just before it begins to wait.
     """
 
-    def close(*_: object) -> None:
-        for number in ends:
-            signal.signal(number, interrupt)
-        for server in servers:
-            server.close()
+    def watch() -> None:
+        is_closed = False
+        while numbers := os.read(reader, 1):
+            if numbers[0] not in ends:
+                continue
+            if is_closed:
+                signal.setitimer(signal.ITIMER_REAL, GRACE_S)
+                return
+            is_closed = True
+            for server in servers:
+                server.close()
 
-    def interrupt(*_: object) -> None:
-        for number in (*ends, signal.SIGALRM):
+    def first(*_: object) -> None:
+        for number in ends:
+            signal.signal(number, second)
+
+    def second(*_: object) -> None:
+        for number in ends:
             signal.signal(number, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, GRACE_S)
         raise KeyboardInterrupt
 
     ends = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.getsignal(number) for number in (*ends, signal.SIGALRM)}
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    watcher = threading.Thread(target=watch, name="signals", daemon=True)
+    watcher.start()
+    woken = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in ends:
-        signal.signal(number, close)
+        signal.signal(number, first)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     try:
         yield
     finally:
+        signal.set_wakeup_fd(woken)
+        os.close(writer)
+        watcher.join()
+        os.close(reader)
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)

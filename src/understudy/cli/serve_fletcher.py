@@ -97,13 +97,13 @@ def serve_fletcher(
             server.probes.subscribe(tell)
             device.probes.subscribe(tell)
         built = build_library() if library else None
-        server.listen(path)
-        output.say(f"{chosen.name}: listening at {path}")
-        if built is not None and not quiet:
-            for what, detect in (("platform understudy", False), ("any platform", True)):
-                words = built.shell_environment(path, autodetect=detect)
-                output.say(f"for programs that ask for {what}:\n  {words} PROGRAM")
         with ended_by_signals([server]):
+            server.listen(path)
+            output.say(f"{chosen.name}: listening at {path}")
+            if built is not None and not quiet:
+                for what, detect in (("platform understudy", False), ("any platform", True)):
+                    words = built.shell_environment(path, autodetect=detect)
+                    output.say(f"for programs that ask for {what}:\n  {words} PROGRAM")
             server.serve(1 if once else None)
             device.close()  # waits for the kernel's thread, which a second signal does not
 
