@@ -15,7 +15,7 @@ import pytest
 from tests.attach.rig import SCRATCH, Toy
 from understudy.attach import sockets
 from understudy.attach.sockets import Listener, SocketError
-from understudy.attach.vfio_user import Client, Server, events
+from understudy.attach.vfio_user import Client, Disconnected, Server, events
 
 ALIVE = 0xFFFF_FFFF
 LISTEN = """
@@ -122,17 +122,17 @@ def test_nothing_is_left_behind(tmp_path):
 
 @pytest.mark.parametrize("name", ["s", "socket", "x" * 40])
 def test_a_path_may_be_as_long_as_any_socket_s(tmp_path, name):
-    folder = tmp_path
-    while (room := sockets.PATH_BYTES - len(os.fsencode(folder / name))) > 0:
-        folder = folder / ("d" * min(200, room - 1 if room != 1 else 0) if room > 1 else "")
-        if room <= 1:
-            break
-        folder.mkdir()
+    room = sockets.PATH_BYTES - len(os.fsencode(tmp_path / name)) - 1
+    folder = tmp_path / ("d" * room)
+    folder.mkdir()
+    assert len(os.fsencode(folder / name)) == sockets.PATH_BYTES
     with closing(listen(folder / name)) as listener, connect(folder / name):
         listener.accept("client").close()
     assert list(folder.iterdir()) == []
     with pytest.raises(SocketError, match=f"the path is too long, expected {sockets.PATH_BYTES} bytes at most"):
-        listen(folder / (name + "xx"))
+        listen(folder / f"{name}x")
+    with pytest.raises(Disconnected, match=f"no server at {folder / name}x: AF_UNIX path too long"):
+        Client.connect(folder / f"{name}x")
 
 
 def test_two_servers_at_one_path(tmp_path):

@@ -59,7 +59,7 @@ class Served:
 def served(kernel: Kernel | str = "sum", *, keep: bool = False, **settings: Any) -> Iterator[Served]:
     """A kernel behind a socket, in a thread of this process."""
     chosen = find(kernel) if isinstance(kernel, str) else kernel
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # short, as paths of sockets must be
         found = Served(FletcherDevice(chosen.map(), chosen, **settings), Path(folder, "s"), keep=keep)
         try:
             yield found

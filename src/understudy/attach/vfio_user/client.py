@@ -104,7 +104,7 @@ class Client:
             sock.connect(str(path))
         except OSError as error:
             sock.close()
-            raise Disconnected(f"no server at {path}: {error.strerror}") from None
+            raise Disconnected(f"no server at {path}: {error.strerror or error}") from None  # no number: it is too long
         client = cls(sock, timeout_s)
         client.negotiate()
         return client
