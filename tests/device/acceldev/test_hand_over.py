@@ -20,16 +20,16 @@ READER = "reader"
 
 
 class Queue(deque[None]):
-    """Those that wait for a lock, and whether a reader has come to be one of them."""
+    """Those that wait for a lock; `came` counts the times that a reader has come to be one of them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.came = threading.Event()
+        self.came = threading.Semaphore(0)
 
     def append(self, entry: None, /) -> None:
         super().append(entry)
         if threading.current_thread().name == READER:
-            self.came.set()
+            self.came.release()
 
 
 def test_a_waiting_register_access_goes_before_the_next_command() -> None:
@@ -42,10 +42,9 @@ def test_a_waiting_register_access_goes_before_the_next_command() -> None:
     def come(event: Event) -> None:
         if not isinstance(event, InterruptRaised):
             return
-        queue.came.clear()
         readers.append(threading.Thread(target=machine.read, args=(r.CMD_FENCE_LAST,), name=READER))
         readers[-1].start()
-        assert queue.came.wait(LONG), "the device's thread holds the lock while it tells its probes"
+        assert queue.came.acquire(timeout=LONG), "the device's thread holds the lock while it tells its probes"
 
     machine.device.probes.subscribe(come)
     table = machine.code(*[Fence()] * count)
@@ -70,10 +69,9 @@ def test_many_that_wait_all_go_first() -> None:
 
     def come(event: Event) -> None:
         while isinstance(event, InterruptRaised) and len(readers) < count:
-            queue.came.clear()
             readers.append(threading.Thread(target=machine.read, args=(r.INTR,), name=READER))
             readers[-1].start()
-            assert queue.came.wait(LONG)
+            assert queue.came.acquire(timeout=LONG)
 
     machine.device.probes.subscribe(come)
     machine.submit(RunCommand(context=0, table=machine.code(Fence(), Fence()), offset=0, size=40))
@@ -113,8 +111,7 @@ def test_the_lock_knows_who_waits() -> None:
         other = threading.Thread(target=want, name=READER)
         other.start()
         for _ in range(2):
-            assert queue.came.wait(LONG)
-            queue.came.clear()
+            assert queue.came.acquire(timeout=LONG)
         assert lock.is_wanted
         assert arrived == []
     other.join(LONG)
