@@ -128,8 +128,9 @@ def test_a_step_limit_tells_who_was_not_served() -> None:
     with RefSi.open(step_limit=1000) as device, pytest.raises(StepLimit) as caught:
         run(device, "k_alone", 1_000_000)
     assert (
-        "not ended after 1000 instructions; of the harts still running hart 0 had 1 turn, hart 1 had no turn, hart 2 "
-        "had no turn, hart 3 had no turn: those without one have not begun, and others may wait for them"
+        "not ended after 1000 instructions (step_limit; time_limit_seconds is 300); of the harts still running "
+        "hart 0 had 1 turn, hart 1 had no turn, hart 2 had no turn, hart 3 had no turn: "
+        "those without one have not begun, and others may wait for them"
     ) in str(caught.value)
     with RefSi.open(step_limit=1_000_000) as device, pytest.raises(StepLimit) as caught:
         run(device, "k_never", 0)
