@@ -103,6 +103,17 @@ def test_a_socket_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "cannot listen at" in capsys.readouterr().err
 
 
+def test_a_folder_for_the_socket_that_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    folder = tmp_path / "file" / "understudy" / "fletcher"
+    assert serve("--no-library") == ExitCode.GUEST
+    assert f"cannot make a folder of the user's own at {folder}: Not a directory" in capsys.readouterr().err
+
+
 def test_a_library_that_cannot_be_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

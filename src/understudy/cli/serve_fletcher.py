@@ -83,12 +83,12 @@ def serve_fletcher(
     from understudy.device.fletcher.settings import Settings
 
     chosen = load_kernel(kernel)
+    settings = Settings(profile=profile.value, execution=THREADED if threaded else SYNCHRONOUS, lints=OFF)
+    device = FletcherDevice(_plan(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
     path = socket
     if path is None:
         path = default_socket()
         make_private(path.parent)
-    settings = Settings(profile=profile.value, execution=THREADED if threaded else SYNCHRONOUS, lints=OFF)
-    device = FletcherDevice(_plan(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
     if threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
     with closing(Output()) as output, Server(DevicePlatform(device, keep=keep)) as server:

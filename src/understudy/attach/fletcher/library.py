@@ -118,10 +118,13 @@ def make_private(folder: Path) -> None:
 
     The default one is ours to close to others, where the user's umask has left it open.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with suppress(RuntimeError):  # a user without a home
-        if folder == default_folder():
-            _close_to_others(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(RuntimeError):  # a user without a home
+            if folder == default_folder():
+                _close_to_others(folder)
+    except OSError as error:
+        raise LibraryError(f"cannot make a folder of the user's own at {folder}: {error.strerror}") from None
     if not _is_private(folder):
         raise LibraryError(
             f"somebody else can write to {folder}, or it is a link: expected a folder of the user's own with mode 0700"
