@@ -91,6 +91,16 @@ class Toy:
         self._thread.join()
 
 
+@contextmanager
+def ended(process):
+    """The process, which has ended afterwards, and whose pipes are closed, whatever happened."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 class Rig:
     """A server with its device, the events it told, and as many clients as a test wants."""
 

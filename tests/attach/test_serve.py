@@ -7,10 +7,11 @@ import struct
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
+from tests.attach.rig import ended
 from understudy.attach.vfio_user import Client, Disconnected
 
 SERVE = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
@@ -23,20 +24,10 @@ signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
 INTR_ENABLE, ENABLE, CONFIGS, FREE = 0x04, 0x08, 0x0C, 0x8C
 
 
-@contextmanager
-def ended(process):
-    """The process, which has ended afterwards, and whose pipes are closed, whatever happened."""
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.fixture
 def serve(tmp_path):
     """Start the command for sockets of these names; gives the process and the sockets' paths."""
-    started = []
+    started = ExitStack()
 
     def start(*names, options=()):
         paths = [tmp_path / name for name in names]
@@ -47,16 +38,13 @@ def serve(tmp_path):
             stderr=subprocess.STDOUT,
             text=True,
         )
-        started.append(process)
+        started.enter_context(ended(process))
         for path in paths:
             assert process.stdout.readline() == f"{path.name}: listening at {path}\n"
         return process, paths
 
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with started:
+        yield start
 
 
 def test_a_client_is_served_and_told_of(serve):
@@ -173,11 +161,9 @@ def test_an_output_that_nobody_reads_stops_no_device(tmp_path, how):
         os.set_blocking(writer, True)
     else:
         os.close(reader)
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, "acceldev", "--vfio-user", str(path)], stdout=writer, stderr=subprocess.PIPE
-    )
-    os.close(writer)
-    try:
+    command = [sys.executable, "-c", SERVE, "acceldev", "--vfio-user", str(path)]
+    with ended(subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE)) as process:
+        os.close(writer)
         wait_for(path, process)
         for _ in range(2):
             with Client.connect(path, timeout_s=30) as client:
@@ -192,11 +178,8 @@ def test_an_output_that_nobody_reads_stops_no_device(tmp_path, how):
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, b"")
-    finally:
-        process.kill()
-        process.wait()
-        if how == "blocked":
-            os.close(reader)
+    if how == "blocked":
+        os.close(reader)
 
 
 def test_truncated_memory_ends_the_server_with_a_message(serve):

@@ -12,7 +12,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.attach.rig import SCRATCH, Toy
+from tests.attach.rig import SCRATCH, Toy, ended
 from understudy.attach import sockets
 from understudy.attach.sockets import Listener, SocketError
 from understudy.attach.vfio_user import Client, Disconnected, Server, events
@@ -155,7 +155,9 @@ def test_two_servers_at_one_path(tmp_path):
 
 def test_a_server_that_was_killed_is_replaced(tmp_path):
     path = tmp_path / "s"
-    with subprocess.Popen([sys.executable, "-c", LISTEN, str(path)], stdout=subprocess.PIPE, text=True) as process:
+    with ended(
+        subprocess.Popen([sys.executable, "-c", LISTEN, str(path)], stdout=subprocess.PIPE, text=True)
+    ) as process:
         assert process.stdout.readline() == "listens\n"
         with pytest.raises(SocketError, match="another server does"):
             listen(path)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attach.rig import ended
 from understudy.attach.fletcher import build_library
 from understudy.attach.fletcher.messages import Op
 
@@ -31,20 +32,19 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[Path, list[str]]]:
     """`understudy serve fletcher` in a process; its socket, and afterwards what it has said."""
     path, said = folder / "s", []
     command = [sys.executable, "-c", SERVE, "--socket", str(path), *options]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert server.stdout is not None
-    try:
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)) as server:
+        assert server.stdout is not None
         for line in server.stdout:
             said.append(line.rstrip())
             if "listening at" in line:
                 break
-        yield path, said
-    finally:
-        if "--once" not in options:
-            server.terminate()
-        said += server.stdout.read().splitlines()
-        server.stdout.close()
-        assert server.wait(20) == 0, said
+        try:
+            yield path, said
+        finally:
+            if "--once" not in options:
+                server.terminate()
+            said += server.stdout.read().splitlines()
+            assert server.wait(60) == 0, said
 
 
 def run(path: Path, *command: str, detect: bool = False) -> subprocess.CompletedProcess[str]:
@@ -164,10 +164,8 @@ def test_a_second_signal_ends_an_endless_kernel(
     (tmp_path / "mine.py").write_text(ENDLESS.replace("CAUGHT", caught))
     path = tmp_path / "s"
     mine = ("--no-library", "--socket", str(path), "--kernel", f"{tmp_path / 'mine.py'}:endless")
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVE, *mine, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
+    command = [sys.executable, "-c", SERVE, *mine, *options]
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)) as server:
         assert server.stdout is not None
         assert "listening at" in server.stdout.readline()
         with Client(path) as client:
@@ -179,10 +177,6 @@ def test_a_second_signal_ends_an_endless_kernel(
                 assert server.poll() is None
             server.send_signal(number)
             assert server.wait(60) != 0
-        server.stdout.close()
-    finally:
-        server.kill()
-        server.wait()
 
 
 @pytest.mark.oracle

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.attach.fletcher.rig import Client
+from tests.attach.rig import ended
 from understudy.attach.fletcher.messages import Op
 
 SERVE = "import sys; from understudy.cli.serve import app; app(sys.argv[1:])"
@@ -33,9 +34,9 @@ def test_an_output_that_nobody_reads_stops_no_device(tmp_path: Path, how: str) -
     command = [sys.executable, "-c", SERVE, "fletcher", "--no-library", "--trace", "--socket", str(path)]
     if how == "none":
         command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
-    process = subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE)
-    os.close(writer)
-    try:
+    with ended(subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE)) as process:
+        os.close(writer)
+        assert process.stderr is not None
         deadline = time.monotonic() + 60
         while not path.exists():
             assert process.poll() is None, process.stderr.read()
@@ -49,17 +50,14 @@ def test_an_output_that_nobody_reads_stops_no_device(tmp_path: Path, how: str) -
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, b"")
-    finally:
-        process.kill()
-        process.wait()
-        if how != "closed":
-            os.close(reader)
+    if how != "closed":
+        os.close(reader)
 
 
 def test_who_waits_is_told(tmp_path: Path) -> None:
     path = tmp_path / "s"
     command = [sys.executable, "-c", SERVE, "fletcher", "--no-library", "--once", "--socket", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as process:
         assert process.stdout is not None
         assert "listening at" in process.stdout.readline()
         with Client(path, greet=False) as first:

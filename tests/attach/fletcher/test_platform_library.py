@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.attach.rig import ended
 from understudy.attach.fletcher import events
 
 from .rig import Client, Platform, needs_compiler, platform, served
@@ -232,14 +233,13 @@ def test_a_server_of_another_user_is_not_used(
     library: Platform, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "s"
-    server = subprocess.Popen(
-        [sys.executable, "-c", OTHERS_SERVER, str(path), "4711"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert server.stdout is not None
-    assert server.stdout.readline() == b"listening\n"
-    assert library.init(path) == NO_PLATFORM
-    assert f"the server at {path} is another user's, and is not used" in capfd.readouterr().err
-    server.communicate(timeout=30)
+    command = [sys.executable, "-c", OTHERS_SERVER, str(path), "4711"]
+    with ended(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"listening\n"
+        assert library.init(path) == NO_PLATFORM
+        assert f"the server at {path} is another user's, and is not used" in capfd.readouterr().err
+        server.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("waiting", [0, 4], ids=["next in turn", "behind others"])
