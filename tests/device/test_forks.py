@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 
 from understudy.core.errors import RuleError
+from understudy.core.event import Event
 from understudy.device.acceldev.commands import Fence, Nop
+from understudy.device.acceldev.events import CommandFinished
 from understudy.device.fletcher.kernel import kernel
 from understudy.device.fletcher.kernels import find
 from understudy.host.acceldev import Acceldev
@@ -72,20 +74,29 @@ def test_acceldev_in_a_child() -> None:
 
 
 def test_acceldev_that_was_forked_amid_a_command() -> None:
-    with Acceldev.open(execution="threaded") as device, device.open_context() as context:
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def hold(event: Event) -> None:
+        if isinstance(event, CommandFinished) and not goes_on.is_set():
+            entered.set()
+            goes_on.wait(SOON_SECONDS)
+
+    with Acceldev.open(execution="threaded") as device:
         fence(device)
         bare = device.port.device  # type: ignore[attr-defined]
-        context.run(context.create_code(*[Nop()] * 200_000))
-        while not bare._gate.is_entered:
-            time.sleep(0)
+        bare.probes.subscribe(hold)
+        other = threading.Thread(target=fence, args=(device,))
+        other.start()
+        assert entered.wait(SOON_SECONDS)
 
         def refused() -> None:
             with pytest.raises(RuleError, match="another thread was using the device when this process was forked"):
                 bare.read_bar(0, 0, 4)
 
-        with bare._gate.lock:  # nobody leaves the command while the process is forked
-            assert bare._gate.is_entered
-            in_a_child(refused)
+        in_a_child(refused)
+        goes_on.set()
+        other.join()
+        fence(device)
 
 
 def total(platform: Platform) -> int:
