@@ -48,7 +48,7 @@ from understudy.launch.refsi import KernelPlan, start
 
 SLICE: Final = 200_000
 """Instructions a hart runs in its first turn; race-free kernels cannot tell."""
-SECOND_SLICE: Final = 2_000_000
+SECOND_SLICE: Final = 200_000
 """Instructions of its second turn: harts that end there are faster without threads."""
 LATER_SLICE: Final = 20_000_000
 """Instructions of every later turn: threads that meet cost as much as a million of them."""
