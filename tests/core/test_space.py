@@ -1,6 +1,9 @@
 """RAM and address spaces."""
 
 import ctypes
+import os
+import warnings
+from pathlib import Path
 
 import pytest
 
@@ -81,3 +84,17 @@ def test_cleared_ram_is_zero_at_the_same_host_address():
     assert ram.read(0, 0x3000, UNIT) == bytes(0x3000)
     ram.write(0, b"x", UNIT)
     assert ctypes.string_at(address, 1) == b"x"
+
+
+def test_a_process_with_more_device_memory_than_the_host_has_can_fork():
+    host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    swap = next(int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if "SwapTotal" in line)
+    memories = [Ram((host + 1024 * swap) // 3) for _ in range(4)]  # Linux makes one area of neighbours
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forks with threads
+        child = os.fork()
+    if not child:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    for memory in memories:
+        memory.close()

@@ -99,12 +99,19 @@ class Ram:
             )
 
 
+_MAP_NORESERVE: Final = 0x4000 if sys.platform == "linux" else 0
+"""Of <sys/mman.h> (mmap(2)); Python's `mmap` names it since 3.13 only."""
+
+
 def _anonymous(size: int) -> mmap.mmap:
-    """Zeroed memory of this process alone; pages nobody writes cost nothing."""
+    """Zeroed memory of this process alone; pages nobody writes cost nothing.
+
+    Nor are they counted against what the host has: Linux would refuse `fork` to a process with a few large devices.
+    """
     try:
         if sys.platform == "win32":
             return mmap.mmap(-1, size)
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     except OSError as error:
         raise NoHostMemory(
             f"this process has no address space for {size:#x} bytes of device memory ({error.strerror}), expected room "
