@@ -16,9 +16,9 @@ INPUTS := pyproject.toml Makefile tools/venv.sh
 PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE := -n $(or $(JOBS),auto) --dist loadfile --max-worker-restart=0
 # Something of every layer and interface, two thousand tests in less than 30 CPU seconds.
-QUICK := test_layers.py core check trace launch image/test_elf.py image/test_hsa_code.py \
-	engine/gcn/test_group.py engine/gcn/test_reference.py device/refsi host/test_acceldev.py host/test_amdcl2.py \
-	host/test_fletcher.py host/test_hsa.py host/test_refsi.py
+QUICK := test_layers.py core check trace image/elf/test_program.py image/hsa/test_code_object.py \
+	engine/gcn/test_group.py engine/gcn/reference/test_reference.py device/refsi host/acceldev/test_acceldev.py \
+	host/amdcl2/test_program.py host/fletcher/test_platform.py host/hsa/test_gpu.py host/refsi/test_refsi.py
 
 .PHONY: test quick shuffle demo lint docs bench clean oracles
 

@@ -23,15 +23,15 @@ import numpy as np
 from harness import FOLDER, Row, Samples, alternate, cpu, latency, main, repeat, wall
 from pocl import Absent, OpenCl
 from understudy.core.space import Ram
-from understudy.engine.blocks import ObjectCache
+from understudy.device.hsa.launch.first_state import Surroundings, launch
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.jit import JitEngine, Launch
+from understudy.engine.gcn.jit.engine import JitEngine, Launch
 from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference import ReferenceEngine
-from understudy.image.hsa_code import read_code_object
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.image.hsa.code_object import read_code_object
+from understudy.ir.object_cache import ObjectCache
 from understudy.isa.gcn.target import target
-from understudy.launch.hsa import Surroundings, launch
-from understudy.launch.hsa_packet import KernelDispatchPacket
 
 QUESTION: Final = "gcn"
 SOURCE: Final = FOLDER / "kernels" / "gcn.cl"

@@ -16,11 +16,11 @@ import numpy as np
 
 from harness import Row, Samples, cpu, latency, main, rate, wall
 from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.packets import PACKET_BYTES
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.signals import Condition
-from understudy.isa.gcn.assembler import assemble
-from understudy.launch.hsa_packet import KernelDispatchPacket
+from understudy.isa.gcn.asm.assembler import assemble
 
 QUESTION: Final = "hsa_queue"
 AGENTS: Final = ("gfx701", "gfx803", "gfx900")

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from harness import REFERENCE, ROOT, Row, Samples, alternate, cpu, main, rate, wall
-from understudy.device.refsi.builder import CommandBuffer
 from understudy.device.refsi.device import RefSiDevice
-from understudy.image.elf import ElfImage, read_elf
+from understudy.device.refsi.toolkit.builder import CommandBuffer
+from understudy.image.elf.program import ElfImage, read_elf
 
 KERNELS: Final = ROOT / "tests" / "vectors" / "refsi" / "kernels.elf"
 ELF_WINDOW: Final = 0x1_0000

@@ -18,11 +18,11 @@ from typing import Final
 from harness import FOLDER, REFERENCE, Row, alternate, cpu, main, rate
 from understudy.core.errors import AccessFault
 from understudy.core.space import Ram
-from understudy.engine import llvm
-from understudy.engine.blocks import ObjectCache
-from understudy.engine.jit import JitEngine
-from understudy.engine.stops import Why
-from understudy.image.elf import ElfImage, read_elf
+from understudy.engine.riscv.jit.engine import JitEngine
+from understudy.engine.riscv.stops import Why
+from understudy.image.elf.program import ElfImage, read_elf
+from understudy.ir import llvm
+from understudy.ir.object_cache import ObjectCache
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.state import RETURN_ADDRESS, Hart
 

@@ -60,8 +60,8 @@ def kernel_text() -> str:
 def child() -> None:
     """In a new process: print seconds of importing, opening, the first launch and a second one, as JSON."""
     begin = time.perf_counter()
-    from understudy.device.refsi.builder import CommandBuffer
     from understudy.device.refsi.device import RefSiDevice
+    from understudy.device.refsi.toolkit.builder import CommandBuffer
 
     imported = time.perf_counter()
     device = RefSiDevice(profile="spec")

@@ -8,11 +8,11 @@ import numpy as np
 
 from understudy.core.space import PAGE_SIZE
 from understudy.core.words import align_up
-from understudy.device.refsi.builder import CommandBuffer
-from understudy.device.refsi.lint import lint
-from understudy.device.refsi.listing import listing
+from understudy.device.refsi.toolkit.builder import CommandBuffer
+from understudy.device.refsi.toolkit.lint import lint
+from understudy.device.refsi.toolkit.listing import listing
 from understudy.host.refsi import RefSi, demo_kernels
-from understudy.image.elf import read_elf
+from understudy.image.elf.program import read_elf
 
 HART_BASE, HART_SIZE, TCDM_HARTS = 0x1400_0000, 0x8_0000, 0x1020_0000
 COUNTERS, ACC_HART_0 = 0x2010_0000, 3 << 24

@@ -3,8 +3,8 @@
 import numpy as np
 
 from understudy.core.errors import UnderstudyError
-from understudy.device.refsi.builder import CommandBuffer
-from understudy.device.refsi.lint import lint
+from understudy.device.refsi.toolkit.builder import CommandBuffer
+from understudy.device.refsi.toolkit.lint import lint
 from understudy.host.refsi import RefSi, demo_kernels
 
 with RefSi.open(step_limit=100_000) as device:

@@ -33,7 +33,13 @@ PUBLIC = [
     "__version__",
     "load",
 ]
-DEVICES = {"RefSi": "refsi", "Acceldev": "acceldev", "Gpu": "hsa", "Platform": "fletcher", "load": "amdcl2"}
+DEVICES = {
+    "RefSi": "refsi.refsi",
+    "Acceldev": "acceldev.acceldev",
+    "Gpu": "hsa.gpu",
+    "Platform": "fletcher.platform",
+    "load": "amdcl2.program",
+}
 
 
 def test_the_public_names_are_pinned():

@@ -51,7 +51,7 @@ def test_ids_are_unique_and_name_the_interface(interface: str) -> None:
 @pytest.mark.parametrize("host", HOSTS)
 def test_choices_of_hosts(host: str) -> None:
     """Their ids are none of the device's."""
-    found: tuple[Choice, ...] = import_module(f"understudy.host.{host}_choices").CHOICES
+    found: tuple[Choice, ...] = import_module(f"understudy.host.{host}.choices").CHOICES
     ids = [choice.id for choice in (*found, *choices(host))]
     assert len(set(ids)) == len(ids)
     assert all(choice.id.startswith(f"{host}/") and choice.gap and choice.answer and choice.reason for choice in found)

@@ -5,7 +5,7 @@ Sections are named by what fills them, for an interface whose package is `unders
     rules NAME           the table of its rules, from RULES in its rules.py
     choices NAME         the table of its choices, from CHOICES in its choices.py
     registers NAME MAP   the register map MAP of its registers.py
-    choices host NAME    the table of choices of `understudy.host`, from CHOICES in its NAME_choices.py
+    choices host NAME    the table of choices of `understudy.host`, from CHOICES in its NAME/choices.py
 
 and for an instruction set whose package is `understudy.isa.NAME`:
 
@@ -51,7 +51,7 @@ def generate(name: str, tests_dir: Path) -> str:
         if kind == "rules" and interface and not item:
             return rule_table(_device(interface, "rules").RULES, tests_dir)
         if kind == "choices" and interface == "host" and item:
-            return choice_table(importlib.import_module(f"understudy.host.{item}_choices").CHOICES)
+            return choice_table(importlib.import_module(f"understudy.host.{item}.choices").CHOICES)
         if kind == "choices" and interface and not item:
             return choice_table(_choices(interface).CHOICES)
         if interface in INSTRUCTION_SETS and COVERAGE.get(kind) == bool(item):

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
         WireError,
     )
     from understudy.core.lint import LintError, LintWarning
-    from understudy.engine.slow_host import SlowHostWarning
-    from understudy.host.acceldev import Acceldev
-    from understudy.host.amdcl2 import load
-    from understudy.host.fletcher import Platform
-    from understudy.host.hsa import Gpu
-    from understudy.host.refsi import RefSi
+    from understudy.host.acceldev.acceldev import Acceldev
+    from understudy.host.amdcl2.program import load
+    from understudy.host.fletcher.platform import Platform
+    from understudy.host.hsa.gpu import Gpu
+    from understudy.host.refsi.refsi import RefSi
+    from understudy.ir.slow_host import SlowHostWarning
 
 __version__ = "0.1.0"
 
@@ -50,12 +50,12 @@ _HOMES = {
         *("Place", "RuleError", "UnderstudyError", "WireError"),
     ),
     "core.lint": ("LintError", "LintWarning"),
-    "engine.slow_host": ("SlowHostWarning",),
-    "host.acceldev": ("Acceldev",),
-    "host.amdcl2": ("load",),
-    "host.fletcher": ("Platform",),
-    "host.hsa": ("Gpu",),
-    "host.refsi": ("RefSi",),
+    "ir.slow_host": ("SlowHostWarning",),
+    "host.acceldev.acceldev": ("Acceldev",),
+    "host.amdcl2.program": ("load",),
+    "host.fletcher.platform": ("Platform",),
+    "host.hsa.gpu": ("Gpu",),
+    "host.refsi.refsi": ("RefSi",),
 }
 
 if not TYPE_CHECKING:  # else every name would be there for a type checker, misspelt ones too

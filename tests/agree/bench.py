@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.agree.qemu import CODE, CODE_SLOT, DATA, DATA_SLOT, SCRATCH_BYTES, SLOTS, Case, State
 from understudy.core.errors import AccessFault, BeyondModel
 from understudy.core.space import PAGE_SIZE, AddressSpace, Ram, Unit
-from understudy.engine.api import Engine
-from understudy.engine.stops import Exit
+from understudy.engine.riscv.api import Engine
+from understudy.engine.riscv.stops import Exit
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.state import (
     FFLAGS,
@@ -20,8 +21,6 @@ from understudy.isa.riscv.state import (
     F,
     Hart,
 )
-
-from .qemu import CODE, CODE_SLOT, DATA, DATA_SLOT, SCRATCH_BYTES, SLOTS, Case, State
 
 NOBODY = Unit(0)
 

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from understudy.engine import floats
-from understudy.isa.riscv.decode import encode
-from understudy.isa.riscv.insn import Insn
-
-from .qemu import SCRATCH_BYTES, Case, Slot
-from .values import BOX, MASK64, related, state
-from .words import (
+from tests.agree.qemu import SCRATCH_BYTES, Case, Slot
+from tests.agree.values import BOX, MASK64, related, state
+from tests.agree.words import (
     CONTROL,
     CSR,
     FENCES,
@@ -23,6 +19,9 @@ from .words import (
     sample,
     usable_by_a_user,
 )
+from understudy.ir import softfloat
+from understudy.isa.riscv.decode import encode
+from understudy.isa.riscv.insn import Insn
 
 MEMORY = tuple(SIZES)
 MARKERS = (1, 2, 4, 8)
@@ -68,7 +67,7 @@ def relate(random: Random, insn: Insn, x: list[int], f: list[int]) -> None:
         if random.random() < 0.4:
             f[insn.rs2] = box | related(random, t, f[insn.rs1] & low)
         if random.random() < 0.5:
-            product = floats.mul(t, f[insn.rs1] & low, f[insn.rs2] & low, 0)[0]
+            product = softfloat.mul(t, f[insn.rs1] & low, f[insn.rs2] & low, 0)[0]
             f[insn.rs3] = box | related(random, t, product)
     elif random.random() < 0.3 and insn.rs2:
         x[insn.rs2] = (x[insn.rs1] + random.choice((0, 0, 0, 1, -1))) & MASK64

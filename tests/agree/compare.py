@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from tests.agree.bench import Outcome
+from tests.agree.qemu import Case, State
 from understudy.core.errors import UnderstudyError
 from understudy.isa.riscv.decode import decode, length
 from understudy.isa.riscv.text import text
-
-from .bench import Outcome
-from .qemu import Case, State
 
 
 def differences(expected: State, actual: State) -> list[str]:

@@ -6,18 +6,17 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from understudy.engine import llvm
-from understudy.engine.api import Engine
-from understudy.engine.blocks import ObjectCache
-from understudy.engine.jit import JitEngine
-from understudy.engine.reference import ReferenceEngine
-from understudy.engine.stops import Why
-
-from . import qemu
-from .bench import Bench
-from .compare import differences, report
-from .programs import batch
-from .qemu import Case, State
+from tests.agree import qemu
+from tests.agree.bench import Bench
+from tests.agree.compare import differences, report
+from tests.agree.programs import batch
+from tests.agree.qemu import Case, State
+from understudy.engine.riscv.api import Engine
+from understudy.engine.riscv.jit.engine import JitEngine
+from understudy.engine.riscv.reference import ReferenceEngine
+from understudy.engine.riscv.stops import Why
+from understudy.ir import llvm
+from understudy.ir.object_cache import ObjectCache
 
 ENGINES: dict[str, Callable[[], Engine]] = {
     "reference": ReferenceEngine,

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from tests.agree.cases import csr_word, raw, reservation, single, user_names, word
+from tests.agree.qemu import SCRATCH_BYTES, Case, Slot
+from tests.agree.values import state
+from tests.agree.words import CSR, PLAIN, SIZES, compressed, sample, usable_by_a_user, with_registers
 from understudy.isa.riscv.decode import SPECS
 from understudy.isa.riscv.insn import Insn
-
-from .cases import csr_word, raw, reservation, single, user_names, word
-from .qemu import SCRATCH_BYTES, Case, Slot
-from .values import state
-from .words import CSR, PLAIN, SIZES, compressed, sample, usable_by_a_user, with_registers
 
 BRANCHES = tuple(name for name, spec in SPECS.items() if spec.flow == "branch")
 FLOAT = tuple(name for name in PLAIN if SPECS[name].extension in ("F", "D"))

@@ -7,17 +7,16 @@ from random import Random
 
 import pytest
 
-from understudy.engine.stops import Why
+from tests.agree.bench import Bench, FlatPort, WidePort
+from tests.agree.cases import word
+from tests.agree.compare import divergences, report
+from tests.agree.fuzz import ENGINES
+from tests.agree.qemu import SLOTS, Case, Slot
+from tests.agree.values import BOX, state
+from tests.agree.wild import Try, program_tries, tries
+from tests.agree.words import compressed, names
+from understudy.engine.riscv.stops import Why
 from understudy.isa.riscv.decode import SPECS
-
-from .bench import Bench, FlatPort, WidePort
-from .cases import word
-from .compare import divergences, report
-from .fuzz import ENGINES
-from .qemu import SLOTS, Case, Slot
-from .values import BOX, state
-from .wild import Try, program_tries, tries
-from .words import compressed, names
 
 WORDS, STATES = 4, 10
 """Instruction words of each mnemonic, and states each of them runs in."""

@@ -8,17 +8,16 @@ from random import Random
 
 import pytest
 
-from understudy.engine import floats
+from tests.agree import qemu
+from tests.agree.cases import user_names
+from tests.agree.compare import differences
+from tests.agree.fuzz import ENGINES, disagreements
+from tests.agree.programs import batch
+from tests.agree.qemu import SNIPPET_OFFSET, Case, Slot, State, program
+from tests.agree.values import state
+from tests.agree.words import compressed
+from understudy.ir import softfloat
 from understudy.isa.riscv.decode import SPECS, encode
-
-from . import qemu
-from .cases import user_names
-from .compare import differences
-from .fuzz import ENGINES, disagreements
-from .programs import batch
-from .qemu import SNIPPET_OFFSET, Case, Slot, State, program
-from .values import state
-from .words import compressed
 
 pytestmark = [
     pytest.mark.oracle,
@@ -79,8 +78,8 @@ def test_the_harness_against_plain_expectations() -> None:
         for k in range(64):
             carryless ^= (a << k) * (b >> k & 1)
         n, f, mode = case.slot.index, case.before.f, case.before.fcsr >> 5
-        quotient_bits, first = floats.div("d", f[2], f[3], n % 5)
-        fused_bits, second = floats.fma("d", f[2], f[3], f[5], mode)
+        quotient_bits, first = softfloat.div("d", f[2], f[3], n % 5)
+        fused_bits, second = softfloat.fma("d", f[2], f[3], f[5], mode)
         assert after.x[5] == (carryless if n % 2 else a + b) % (1 << 64)
         assert (after.f[1], after.f[4]) == (quotient_bits, fused_bits)
         assert after.fcsr == case.before.fcsr | first | second

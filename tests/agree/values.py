@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from .qemu import SCRATCH_BYTES, State
+from tests.agree.qemu import SCRATCH_BYTES, State
 
 MASK64 = (1 << 64) - 1
 BOX = 0xFFFF_FFFF_0000_0000

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from random import Random
 
+from tests.agree.qemu import SCRATCH_BYTES
 from understudy.core.errors import UnderstudyError
 from understudy.isa.riscv.decode import SPECS, decode, encode
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.table import PARCELS
-
-from .qemu import SCRATCH_BYTES
 
 SIZES = {
     **{f"l{t}": size for t, size in zip(("b", "bu", "h", "hu", "w", "wu", "d"), (1, 1, 2, 2, 4, 4, 8), strict=True)},

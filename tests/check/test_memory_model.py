@@ -7,8 +7,8 @@ import pytest
 from understudy.check.memory_model import atomics, gaps
 from understudy.core.errors import WireError
 from understudy.device.hsa.memory_model import Order, lower
-from understudy.isa.gcn.assembler import assemble
-from understudy.isa.gcn.decode import decode
+from understudy.isa.gcn.asm.assembler import assemble
+from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.target import target
 
 # The tables as the document prints them: segment | operation | orders | scopes | machine code sequence.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.amdcl2_rig import FOLDER, kernel, vectors
+from tests.host.amdcl2.rig import FOLDER, kernel, vectors
 from understudy.cli import main
 from understudy.cli.demo_amdcl2 import lines, saxpy
 from understudy.image.amdcl2.build import pointer

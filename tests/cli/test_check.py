@@ -10,7 +10,7 @@ import understudy
 from understudy.cli import main
 from understudy.image.hsa.records import KernelDescriptor
 from understudy.image.hsa.writer import KernelSource, write_code_object
-from understudy.isa.gcn.assembler import assemble
+from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
 
 Capture = pytest.CaptureFixture[str]

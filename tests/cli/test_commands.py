@@ -13,7 +13,7 @@ import pytest
 import understudy
 from understudy.cli import app, main, refsi
 from understudy.core.errors import ModelBug
-from understudy.device.refsi.builder import CommandBuffer
+from understudy.device.refsi.toolkit.builder import CommandBuffer
 
 GOOD = CommandBuffer().write_reg64("CMP_SCRATCH", 5).finish()
 BAD = CommandBuffer().chunks(0xC0000A00).finish()

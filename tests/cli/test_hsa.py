@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import understudy
-from tests.host.test_hsa_small import code
+from tests.host.hsa.test_small import code
 from understudy.cli import main
 
 Capture = pytest.CaptureFixture[str]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.image.test_hsa_bundle import bundle
+from tests.image.hsa.test_bundle import bundle
 from understudy.cli import main
 from understudy.core.errors import UnderstudyError
-from understudy.host.hsa import Gpu
-from understudy.image.hsa_code import read_code_object
-from understudy.isa.gcn.assembler import assemble
+from understudy.host.hsa.gpu import Gpu
+from understudy.image.hsa.code_object import read_code_object
+from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
 from understudy.report.hsa_code import describe, lines
 

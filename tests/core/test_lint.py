@@ -122,7 +122,7 @@ def test_fletcher_starts_that_are_ignored(execution: str) -> None:
     import pyarrow as pa
 
     from understudy.device.fletcher.kernels import find
-    from understudy.host.fletcher import Context, Kernel, Platform
+    from understudy.host.fletcher.platform import Context, Kernel, Platform
 
     design = find("sum")
     batch = pa.record_batch([pa.array([1, -3, 3, -7])], schema=design.schemas[0])
@@ -160,8 +160,8 @@ def test_hsa(execution: str) -> None:
 
 def test_hsa_tells_nothing_inside_of_a_callback() -> None:
     from understudy.device.hsa.device import HsaDevice
-    from understudy.device.hsa.objects import QueueFeature
     from understudy.device.hsa.packets import AgentDispatchPacket, BarrierPacket
+    from understudy.device.hsa.records import QueueFeature
 
     went_on = []
     with HsaDevice(lints="raise") as device:
@@ -183,8 +183,8 @@ def test_hsa_tells_nothing_inside_of_a_callback() -> None:
 
 def test_refsi() -> None:
     from understudy.device.refsi import registers as r
-    from understudy.device.refsi.builder import CommandBuffer
-    from understudy.host.refsi import RefSi
+    from understudy.device.refsi.toolkit.builder import CommandBuffer
+    from understudy.host.refsi.refsi import RefSi
 
     with RefSi.open(lints="raise", engine="reference") as device:
         source, target = device.array(np.arange(64)), device.zeros(64, np.int64)

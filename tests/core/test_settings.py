@@ -15,11 +15,11 @@ from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernels import find
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.refsi.device import RefSiDevice
-from understudy.host.acceldev import Acceldev
-from understudy.host.amdcl2 import load
-from understudy.host.fletcher import Platform
-from understudy.host.hsa import Gpu
-from understudy.host.refsi import RefSi
+from understudy.host.acceldev.acceldev import Acceldev
+from understudy.host.amdcl2.program import load
+from understudy.host.fletcher.platform import Platform
+from understudy.host.hsa.gpu import Gpu
+from understudy.host.refsi.refsi import RefSi
 
 DEVICES: dict[str, Callable[..., Any]] = {
     "refsi": RefSiDevice,

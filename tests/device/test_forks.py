@@ -19,8 +19,8 @@ from understudy.device.acceldev.commands import Fence, Nop
 from understudy.device.acceldev.events import CommandFinished
 from understudy.device.fletcher.kernel import kernel
 from understudy.device.fletcher.kernels import find
-from understudy.host.acceldev import Acceldev
-from understudy.host.fletcher import Context, Kernel, Platform
+from understudy.host.acceldev.acceldev import Acceldev
+from understudy.host.fletcher.platform import Context, Kernel, Platform
 
 SOON_SECONDS = 60
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from tests.gcn_kernels.toolchain import CACHE
 from understudy.core.space import Ram
-from understudy.engine.blocks import ObjectCache
+from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
+from understudy.device.hsa.launch.kernarg import Hidden, pack_kernarg
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics
-from understudy.engine.gcn.jit import JitEngine
+from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.memory import GpuMemory
-from understudy.image.hsa_code import CodeObject
+from understudy.image.hsa.code_object import CodeObject
+from understudy.ir.object_cache import ObjectCache
 from understudy.isa.gcn.target import target
-from understudy.launch.hsa import Scratch, Surroundings, launch
-from understudy.launch.hsa_kernarg import Hidden, pack_kernarg
-from understudy.launch.hsa_packet import KernelDispatchPacket
 
 FIRST = 0x10_0000_0000
 GAP = 0x10000

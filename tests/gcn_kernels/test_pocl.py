@@ -7,7 +7,7 @@ import pytest
 
 from tests.gcn_kernels import opencl, test_kernels
 from tests.gcn_kernels.bench import CASES, Out, check, kept_engine, run
-from understudy.engine import llvm
+from understudy.ir import llvm
 
 pytestmark = pytest.mark.oracle
 PORTABLE = [

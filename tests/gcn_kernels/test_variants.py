@@ -7,9 +7,9 @@ import pytest
 from tests.gcn_kernels import test_kernels
 from tests.gcn_kernels.bench import CASES, check, kept_engine, run
 from tests.gcn_kernels.toolchain import build
-from understudy.engine import llvm
-from understudy.engine.gcn.reference import ReferenceEngine
-from understudy.image.hsa_code import read_code_object
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.image.hsa.code_object import read_code_object
+from understudy.ir import llvm
 
 pytestmark = pytest.mark.oracle
 TARGETS = test_kernels.TARGETS

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.host.refsi import demo_kernels
-from understudy.image.elf import read_elf
+from understudy.host.refsi.refsi import demo_kernels
+from understudy.image.elf.program import read_elf
 
 DATA = Path(str(files("understudy"))) / "data"
 GCC = shutil.which("riscv64-unknown-elf-gcc")

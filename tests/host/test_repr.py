@@ -6,13 +6,13 @@ from understudy.device.acceldev.device import AcceldevDevice
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernels import find
 from understudy.device.hsa.device import HsaDevice
-from understudy.device.refsi.builder import CommandBuffer
 from understudy.device.refsi.device import RefSiDevice
-from understudy.host.acceldev import Acceldev
-from understudy.host.fletcher import Platform
-from understudy.host.hsa import Gpu
-from understudy.host.refsi import RefSi
-from understudy.host.refsi_driver import RefSiDriver
+from understudy.device.refsi.toolkit.builder import CommandBuffer
+from understudy.host.acceldev.acceldev import Acceldev
+from understudy.host.fletcher.platform import Platform
+from understudy.host.hsa.gpu import Gpu
+from understudy.host.refsi.driver import RefSiDriver
+from understudy.host.refsi.refsi import RefSi
 
 
 def test_refsi() -> None:

@@ -7,15 +7,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from understudy.core.errors import AccessFault, BeyondModel, RuleError, UnderstudyError
-from understudy.core.space import Unit
-from understudy.device.refsi.builder import SPEC
-from understudy.device.refsi.commands import Command, Finish, LoadReg64, StoreImm64, StoreReg64, WriteReg64, encode_all
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.refsidrv_devices import ReferenceCrash
-from understudy.device.refsi.registers import DMA_BASE, NUM_CMP_REGISTERS, NUM_DMA_REGISTERS, PERF_COUNTERS_BASE
-
-from .checks import (
+from tests.hostile.checks import (
     ENGINES,
     PROFILES,
     STEP_LIMIT,
@@ -30,7 +22,14 @@ from .checks import (
     place,
     run_buffer,
 )
-from .generate import BUFFER, HUGE, MASK32, address, buffer, code, plain, size, transfer, window, word
+from tests.hostile.generate import BUFFER, HUGE, MASK32, address, buffer, code, plain, size, transfer, window, word
+from understudy.core.errors import AccessFault, BeyondModel, RuleError, UnderstudyError
+from understudy.core.space import Unit
+from understudy.device.refsi.commands import Command, Finish, LoadReg64, StoreImm64, StoreReg64, WriteReg64, encode_all
+from understudy.device.refsi.device import RefSiDevice
+from understudy.device.refsi.refsidrv.devices import ReferenceCrash
+from understudy.device.refsi.registers import DMA_BASE, NUM_CMP_REGISTERS, NUM_DMA_REGISTERS, PERF_COUNTERS_BASE
+from understudy.device.refsi.toolkit.builder import SPEC
 
 UNITS = (*(Unit(kind, index) for kind in range(6) for index in (0, 1, 3, 4, 0xFFFF)), Unit(255, 0xFFFFFF))
 MAX_BYTES = 4096

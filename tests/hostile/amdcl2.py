@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.amdcl2_rig import kernel, vector, vectors
+from tests.host.amdcl2.rig import kernel, vector, vectors
+from tests.hostile.checks import in_time
 from understudy.core.errors import ModelBug, UnderstudyError
-from understudy.host.amdcl2 import DeviceQueue, Image, Kernel, Local, Program, Sampler
+from understudy.host.amdcl2.program import DeviceQueue, Image, Kernel, Local, Program, Sampler
 from understudy.image.amdcl2.arguments import Argument, Kind
 from understudy.image.amdcl2.build import pointer
 from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, Container, read_container
@@ -20,8 +21,6 @@ from understudy.image.amdcl2.load import load
 from understudy.image.amdcl2.records import SamplerInit
 from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
 from understudy.report import amdcl2
-
-from .checks import in_time
 
 STEP_LIMIT = 500
 HUGE = (0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 1 << 63, (1 << 64) - 1)

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from tests.hostile.generate import BUFFER, CODE, DATA, OUTPUT
 from understudy.core.errors import AccessFault, GuestFault, ModelBug, RuleError, UnderstudyError, WireError
 from understudy.device.refsi import registers as r
-from understudy.device.refsi.builder import REFSIDRV, SPEC
 from understudy.device.refsi.commands import (
     Command,
     Finish,
@@ -26,12 +26,11 @@ from understudy.device.refsi.commands import (
     encode_all,
 )
 from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.refsidrv_devices import ReferenceCrash
+from understudy.device.refsi.refsidrv.devices import ReferenceCrash
 from understudy.device.refsi.status import BufferStatus
-from understudy.engine.blocks import ObjectCache
+from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
+from understudy.ir.object_cache import ObjectCache
 from understudy.isa.riscv.decode import assemble
-
-from .generate import BUFFER, CODE, DATA, OUTPUT
 
 ENGINES: Final = ("reference", "jit")
 PROFILES: Final = (SPEC, REFSIDRV)

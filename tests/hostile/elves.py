@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tests.device.recordings import FOLDER
+from tests.device.refsi.recordings import FOLDER
+from tests.hostile.checks import check_error, fresh, in_time
+from tests.hostile.generate import HUGE, address
+from tests.hostile.scripts import check_script
 from understudy.cli.player import Settings
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
-from understudy.device.refsi.builder import SPEC
-from understudy.host.refsi import RefSi
-
-from .checks import check_error, fresh, in_time
-from .generate import HUGE, address
-from .scripts import check_script
+from understudy.device.refsi.toolkit.builder import SPEC
+from understudy.host.refsi.refsi import RefSi
 
 HEADER_BYTES = 64
 SEGMENT = struct.Struct("<IIQQQQQQ")

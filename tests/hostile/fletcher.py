@@ -15,16 +15,15 @@ from typing import Final
 
 import pyarrow as pa
 
+from tests.hostile.checks import in_time
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.device.fletcher.arrays import rebuild, store
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel, KernelFailure
 from understudy.device.fletcher.kernels import BUILT_IN, find
-from understudy.device.fletcher.layout import FletcherMap, fletcher_map
+from understudy.device.fletcher.map.layout import FletcherMap, fletcher_map
 from understudy.device.fletcher.memory import DeviceMemory, WritableMemory
 from understudy.image.arrow_schema import read_arrow
-
-from .checks import in_time
 
 VECTORS: Final = Path(__file__).parents[1] / "vectors" / "fletcher"
 U32: Final = (1 << 32) - 1

@@ -8,7 +8,7 @@ from functools import cache
 from random import Random
 from typing import Final
 
-from tests.device.recordings import FOLDER, load
+from tests.device.refsi.recordings import FOLDER, load
 from understudy.device.refsi.commands import (
     Command,
     CopyMem64,

@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from tests.hostile.checks import check_error
 from understudy.core.errors import UnderstudyError
 from understudy.core.record import Record
-from understudy.host.hsa import Gpu, Local
+from understudy.host.hsa.gpu import Gpu, Local
+from understudy.image.hsa.code_object import read_code_object
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.records import (
     CodeProperties,
@@ -25,12 +27,9 @@ from understudy.image.hsa.records import (
     Rsrc2,
 )
 from understudy.image.hsa.writer import KernelSource, write_code_object
-from understudy.image.hsa_code import read_code_object
-from understudy.isa.gcn.assembler import assemble
+from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
 from understudy.report.hsa_code import describe, lines
-
-from .checks import check_error
 
 EXTREMES: Final = (0, 3, (1 << 20) + 1, 1 << 31, (1 << 32) - 1, 1 << 33, 1 << 40, 1 << 62, -1, -(1 << 33), 1 << 63)
 """Each is cut to the width of the field that it goes into."""

@@ -16,19 +16,18 @@ from typing import Final
 
 import numpy as np
 
+from tests.hostile.checks import check_error, in_time
 from understudy.core.errors import UnderstudyError
-from understudy.core.saved import save_ram
+from understudy.core.snapshot import save_ram
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.exceptions import QueueError, Status, status_of
-from understudy.device.hsa.objects import QueueFeature
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.records import QueueFeature
 from understudy.device.hsa.signals import Condition
-from understudy.engine.blocks import ObjectCache
 from understudy.engine.gcn.memory import Plain
-from understudy.isa.gcn.assembler import assemble
-from understudy.launch.hsa_packet import KernelDispatchPacket
-
-from .checks import check_error, in_time
+from understudy.ir.object_cache import ObjectCache
+from understudy.isa.gcn.asm.assembler import assemble
 
 AGENTS: Final = ("gfx701", "gfx803", "gfx900")
 MODELS: Final = ("large", "small")

@@ -11,27 +11,8 @@ from typing import Final
 
 from tests.agree.values import integer, pattern
 from tests.agree.words import SIZES, compressed, names, sample, with_registers
-from tests.device import m1
-from understudy.core.errors import AccessFault
-from understudy.core.space import Unit
-from understudy.device.refsi import registers as r
-from understudy.device.refsi.builder import REFSIDRV, SPEC
-from understudy.device.refsi.commands import (
-    Command,
-    Finish,
-    RunInstances,
-    RunKernelSlice,
-    SyncCache,
-    WriteReg64,
-    encode_all,
-)
-from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.parts import HART
-from understudy.isa.riscv.decode import SPECS, decode, encode
-from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.state import F, Hart
-
-from .checks import (
+from tests.device.refsi import m1
+from tests.hostile.checks import (
     check_again,
     check_error,
     check_status,
@@ -43,7 +24,25 @@ from .checks import (
     place,
     ram_of,
 )
-from .generate import BUFFER, CODE, DATA, EDGES, OUTPUT, address, word
+from tests.hostile.generate import BUFFER, CODE, DATA, EDGES, OUTPUT, address, word
+from understudy.core.errors import AccessFault
+from understudy.core.space import Unit
+from understudy.device.refsi import registers as r
+from understudy.device.refsi.commands import (
+    Command,
+    Finish,
+    RunInstances,
+    RunKernelSlice,
+    SyncCache,
+    WriteReg64,
+    encode_all,
+)
+from understudy.device.refsi.device import RefSiDevice
+from understudy.device.refsi.interfaces import HART
+from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
+from understudy.isa.riscv.decode import SPECS, decode, encode
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.state import F, Hart
 
 STEP_LIMIT: Final = 3000
 G1_RESET: Final = 0x1000

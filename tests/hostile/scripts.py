@@ -11,13 +11,12 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from tests.device.recordings import FOLDER
+from tests.device.refsi.recordings import FOLDER
+from tests.hostile.generate import address, broken, recorded_buffers, recorded_scripts, size, word
 from understudy.cli.exits import ExitCode, exit_code, report
 from understudy.cli.player import Player, Settings
 from understudy.cli.script import FORMS
 from understudy.core.errors import UnderstudyError
-
-from .generate import address, broken, recorded_buffers, recorded_scripts, size, word
 
 STEP_LIMIT: Final = 300
 MAX_ARGUMENT: Final = 1 << 16

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from . import amdcl2
+from tests.hostile import amdcl2
 
 CASES = 400
 

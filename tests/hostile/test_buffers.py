@@ -9,8 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.hostile import generate
+from tests.hostile.checks import (
+    ENGINES,
+    PROFILES,
+    check_buffer,
+    check_status,
+    check_usable,
+    fresh,
+    in_time,
+    place,
+    run_buffer,
+)
+from tests.hostile.generate import BUFFER, CODE, DATA, OUTPUT, WINDOW
 from understudy.core.errors import AccessFault, BeyondModel, WireError
-from understudy.device.refsi.builder import REFSIDRV, SPEC
 from understudy.device.refsi.commands import (
     Command,
     CopyMem64,
@@ -21,15 +33,12 @@ from understudy.device.refsi.commands import (
     WriteReg64,
     encode_all,
 )
-from understudy.device.refsi.lint import lint
-from understudy.device.refsi.listing import lines
-from understudy.device.refsi.refsidrv_devices import ReferenceCrash
+from understudy.device.refsi.refsidrv.devices import ReferenceCrash
 from understudy.device.refsi.registers import DMA_BASE, DRAM_BASE, ENTRY_PT_FN, RETURN_ADDR, WINDOW_BASE
 from understudy.device.refsi.status import BufferStatus
-
-from . import generate
-from .checks import ENGINES, PROFILES, check_buffer, check_status, check_usable, fresh, in_time, place, run_buffer
-from .generate import BUFFER, CODE, DATA, OUTPUT, WINDOW
+from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
+from understudy.device.refsi.toolkit.lint import lint
+from understudy.device.refsi.toolkit.listing import lines
 
 QUICK = 5
 """Seconds within which what is refused, or done at once, must be over."""

@@ -7,14 +7,13 @@ from random import Random
 
 import pytest
 
-from tests.device.recordings import FOLDER
+from tests.device.refsi.recordings import FOLDER
+from tests.hostile import elves
+from tests.hostile.checks import fresh, in_time
+from tests.hostile.elves import Claim, elf_file
 from understudy.core.errors import WireError
-from understudy.device.refsi.builder import SPEC
-from understudy.host.refsi import RefSi
-
-from . import elves
-from .checks import fresh, in_time
-from .elves import Claim, elf_file
+from understudy.device.refsi.toolkit.builder import SPEC
+from understudy.host.refsi.refsi import RefSi
 
 CASES = 300
 

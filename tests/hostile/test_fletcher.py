@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from . import fletcher
+from tests.hostile import fletcher
 
 
 @pytest.mark.slow

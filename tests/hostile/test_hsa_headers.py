@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.host.hsa import Gpu
-
-from . import headers
+from tests.hostile import headers
+from understudy.host.hsa.gpu import Gpu
 
 
 @pytest.mark.slow

@@ -6,9 +6,8 @@ from collections import Counter
 
 import pytest
 
+from tests.hostile import hsa
 from understudy.device.hsa import signals
-
-from . import hsa
 
 
 @pytest.fixture(autouse=True)

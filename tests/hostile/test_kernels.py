@@ -6,13 +6,12 @@ from random import Random
 
 import pytest
 
-from tests.device import m1
+from tests.device.refsi import m1
+from tests.hostile import kernels
+from tests.hostile.kernels import Bench, Case
 from understudy.core.errors import GuestFault
-from understudy.device.refsi.builder import PROFILES
 from understudy.device.refsi.commands import RunInstances
-
-from . import kernels
-from .kernels import Bench, Case
+from understudy.device.refsi.toolkit.builder import PROFILES
 
 CASES = 240
 

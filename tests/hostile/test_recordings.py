@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from tests.hostile import scripts
+from tests.hostile.checks import in_time
 from understudy.cli.player import Settings
-
-from . import scripts
-from .checks import in_time
 
 CASES = 400
 

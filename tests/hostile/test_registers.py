@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.hostile import accesses, generate
+from tests.hostile.checks import ENGINES, PROFILES, check_buffer, check_status, check_usable, fresh, in_time, run_buffer
+from tests.hostile.generate import CODE, DATA, OUTPUT, WINDOW
 from understudy.core.errors import AccessFault, BeyondModel, RuleError
 from understudy.core.space import Unit
-from understudy.device.refsi.builder import REFSIDRV, SPEC
 from understudy.device.refsi.commands import Finish, LoadReg64, RunInstances, StoreReg64, WriteReg64, encode_all
-from understudy.device.refsi.parts import HART
-from understudy.device.refsi.refsidrv_devices import ReferenceCrash
+from understudy.device.refsi.interfaces import HART
+from understudy.device.refsi.refsidrv.devices import ReferenceCrash
 from understudy.device.refsi.registers import (
     DMA_BASE,
     ENTRY_PT_FN,
@@ -25,10 +27,7 @@ from understudy.device.refsi.registers import (
     WINDOW_SCALE,
     WINDOW_TARGET,
 )
-
-from . import accesses, generate
-from .checks import ENGINES, PROFILES, check_buffer, check_status, check_usable, fresh, in_time, run_buffer
-from .generate import CODE, DATA, OUTPUT, WINDOW
+from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
 
 EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES)
 EVERY_ENGINE = pytest.mark.parametrize("engine", ENGINES)

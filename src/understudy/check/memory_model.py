@@ -17,11 +17,11 @@ from understudy.check.private import Code, private
 from understudy.core.errors import UnderstudyError
 from understudy.device.hsa.memory_model import Order
 from understudy.device.hsa.memory_types import obstacle
-from understudy.engine.gcn.effects import Effects, effects
-from understudy.isa.gcn.frame import execute
+from understudy.engine.gcn.jit.effects import Effects, effects
+from understudy.isa.gcn.asm.printer import text
 from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import Mode
-from understudy.isa.gcn.text import text
 
 LIMIT: Final = 100_000
 """Instructions of a kernel that are looked at."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from understudy.engine.gcn.effects import Effects
+from understudy.engine.gcn.jit.effects import Effects
 from understudy.isa.gcn.insn import Insn
 
 Code = Mapping[int, tuple[Insn, Effects]]

@@ -10,7 +10,7 @@ from typing import Final
 from understudy.cli.files import read_file, read_text
 from understudy.core.errors import WireError
 from understudy.device.refsi.commands import CHUNK_BYTES, Opcode
-from understudy.device.refsi.listing import assemble
+from understudy.device.refsi.toolkit.listing import assemble
 
 
 class Form(StrEnum):

@@ -13,8 +13,8 @@ from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.core.errors import WireError
 from understudy.device.hsa.memory_model import Order
 from understudy.image.hsa import targets
-from understudy.image.hsa_code import CodeObject, read_code_object
-from understudy.isa.gcn.decode import decode
+from understudy.image.hsa.code_object import CodeObject, read_code_object
+from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.target import target
 

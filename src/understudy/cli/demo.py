@@ -13,9 +13,9 @@ from rich.table import Table
 
 from understudy.cli.exits import ExitCode
 from understudy.core.errors import ModelBug, UnderstudyError
-from understudy.device.refsi.builder import CommandBuffer
-from understudy.device.refsi.lint import lint
-from understudy.device.refsi.listing import listing
+from understudy.device.refsi.toolkit.builder import CommandBuffer
+from understudy.device.refsi.toolkit.lint import lint
+from understudy.device.refsi.toolkit.listing import listing
 
 if TYPE_CHECKING:
     from understudy.cli.demo_case import AnyCase, Measure
@@ -86,7 +86,7 @@ def _compare(
 
 def _measure(case: AnyCase, engine: str, n: int) -> tuple[str, int, float, bool]:
     """Size, instructions, million instructions per second of the best launch, and whether all results are right."""
-    from understudy.host.refsi import RefSi, demo_kernels
+    from understudy.host.refsi.refsi import RefSi, demo_kernels
 
     good, best = True, float("inf")
     with RefSi.open(engine=engine) as device:
@@ -116,7 +116,7 @@ def _acceldev(console: Console, quick: bool) -> bool:
     import numpy as np
 
     from understudy.device.acceldev.commands import Fence, Fill
-    from understudy.host.acceldev import Acceldev
+    from understudy.host.acceldev.acceldev import Acceldev
 
     size, rounds = (1 << 18, 2) if quick else (1 << 22, 50)
     good, filled = True, 0
@@ -155,7 +155,7 @@ def _fletcher(console: Console, quick: bool) -> bool:
 def _hsa(console: Console, quick: bool) -> bool:
     """OpenCL kernels on both engines, compared with NumPy."""
     from understudy.cli.demo_hsa import CASES, QUICK_DIVISORS, executable, measure
-    from understudy.host.hsa import Gpu
+    from understudy.host.hsa.gpu import Gpu
 
     def measured(case: AnyCase, engine: str, n: int) -> tuple[str, int, float, bool]:
         return measure(case, engine, n, JIT_LAUNCHES if engine == "jit" else 1)
@@ -181,7 +181,7 @@ def _amdcl2(console: Console, quick: bool) -> bool:
 
 def _mistakes(console: Console) -> None:
     """A malformed buffer, and a kernel that stores where no memory is."""
-    from understudy.host.refsi import RefSi, demo_kernels
+    from understudy.host.refsi.refsi import RefSi, demo_kernels
 
     wrong = CommandBuffer().write_reg64("CMP_SCRATCH", 1).chunks(0x1C0040200, 0x10000, 0x2).finish()
     console.print(listing(wrong.to_bytes()), markup=False, soft_wrap=True)

@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from understudy.host.amdcl2 import Program
+from understudy.host.amdcl2.program import Program
 from understudy.image.amdcl2.build import build_kernel, pointer, vector
 from understudy.image.amdcl2.code_object import Features, KernelNeeds
 from understudy.image.amdcl2.container import read_container
 from understudy.image.amdcl2.generations import ISA_VERSIONS, target_of
 from understudy.image.amdcl2.writer import ProgramSource, write_container
-from understudy.isa.gcn.assembler import assemble
+from understudy.isa.gcn.asm.assembler import assemble
 
 CARDS: Final = (("bonaire", 180005), ("tonga", 200406), ("gfx900", 252700))
 """A card of each generation, with a driver of each generation of containers."""

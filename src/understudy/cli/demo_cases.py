@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.cli.demo_case import SEED, Case, escape_times
-from understudy.host.refsi import RefSi
-from understudy.host.refsi_buffer import Buffer
+from understudy.host.refsi.buffer import Buffer
+from understudy.host.refsi.refsi import RefSi
 
 HARTS: Final = 4
 ALPHA: Final = np.float32(2.5)
@@ -102,7 +102,7 @@ def fletcher_sum(rows: int) -> tuple[float, bool]:
     import pyarrow as pa
 
     from understudy.device.fletcher.kernels import find
-    from understudy.host.fletcher import Context, Kernel, Platform
+    from understudy.host.fletcher.platform import Context, Kernel, Platform
 
     design, numbers = find("sum"), _ints(rows, -999, 999, np.int64)
     batch = pa.record_batch([pa.array(numbers)], schema=design.schemas[0])

@@ -18,8 +18,8 @@ from understudy.cli.files import reading
 from understudy.core.errors import UnderstudyError, WireError
 
 if TYPE_CHECKING:
-    from understudy.device.fletcher.checker import Agreement
-    from understudy.device.fletcher.layout import FletcherMap
+    from understudy.device.fletcher.map.checker import Agreement
+    from understudy.device.fletcher.map.layout import FletcherMap
 
 TABLE_WIDTH: Final = 200
 """Room for a table: names must not be cut, even where the terminal is narrow."""
@@ -84,7 +84,7 @@ def show_map(
     Exit status 1 where the tool of the profile refuses the design.
     """
     batches = read_files(schemas)
-    from understudy.device.fletcher.layout import fletcher_map
+    from understudy.device.fletcher.map.layout import fletcher_map
     from understudy.report import fletcher as report
 
     plan = fletcher_map(
@@ -114,7 +114,7 @@ def check(schemas: Schemas, custom: Custom = None, mmio64: WideBus = False) -> N
     not fit each other.
     """
     batches = read_files(schemas)
-    from understudy.device.fletcher.checker import check_design
+    from understudy.device.fletcher.map.checker import check_design
 
     found = check_design(batches, custom=_registers(custom), bus_width=_bus_width(mmio64))
     _tell(found)
@@ -179,7 +179,7 @@ def _show(plan: FletcherMap) -> None:
 
 def _tell(found: Agreement) -> None:
     """The verdict: findings, registers that are elsewhere, and what to do."""
-    from understudy.device.fletcher.checker import Severity
+    from understudy.device.fletcher.map.checker import Severity
 
     console = Console(highlight=False, soft_wrap=True)
     for finding in found.findings:

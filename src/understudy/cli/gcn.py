@@ -36,7 +36,7 @@ def disasm(
 
     Words that are no instruction become .long; then the exit status is 1, and the reasons are on standard error.
     """
-    from understudy.isa.gcn.listing import listing  # the tables take a while to load
+    from understudy.isa.gcn.asm.listing import listing  # the tables take a while to load
 
     target, address = _target(processor), _number(pc, 64)
     code = b"".join(_number(word, 32).to_bytes(4, "little") for word in words) if words else read_file(file)
@@ -59,7 +59,7 @@ def asm(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the machine code.")] = None,
 ) -> None:
     """Assemble text to machine code: into a file, or as words on standard output."""
-    from understudy.isa.gcn.assembler import assemble
+    from understudy.isa.gcn.asm.assembler import assemble
 
     target = _target(processor)
     code = assemble(target, read_text(file))

@@ -68,7 +68,7 @@ def run(
     import numpy as np  # these take a while to load
 
     from understudy.cli.hsa_values import parse
-    from understudy.host.hsa import Gpu
+    from understudy.host.hsa.gpu import Gpu
 
     data = read_file(file, MAX_CODE_BYTES)
     is_source = file.suffix == ".cl"
@@ -100,7 +100,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 def _agent_of(data: bytes) -> str:
     """The agent that a code object is for; gfx900 where it does not say."""
     from understudy.device.hsa.agents import AGENTS
-    from understudy.host.hsa_executable import read
+    from understudy.host.hsa.executable import read
 
     target = read(data).target
     return target if target in AGENTS else "gfx900"

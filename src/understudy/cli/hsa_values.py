@@ -13,7 +13,7 @@ import numpy as np
 
 from understudy.cli.exits import UsageError
 from understudy.cli.files import read_file
-from understudy.host.hsa_arguments import Local
+from understudy.host.hsa.arguments import Local
 
 TYPES: Final = {
     "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32, "u32": np.uint32,

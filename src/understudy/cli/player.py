@@ -22,9 +22,9 @@ from understudy.core.space import Unit
 from understudy.device.refsi.accelerator import StepLimit
 from understudy.device.refsi.device import RefSiDevice
 from understudy.device.refsi.events import ConsoleOutput, Diagnostic, HartFault
-from understudy.device.refsi.parts import HOST
-from understudy.device.refsi.refsidrv_devices import ReferenceCrash
-from understudy.image.elf import Segment, read_elf
+from understudy.device.refsi.interfaces import HOST
+from understudy.device.refsi.refsidrv.devices import ReferenceCrash
+from understudy.image.elf.program import Segment, read_elf
 
 # Result codes of the driver, and its numbers of families.
 SUCCESS, FAILURE, INVALID_DEVICE, NOT_SUPPORTED = 0, 1, 2, 4

@@ -18,10 +18,10 @@ from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import open_file, reading, writing
 from understudy.core.register import RegisterMap
 from understudy.device.refsi.commands import CHUNK_BYTES
-from understudy.device.refsi.lint import Severity
-from understudy.device.refsi.lint import lint as lint_buffer
-from understudy.device.refsi.listing import lines
 from understudy.device.refsi.registers import CMP, DMA, M1_HARTS, PERF_COUNTERS
+from understudy.device.refsi.toolkit.lint import Severity
+from understudy.device.refsi.toolkit.lint import lint as lint_buffer
+from understudy.device.refsi.toolkit.listing import lines
 
 PROFILE_LEVEL_VARIABLE = "CA_PROFILE_LEVEL"
 """Environment variable with which recordings, as the reference driver, choose which counters count."""

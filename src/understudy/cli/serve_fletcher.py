@@ -23,7 +23,7 @@ from understudy.core.errors import UnderstudyError
 if TYPE_CHECKING:
     from understudy.core.event import Event
     from understudy.device.fletcher.kernel import Kernel
-    from understudy.device.fletcher.layout import FletcherMap, Profile
+    from understudy.device.fletcher.map.layout import FletcherMap, Profile
 
 
 class DeviceProfile(StrEnum):
@@ -143,7 +143,7 @@ def _run_file(path: Path) -> Any:
 
 def _plan(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> FletcherMap:
     """The register map of the kernel, with the given schemas instead of its own."""
-    from understudy.device.fletcher.layout import fletcher_map
+    from understudy.device.fletcher.map.layout import fletcher_map
 
     batches = read_files(schemas)
     if not batches and not kernel.schemas:

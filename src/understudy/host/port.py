@@ -13,7 +13,7 @@ from typing import Protocol
 from understudy.core.event import Probes
 from understudy.core.space import Unit
 from understudy.device.refsi.device import DeviceInfo, KernelStatus
-from understudy.device.refsi.parts import HOST
+from understudy.device.refsi.interfaces import HOST
 from understudy.device.refsi.registers import MemoryKind
 from understudy.device.refsi.status import BufferStatus
 

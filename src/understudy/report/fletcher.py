@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Final
 
 from understudy.core.register import Access, Field, Register, RegisterMap
-from understudy.device.fletcher.layout import FletcherMap, MmioField
-from understudy.device.fletcher.names import YAML_WORDS
-from understudy.device.fletcher.registers import DEFAULT, REGISTER_BITS, REGISTER_BYTES
+from understudy.device.fletcher.map.layout import FletcherMap, MmioField
+from understudy.device.fletcher.map.names import YAML_WORDS
+from understudy.device.fletcher.map.registers import DEFAULT, REGISTER_BITS, REGISTER_BYTES
 from understudy.report.c_header import to_c_header
 from understudy.report.markdown import cell, table
 from understudy.report.systemrdl import to_systemrdl

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from understudy.isa.gcn.assembler import forms
+from understudy.isa.gcn.asm.assembler import forms
 from understudy.isa.gcn.insn import Op
-from understudy.isa.gcn.table import OPS
+from understudy.isa.gcn.operations.table import OPS
 from understudy.isa.gcn.target import LEVELS, TARGETS, Target
 from understudy.report.markdown import cell, table
 
@@ -34,7 +34,7 @@ FAMILY_TESTS: Final = {
 """Files below tests/isa/gcn that test the operations of a family, the names of most of them made up from parts."""
 _ENCODING_TESTS: Final = frozenset(
     f"test_{name}.py"
-    for name in ("decode", "text", "assembler", "vectors", "llvm_oracle", "constants_oracle", "memory_hostile")
+    for name in ("decode", "printer", "assembler", "vectors", "llvm_oracle", "constants_oracle", "memory_hostile")
 )
 FAMILIES: Final = tuple(dict.fromkeys(op.family for op in OPS))
 
@@ -104,6 +104,6 @@ def _words(folder: Path) -> dict[str, frozenset[str]]:
     """The names that stand in each test file of a folder."""
     return {
         path.name: frozenset(re.findall(r"[a-z]\w+", path.read_text(encoding="utf-8")))
-        for path in sorted(folder.glob("test_*.py"))
+        for path in sorted(folder.rglob("test_*.py"))
         if path.name not in _ENCODING_TESTS
     }

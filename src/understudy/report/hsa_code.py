@@ -12,6 +12,7 @@ from typing import Any, Final
 from understudy.core.errors import WireError
 from understudy.core.record import Record
 from understudy.image.hsa import targets
+from understudy.image.hsa.code_object import CodeObject, Kernel, read_code_object
 from understudy.image.hsa.elf import (
     ET_DYN,
     ET_EXEC,
@@ -25,8 +26,7 @@ from understudy.image.hsa.loader import Part
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.notes import NoteFacts
 from understudy.image.hsa.records import USER_SGPRS, KernelCode, Rsrc2
-from understudy.image.hsa_code import CodeObject, Kernel, read_code_object
-from understudy.isa.gcn.listing import Line, listing
+from understudy.isa.gcn.asm.listing import Line, listing
 from understudy.isa.gcn.target import TARGETS, target
 from understudy.report.hsa_text import lines
 

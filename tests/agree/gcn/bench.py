@@ -13,15 +13,15 @@ import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.space import PAGE_SIZE, Ram, Unit
-from understudy.engine import llvm
-from understudy.engine.blocks import ObjectCache
-from understudy.engine.gcn import layout
 from understudy.engine.gcn.api import Dispatch, Shapes
 from understudy.engine.gcn.group import Groups
-from understudy.engine.gcn.jit import JitEngine
-from understudy.engine.gcn.liveness import Observed
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference import Stepper
+from understudy.engine.gcn.reference.engine import Stepper
+from understudy.ir import llvm
+from understudy.ir.object_cache import ObjectCache
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import FAULT_ADDRESS, FAULT_LANE, FAULT_PC, MODE, SCC, STATUS, TRAPSTS, Wave
 from understudy.isa.gcn.target import target

@@ -9,18 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from tests.agree.gcn.values import STYLES, of_style, pick
 from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn import table
-from understudy.isa.gcn.decode import VOP3B_NAMES, decode
-from understudy.isa.gcn.encode import encode, find_format, names_of
-from understudy.isa.gcn.formats import KINDS
+from understudy.isa.gcn.asm.modifiers import lane_pattern
+from understudy.isa.gcn.encoding.decode import VOP3B_NAMES, decode
+from understudy.isa.gcn.encoding.encode import encode, find_format, names_of
+from understudy.isa.gcn.encoding.formats import KINDS
+from understudy.isa.gcn.encoding.shape import Slot, slots
 from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.modifiers import lane_pattern
-from understudy.isa.gcn.shape import Slot, slots
+from understudy.isa.gcn.operations import table
 from understudy.isa.gcn.state import EXEC, M0, VCC
 from understudy.isa.gcn.target import GFX7, GFX8, GFX9, Target
-
-from .values import STYLES, of_style, pick
 
 Rng = np.random.Generator
 

@@ -9,19 +9,21 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn.assembler import assemble
-from understudy.isa.gcn.decode import decode
-from understudy.isa.gcn.encode import encode
-from understudy.isa.gcn.insn import Op
-from understudy.isa.gcn.shape import slots
-from understudy.isa.gcn.state import PTR32
-from understudy.isa.gcn.target import Target
-from understudy.isa.gcn.text import text
-
-from . import values
-from .bench import CODE, DATA, DATA_BYTES, DEVICE, EDGE, LANE_BYTES, ODD, ODD_BYTES, READ_ONLY, ROWS, Start
-from .insns import (
+from tests.agree.gcn import values
+from tests.agree.gcn.bench import (
+    CODE,
+    DATA,
+    DATA_BYTES,
+    DEVICE,
+    EDGE,
+    LANE_BYTES,
+    ODD,
+    ODD_BYTES,
+    READ_ONLY,
+    ROWS,
+    Start,
+)
+from tests.agree.gcn.insns import (
     ANCHOR,
     ANYWHERE,
     BASE,
@@ -39,6 +41,15 @@ from .insns import (
     Rng,
     every,
 )  # fmt: skip
+from understudy.core.errors import UnderstudyError
+from understudy.isa.gcn.asm.assembler import assemble
+from understudy.isa.gcn.asm.printer import text
+from understudy.isa.gcn.encoding.decode import decode
+from understudy.isa.gcn.encoding.encode import encode
+from understudy.isa.gcn.encoding.shape import slots
+from understudy.isa.gcn.insn import Op
+from understudy.isa.gcn.state import PTR32
+from understudy.isa.gcn.target import Target
 
 SHARED: Final = 0x0001_0000_0000_0000
 PRIVATE: Final = 0x0002_0000_0000_0000

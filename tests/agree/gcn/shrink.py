@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .bench import Outcome, Start, differences, on_reference
-from .insns import RESOURCES
-from .programs import Program, listing
+from tests.agree.gcn.bench import Outcome, Start, differences, on_reference
+from tests.agree.gcn.insns import RESOURCES
+from tests.agree.gcn.programs import Program, listing
 
 if TYPE_CHECKING:
-    from .fuzz import Failure
+    from tests.agree.gcn.fuzz import Failure
 
 Still = Callable[[Program, Start], list[str]]
 

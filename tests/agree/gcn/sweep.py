@@ -10,14 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from understudy.engine import llvm
+from tests.agree.gcn import values
+from tests.agree.gcn.bench import Outcome, Start, Translated, differences, on_reference, widths
+from tests.agree.gcn.insns import JUMPS, SKIPPED, every
+from tests.agree.gcn.programs import Builder, Program, listing, start
+from understudy.ir import llvm
 from understudy.isa.gcn.insn import Op
 from understudy.isa.gcn.target import target
-
-from . import values
-from .bench import Outcome, Start, Translated, differences, on_reference, widths
-from .insns import JUMPS, SKIPPED, every
-from .programs import Builder, Program, listing, start
 
 TOGETHER = 24
 """Instructions of one program."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.engine import llvm
-from understudy.engine.gcn.liveness import Observed
+from tests.agree.gcn import hostile
+from tests.agree.gcn.bench import Translated, differences, on_reference, widths
+from tests.agree.gcn.fuzz import TARGETS
+from tests.agree.gcn.programs import listing, start
+from understudy.engine.gcn.jit.liveness import Observed
+from understudy.ir import llvm
 from understudy.isa.gcn.target import target
-
-from . import hostile
-from .bench import Translated, differences, on_reference, widths
-from .fuzz import TARGETS
-from .programs import listing, start
 
 LIMIT = 150
 TYPED = ("AccessFault", "BeyondModel", "GuestFault", "IllegalInstruction", "StepLimit", "WireError")

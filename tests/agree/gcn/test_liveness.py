@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy.engine import llvm
-from understudy.engine.gcn.liveness import Observed
-from understudy.isa.gcn.assembler import assemble
+from tests.agree.gcn.bench import Translated, differences, on_reference, widths
+from tests.agree.gcn.programs import start
+from understudy.engine.gcn.jit.liveness import Observed
+from understudy.ir import llvm
+from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
-
-from .bench import Translated, differences, on_reference, widths
-from .programs import start
 
 GPU = "gfx900"
 STEP_LIMIT = 3000

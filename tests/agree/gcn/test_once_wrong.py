@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.agree.gcn.bench import CODE, DATA, DEVICE, ROWS, Start, Translated, differences, engines, on_reference
 from understudy.core.errors import BeyondModel
-from understudy.engine.gcn.reference import Stepper
-from understudy.isa.gcn.assembler import assemble
+from understudy.engine.gcn.reference.engine import Stepper
+from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
-
-from .bench import CODE, DATA, DEVICE, ROWS, Start, Translated, differences, engines, on_reference
 
 NEAREST, UP, DOWN, ZERO = 0x3F0, 0x3F5, 0x3FA, 0x3FF
 """MODE with all denormals kept."""

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from .bench import engines
-from .fuzz import TARGETS, one
-from .shrink import report, shrink
+from tests.agree.gcn.bench import engines
+from tests.agree.gcn.fuzz import TARGETS, one
+from tests.agree.gcn.shrink import report, shrink
 
 
 @pytest.mark.slow

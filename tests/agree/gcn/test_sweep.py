@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.isa.gcn import table
+from tests.agree.gcn import sweep
+from tests.agree.gcn.fuzz import TARGETS as NAMES
+from understudy.isa.gcn.operations import table
 from understudy.isa.gcn.target import TARGETS
-
-from . import sweep
-from .fuzz import TARGETS as NAMES
 
 
 @pytest.mark.slow

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.attach.fletcher.rig import ROOT, RUNTIME, Client, needs_compiler, needs_runtime
 from tests.attach.rig import ended
 from understudy.attach.fletcher import build_library
 from understudy.attach.fletcher.messages import Op
-
-from .rig import ROOT, RUNTIME, Client, needs_compiler, needs_runtime
 
 pytestmark = [needs_compiler, pytest.mark.slow]
 

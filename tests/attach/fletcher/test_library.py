@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.attach.fletcher.rig import NAMES, needs_compiler
 from understudy.attach.fletcher import AUTODETECTED, Library, build_library, default_socket
 from understudy.attach.fletcher.library import SEARCH_PATH, SOCKET_VARIABLE, SUFFIX, LibraryError, default_folder
-
-from .rig import NAMES, needs_compiler
 
 
 @needs_compiler

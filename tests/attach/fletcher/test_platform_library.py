@@ -16,10 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.attach.fletcher.rig import Client, Platform, needs_compiler, platform, served
 from tests.attach.rig import ended
 from understudy.attach.fletcher import events
-
-from .rig import Client, Platform, needs_compiler, platform, served
 
 pytestmark = needs_compiler
 

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from tests.attach.fletcher.random_batches import random_batch
+from tests.attach.fletcher.rig import ROOT, RUNTIME, needs_compiler, needs_runtime
 from understudy.attach.fletcher import DevicePlatform, Server, build_library
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernels import find
-from understudy.host.fletcher_batch import buffers_of
-
-from .rig import ROOT, RUNTIME, needs_compiler, needs_runtime
+from understudy.host.fletcher.batch import buffers_of
 
 SEEDS = 600
 

@@ -14,14 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.attach.fletcher.rig import Client, DevicePlatform, FletcherDevice, served
 from understudy.attach.fletcher import Server, SocketError, events
 from understudy.attach.fletcher.messages import IN_FILE, MAGIC, MAX_TEXT, REQUEST, VERSION, Op, Status
 from understudy.device.fletcher.events import KernelFinished
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import kernel
 from understudy.device.fletcher.kernels import find
-
-from .rig import Client, DevicePlatform, FletcherDevice, served
 
 needs_sealing = pytest.mark.skipif(not hasattr(fcntl, "F_ADD_SEALS"), reason="files cannot be sealed here")
 NUMBERS = struct.pack("<4q", 1, -3, 3, -7)

@@ -9,9 +9,9 @@ import pytest
 from tests.device.acceldev.rig import ALL, CONFIGS, RAM, Machine, fill
 from understudy.core.event import Event
 from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.bulk import Bulk
 from understudy.device.acceldev.commands import Fence, Nop, RunCommand, UserCommand, words_of
 from understudy.device.acceldev.events import FenceCounted, InterruptRaised, Lint
+from understudy.device.acceldev.fast_path import Bulk
 from understudy.device.acceldev.registers import Interrupt
 
 LONG = 20

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from understudy.device.fletcher.layout import FletcherMap
+from understudy.device.fletcher.map.layout import FletcherMap
 from understudy.image.arrow_schema import read_arrow
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "fletcher"

@@ -14,7 +14,7 @@ from tests.device.fletcher.rig import REGS, VECTORS, vector_map
 from understudy.core.errors import WireError
 from understudy.device.fletcher.bus import HardwareBus, Reply, Response
 from understudy.device.fletcher.bus_words import FieldStore
-from understudy.device.fletcher.layout import FletcherMap
+from understudy.device.fletcher.map.layout import FletcherMap
 from understudy.report.fletcher import to_vhdmmio
 
 ROOT = Path(__file__).parents[3]

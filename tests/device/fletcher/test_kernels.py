@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.device.fletcher.bench import BUSY, DONE, IDLE, RESET, STOP, Bench
 from understudy.core.errors import BeyondModel, RuleError, WireError
 from understudy.device.fletcher.kernel import Kernel
 from understudy.device.fletcher.kernels import BUILT_IN, find
 from understudy.device.fletcher.kernels.filter_rows import filter_kernel
 from understudy.device.fletcher.kernels.string_write import step
-
-from .bench import BUSY, DONE, IDLE, RESET, STOP, Bench
 
 INT64 = pa.int64()
 STRINGS = [0, 17, 36, 59, 90, 136, 213, 351, 355, 603, 827, 1004, 1087, 1238, 1268, 1312, 1385]

@@ -13,11 +13,11 @@ import pytest
     [
         "import understudy; understudy.Platform",
         "from understudy import Platform",
-        "from understudy.host.fletcher import Context, Kernel, Platform",
+        "from understudy.host.fletcher.platform import Context, Kernel, Platform",
         "from understudy.device.fletcher.kernels import find",
         "from understudy.device.fletcher.kernel import kernel",
         "from understudy.device.fletcher.device import FletcherDevice",
-        "from understudy.device.fletcher.layout import fletcher_map",
+        "from understudy.device.fletcher.map.layout import fletcher_map",
         "from understudy.attach.fletcher import Server",
     ],
 )

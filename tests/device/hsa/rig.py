@@ -10,12 +10,12 @@ import numpy as np
 
 from understudy.core.event import Event
 from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.packets import BarrierPacket, PacketType
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.signals import Signal
 from understudy.image.hsa.records import USER_SGPRS
-from understudy.isa.gcn.assembler import assemble
-from understudy.launch.hsa_packet import KernelDispatchPacket
+from understudy.isa.gcn.asm.assembler import assemble
 
 ENTRY = 256
 RSRC1 = 0x00AC_0000

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.device.hsa.rig import Bench, dispatch
 from understudy.core.errors import WireError
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.events import Incoherent
-from understudy.host.hsa import Gpu, demo_code
-
-from .rig import Bench, dispatch
+from understudy.host.hsa.gpu import Gpu, demo_code
 
 # Work-group 0 stores data, then a flag; work-group 1 has the data cached, waits for the flag, and reads the data.
 MESSAGE = """

@@ -8,12 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
 from understudy.core.errors import AccessFault, ModelBug, RuleError, WireError
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import Condition
-
-from .rig import COUNT, Bench, barrier, dispatch
 
 Make = Callable[..., Bench]
 

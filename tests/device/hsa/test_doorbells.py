@@ -6,14 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.device.hsa.rig import Bench, barrier, dispatch
 from understudy.core.errors import AccessFault, RuleError
 from understudy.device.hsa import signals
+from understudy.device.hsa.doorbell_encoding import legacy_value, limit_of
 from understudy.device.hsa.doorbells import DoorbellPage
 from understudy.device.hsa.events import DoorbellRung, Lint
-from understudy.device.hsa.objects import AmdQueue, HsaQueue
-from understudy.device.hsa.wrapping import legacy_value, limit_of
-
-from .rig import Bench, barrier, dispatch
+from understudy.device.hsa.records import AmdQueue, HsaQueue
 
 Make = Callable[..., Bench]
 every_kind = pytest.mark.parametrize("agent", ["gfx701", "gfx803", "gfx900"])

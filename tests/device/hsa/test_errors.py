@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.device.hsa.rig import COUNT, KERNARG, Bench, dispatch
 from understudy.core.errors import RuleError
 from understudy.device.hsa.events import QueueErrored, Trapped
 from understudy.device.hsa.exceptions import QueueError, Status, status_of
-from understudy.device.hsa.objects import AmdQueue
+from understudy.device.hsa.records import AmdQueue
 from understudy.device.hsa.signals import Condition
-
-from .rig import COUNT, KERNARG, Bench, dispatch
 
 Make = Callable[..., Bench]
 RSRC2_TRAP = 1 << 6

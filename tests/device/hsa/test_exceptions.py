@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.device.hsa.rig import KERNARG, Bench, dispatch
 from understudy.device.hsa.exceptions import QueueError
-
-from .rig import KERNARG, Bench, dispatch
 
 Make = Callable[..., Bench]
 INVALID, DENORMAL, DIVISION, OVERFLOW, UNDERFLOW, INEXACT, INTEGER = (1 << n for n in range(24, 31))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.device.hsa.rig import Bench, barrier, dispatch
 from understudy.device.hsa.events import Incoherent
 from understudy.device.hsa.packets import FenceScope
 from understudy.device.hsa.signals import Condition
-from understudy.host.hsa import Gpu, demo_code
-
-from .rig import Bench, barrier, dispatch
+from understudy.host.hsa.gpu import Gpu, demo_code
 
 NONE, AGENT, SYSTEM = FenceScope.NONE, FenceScope.AGENT, FenceScope.SYSTEM
 

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.device.hsa.rig import COUNT, KERNARG, Bench, dispatch
 from understudy.core.errors import WireError
+from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.memory_model import FENCES, GLOBAL, GROUP, Operation, Order, Scope, Segment, lower, sequence
 from understudy.engine.gcn.group import start_wave
+from understudy.image.hsa.code_object import read_code_object
 from understudy.image.hsa.records import (
     USER_SGPRS,
     CodeProperties,
@@ -21,13 +25,8 @@ from understudy.image.hsa.records import (
     Rsrc2,
     complaints,
 )
-from understudy.image.hsa_code import read_code_object
 from understudy.isa.gcn.state import EXEC, MODE, Mode, Wave, aligned
 from understudy.isa.gcn.target import target
-from understudy.launch.hsa import Scratch, Surroundings, launch
-from understudy.launch.hsa_packet import KernelDispatchPacket
-
-from .rig import COUNT, KERNARG, Bench, dispatch
 
 Make = Callable[..., Bench]
 POISON = 0xBAD0_0BAD

@@ -15,7 +15,7 @@ from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.limits import Stopped, TimeLimit
 from understudy.device.hsa.exceptions import QueueError
 from understudy.device.hsa.signals import Condition
-from understudy.host.hsa import Gpu, demo_code
+from understudy.host.hsa.gpu import Gpu, demo_code
 
 Make = Callable[..., Bench]
 GRID = {"workgroup_size_x": 64, "grid_size_x": 64 * 64}

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from tests.device.hsa.rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
 from understudy.device.hsa.exceptions import QueueError
-from understudy.launch.hsa_packet import KernelDispatchPacket
-
-from .rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 
 Make = Callable[..., Bench]
 every_level = pytest.mark.parametrize("agent", ["gfx701", "gfx803", "gfx900"])

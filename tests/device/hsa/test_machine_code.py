@@ -8,10 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.engine.gcn.leaving import exits
+from tests.device.hsa.rig import COUNT, Bench, dispatch
+from tests.engine.gcn.jit.leaving import exits
 from understudy.device.hsa.signals import Condition
-
-from .rig import COUNT, Bench, dispatch
 
 Make = Callable[..., Bench]
 BY_GROUP = """

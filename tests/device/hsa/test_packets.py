@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
 from understudy.device.hsa import rules
 from understudy.device.hsa.events import Lint, PacketBlocked, PacketCompleted, PacketStarted
 from understudy.device.hsa.exceptions import QueueError, Status, status_of
-from understudy.device.hsa.objects import QueueFeature
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.packets import (
     PACKET_BYTES,
     AgentDispatchPacket,
@@ -24,9 +25,7 @@ from understudy.device.hsa.packets import (
     header,
     packet_record,
 )
-from understudy.launch.hsa_packet import KernelDispatchPacket
-
-from .rig import COUNT, Bench, barrier, dispatch
+from understudy.device.hsa.records import QueueFeature
 
 Make = Callable[..., Bench]
 

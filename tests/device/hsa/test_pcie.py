@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.device.hsa.rig import Bench, dispatch
 from understudy.core.errors import AccessFault, UnderstudyError, WireError
 from understudy.device.hsa.agents import SH_MEM_CONFIG, sh_mem_config
 from understudy.device.hsa.atomics import Word
@@ -15,8 +16,6 @@ from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.exceptions import QueueError
 from understudy.device.hsa.memory_types import MemoryTypes
 from understudy.engine.gcn.memory_type import COARSE, Mtype
-
-from .rig import Bench, dispatch
 
 engines = pytest.mark.parametrize("engine", ["jit", "reference"])
 LOOPS = ["smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec"]

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.device.hsa.rig import Bench, barrier, dispatch
 from understudy.core.errors import RuleError, WireError
-from understudy.device.hsa.objects import AmdQueue, HsaQueue, QueueFeature, QueueType
 from understudy.device.hsa.packets import PacketType
+from understudy.device.hsa.records import AmdQueue, HsaQueue, QueueFeature, QueueType
 from understudy.device.hsa.signals import Condition
-
-from .rig import Bench, barrier, dispatch
 
 Make = Callable[..., Bench]
 

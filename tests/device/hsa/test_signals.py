@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
 from understudy.core.errors import AccessFault, RuleError, WireError
 from understudy.device.hsa.events import InterruptSent
-from understudy.device.hsa.objects import AmdSignal, SignalKind
+from understudy.device.hsa.records import AmdSignal, SignalKind
 from understudy.device.hsa.signals import Condition, Signal
-
-from .rig import COUNT, Bench, barrier, dispatch
 
 Make = Callable[..., Bench]
 

@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
+from tests.device.hsa.rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
 from understudy.core.errors import BeyondModel, ModelBug, WireError
 from understudy.core.rule import Rule
 from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.doorbell_encoding import legacy_value
 from understudy.device.hsa.events import DoorbellRung, Lint
 from understudy.device.hsa.exceptions import QueueError
-from understudy.device.hsa.objects import AmdSignal, QueueProperties
+from understudy.device.hsa.records import AmdSignal, QueueProperties
 from understudy.device.hsa.segments import Segment, is_in, null, sh_mem_bases, swizzled, to_flat, to_segment
-from understudy.device.hsa.wrapping import legacy_value
-
-from .rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
 
 Make = Callable[..., Bench]
 QUEUE = "enable_sgpr_queue_ptr"

@@ -9,11 +9,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.device.hsa.rig import COUNT, Bench, dispatch
 from understudy.device.hsa.packets import PACKET_BYTES
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.signals import Condition
-
-from .rig import COUNT, Bench, dispatch
 
 Make = Callable[..., Bench]
 PRODUCERS = 8

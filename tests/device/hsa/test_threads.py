@@ -16,14 +16,14 @@ import pytest
 
 from tests.device.hsa.rig import Bench, dispatch
 from tests.device.hsa.test_interrupts import FLAG
-from tests.device.m1 import Bench as RefSiBench
+from tests.device.refsi.m1 import Bench as RefSiBench
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.test_interrupts import SOON
 from understudy.core.errors import RuleError
 from understudy.device.hsa.signals import Condition
-from understudy.engine.gcn.jit import JitEngine
-from understudy.engine.group import Group
-from understudy.host.hsa import Gpu, demo_code
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.riscv.group import Group
+from understudy.host.hsa.gpu import Gpu, demo_code
 
 LONG: Final = (
     "s_movk_i32 s8, 30000 | again: | s_sub_u32 s8, s8, 1 | s_cmp_lg_u32 s8, 0 | s_cbranch_scc1 again | s_endpgm"

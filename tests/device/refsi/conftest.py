@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.device.m1 import Bench
+from tests.device.refsi.m1 import Bench
 
 
 @pytest.fixture

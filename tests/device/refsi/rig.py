@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.device.m1 import FLAG, OUT, RETURN, STACK_TOP, Bench, entry, flag, write
+from tests.device.refsi.m1 import FLAG, OUT, RETURN, STACK_TOP, Bench, entry, flag, write
 from understudy.device.refsi.commands import Command, Finish, LoadReg64, StoreImm64, StoreReg64, encode_all
 from understudy.device.refsi.registers import DMA, DMA_BASE, KARGS_INFO, KUB_DESC, TSD_INFO
 from understudy.device.refsi.rules import BY_ID

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.m1 import OUT, Bench, entry
+from tests.device.refsi.m1 import OUT, Bench, entry
 from tests.device.refsi.rig import refused_words, slice_setup
 from understudy.device.refsi.commands import CopyMem64, RunKernelSlice, StoreImm64, SyncCache
 from understudy.device.refsi.registers import TCDM_BASE

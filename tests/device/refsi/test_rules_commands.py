@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.m1 import FLAG, OUT, Bench, flag, window, write
+from tests.device.refsi.m1 import FLAG, OUT, Bench, flag, window, write
 from tests.device.refsi.rig import PATTERN, PHYSICAL, SOURCE, TARGET, WINDOW, finished, refused, refused_words, transfer
 from understudy.core.errors import WireError
 from understudy.device.refsi import rules
-from understudy.device.refsi.builder import CommandBuffer
 from understudy.device.refsi.commands import (
     Command,
     CopyMem64,
@@ -21,6 +20,7 @@ from understudy.device.refsi.commands import (
 )
 from understudy.device.refsi.events import BufferFinished, BufferStarted, RegisterAccess
 from understudy.device.refsi.registers import CMP, PERF_COUNTERS_BASE
+from understudy.device.refsi.toolkit.builder import CommandBuffer
 
 NOWHERE = 0x100
 HART_1 = 3 << 24 | 1

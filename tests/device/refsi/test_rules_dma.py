@@ -1,10 +1,10 @@
-"""Rules of the DMA controller, by commands and kernels; see also `tests/device/test_spec_dma_waits.py`."""
+"""Rules of the DMA controller, by commands and kernels; see also `tests/device/refsi/spec/test_dma_waits.py`."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.device.m1 import OUT, Bench
+from tests.device.refsi.m1 import OUT, Bench
 from tests.device.refsi.rig import PATTERN, SOURCE, TARGET, dma, read_dma, refused, transfer
 from understudy.device.refsi.commands import Command, CopyMem64, StoreImm64
 from understudy.device.refsi.registers import DMA_BASE

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.m1 import FLAG, OUT, Bench, entry
+from tests.device.refsi.m1 import FLAG, OUT, Bench, entry
 from tests.device.refsi.rig import refused
 from understudy.core.errors import AccessFault
 from understudy.core.space import Unit
 from understudy.device.refsi.commands import CopyMem64, StoreImm64
 from understudy.device.refsi.events import ConsoleOutput, InstanceEnded
-from understudy.device.refsi.parts import HART
+from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.registers import DMA_BASE, DRAM_BASE, PERF_COUNTERS_BASE, TCDM_BASE, MemoryKind
 from understudy.device.refsi.rules import BY_ID
 

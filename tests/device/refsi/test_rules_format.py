@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.m1 import OUT, Bench
+from tests.device.refsi.m1 import OUT, Bench
 from tests.device.refsi.rig import refused_words
 from understudy.device.refsi.commands import CopyMem64, Nop, StoreImm64, WriteReg64, encode_all
 from understudy.device.refsi.events import CommandFinished, CommandStarted

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.device.m1 import OUT, RETURN, STACK_TOP, Bench, flag, write
+from tests.device.refsi.m1 import OUT, RETURN, STACK_TOP, Bench, flag, write
 from tests.device.refsi.rig import HART_BLOCKS, KUB, dumps, refused, refused_words, slice_setup, slices, word
 from understudy.core.errors import WireError
 from understudy.device.refsi import rules

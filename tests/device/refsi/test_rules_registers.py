@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.device.m1 import OUT, RETURN, STACK_TOP, Bench, write
+from tests.device.refsi.m1 import OUT, RETURN, STACK_TOP, Bench, write
 from tests.device.refsi.rig import (
     HART_BLOCKS,
     KUB,
@@ -22,8 +22,8 @@ from tests.device.refsi.rig import (
     word,
 )
 from understudy.device.refsi.commands import CopyMem64, RunKernelSlice, StoreReg64, WriteReg64
+from understudy.device.refsi.launch import INVALID_KTB, INVALID_PACKED_ARGS
 from understudy.device.refsi.registers import DMA_BASE, TCDM_BASE, TCDM_SIZE
-from understudy.launch.refsi import INVALID_KTB, INVALID_PACKED_ARGS
 
 VALUE = 0xFEDC_BA98_7654_3210
 SHARE = 0x8_0000

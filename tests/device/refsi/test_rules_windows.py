@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.m1 import OUT, Bench, flag, window, write
+from tests.device.refsi.m1 import OUT, Bench, flag, window, write
 from tests.device.refsi.rig import PHYSICAL, WHO, WINDOW, refused
 from understudy.device.refsi.commands import StoreImm64, WriteReg64
 from understudy.device.refsi.registers import TCDM_BASE, WINDOW_MODE, WINDOW_SCALE

@@ -9,8 +9,8 @@ import numpy as np
 
 from tests.engine.gcn.rig import CODE, DATA, launch
 from understudy.engine.gcn.api import Dispatch, Statistics
-from understudy.engine.gcn.reference import OnRetire, ReferenceEngine, Stepper
-from understudy.isa.gcn.assembler import assemble
+from understudy.engine.gcn.reference.engine import OnRetire, ReferenceEngine, Stepper
+from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.state import Wave, aligned
 from understudy.isa.gcn.target import target
 

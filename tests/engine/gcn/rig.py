@@ -9,8 +9,8 @@ import numpy as np
 
 from understudy.core.space import Ram
 from understudy.engine.gcn.api import Dispatch, Shapes
-from understudy.engine.gcn.lanes import Lanes, View
 from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.isa.gcn.state import (
     EXEC,
     FULL,

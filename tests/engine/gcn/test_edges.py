@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.engine.gcn.leaving import exits
+from tests.engine.gcn.jit.leaving import exits
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import DATA
 from understudy.core.errors import AccessFault
 from understudy.core.space import PAGE_SIZE
-from understudy.engine import llvm
 from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.jit import JitEngine
-from understudy.engine.gcn.layout import chunk_lanes
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.layout import chunk_lanes
 from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.reference import ReferenceEngine
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.ir import llvm
 from understudy.isa.gcn.state import FULL
 
 WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]

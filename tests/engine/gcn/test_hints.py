@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.engine.gcn.jit.test_jit import TIERS, engine, store
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA
-from tests.engine.gcn.test_jit import TIERS, engine, store
-from understudy.engine.gcn import layout
 from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, Engine, StepLimit
-from understudy.engine.gcn.coherence import StrictEngine
-from understudy.engine.gcn.crew import Crew
-from understudy.engine.gcn.lanes import Lanes
-from understudy.engine.gcn.reference import ReferenceEngine
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.worker import Crew
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.engine.gcn.reference.lanes import Lanes
+from understudy.engine.gcn.strict.coherence import StrictEngine
 
 LOOP = """
 s_movk_i32 s8, 200

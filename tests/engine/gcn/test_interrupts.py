@@ -13,13 +13,13 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from tests.engine.gcn.jit.test_jit import engine, store
 from tests.engine.gcn.programs import dwords, program
-from tests.engine.gcn.test_jit import engine, store
 from understudy.core.limits import Stopped, TimeLimit, Watch
 from understudy.engine.gcn.api import Dispatch, Engine
-from understudy.engine.gcn.coherence import StrictEngine
-from understudy.engine.gcn.exceptions import ExceptionEngine, Exceptions
-from understudy.engine.gcn.reference import ReferenceEngine
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.engine.gcn.reference.exceptions import ExceptionEngine, Exceptions
+from understudy.engine.gcn.strict.coherence import StrictEngine
 from understudy.engine.gcn.ticks import TICKS
 
 SOON: Final = 30.0

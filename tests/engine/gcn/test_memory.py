@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from understudy.core.errors import AccessFault, ModelBug
 from understudy.core.space import PAGE_SIZE, Ram, Unit
-from understudy.engine.gcn.lane_atomic import LaneAtomics
 from understudy.engine.gcn.memory import COLUMNS, ENTRIES, LIMIT, MASK64, GpuMemory, Plain
 from understudy.engine.gcn.memory_type import COARSE, MemoryType, Mtype
+from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
 
 PAGE = PAGE_SIZE
 

@@ -14,14 +14,14 @@ import pytest
 
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import DATA
-from tests.engine.gcn.test_coherence import HEAD, RECEIVER, SENDER, litmus, reads, without
+from tests.engine.gcn.strict.test_coherence import HEAD, RECEIVER, SENDER, litmus, reads, without
 from understudy.core.order import Prng
 from understudy.engine.gcn.api import Dispatch, StepLimit
-from understudy.engine.gcn.coherence import StrictEngine
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.memory_type import MemoryType, Mtype
-from understudy.engine.gcn.strict_caches import System
-from understudy.engine.gcn.strict_findings import Finding, Host
+from understudy.engine.gcn.strict.caches import System
+from understudy.engine.gcn.strict.coherence import StrictEngine
+from understudy.engine.gcn.strict.findings import Finding, Host
 
 SEEDS = range(24)
 X, Y, OUT = 0, 0x400, 0x800

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.amdcl2_rig import kernel, parts, vector, vectors, with_tables
+from tests.host.amdcl2.rig import kernel, parts, vector, vectors, with_tables
 from understudy.core.errors import WireError
 from understudy.image.amdcl2.build import Described, build_metadata, pointer, setup_arguments
 from understudy.image.amdcl2.container import READ_ONLY, STT_HSA_KERNEL, Container, read_container
@@ -17,7 +17,7 @@ from understudy.image.amdcl2.load import load
 from understudy.image.amdcl2.metadata import parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
 from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, source_of, write_container
-from understudy.isa.gcn.listing import listing
+from understudy.isa.gcn.asm.listing import listing
 
 TEXT = "s_mov_b32 s12, 0x12345678\n s_mov_b32 s13, 0x12345678\n s_endpgm"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.amdcl2_rig import vector, vectors
+from tests.host.amdcl2.rig import vector, vectors
 from understudy.image.amdcl2.arguments import Argument, Kind, argument_of
 from understudy.image.amdcl2.build import Described, build_metadata
 from understudy.image.amdcl2.container import read_container

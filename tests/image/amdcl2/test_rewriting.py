@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.amdcl2_rig import kernel, parts, vector, vectors, with_tables
+from tests.host.amdcl2.rig import kernel, parts, vector, vectors, with_tables
 from understudy.core.errors import WireError
 from understudy.image.amdcl2.build import Described, pointer
 from understudy.image.amdcl2.container import GLOBAL, READ_ONLY, TEXT, Container, read_container

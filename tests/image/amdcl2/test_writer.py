@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.amdcl2_rig import kernel, parts, vector, vectors
+from tests.host.amdcl2.rig import kernel, parts, vector, vectors
 from understudy.core.errors import WireError
 from understudy.image.amdcl2.arguments import Argument, Kind
 from understudy.image.amdcl2.build import Described, build_metadata, pointer

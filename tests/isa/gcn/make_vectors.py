@@ -8,12 +8,12 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tests.isa.gcn.llvm import assembled, disassembled
+from tests.isa.gcn.asm.llvm import assembled, disassembled
 from tests.isa.gcn.words import fillings
-from understudy.isa.gcn.encode import encode_insn
+from understudy.isa.gcn.asm.printer import text
+from understudy.isa.gcn.encoding.encode import encode_insn
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.target import GFX7, TARGETS
-from understudy.isa.gcn.text import text
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "gcn"
 PROCESSORS = ("gfx700", "gfx803", "gfx900", "gfx906")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import understudy.isa.gcn
 from understudy.isa.gcn.choices import BY_ID, CHOICES
-from understudy.isa.gcn.table import OPS
+from understudy.isa.gcn.operations.table import OPS
 
 
 def test_ids_are_unique() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from understudy.isa.gcn.assembler import assemble_one, forms
-from understudy.isa.gcn.decode import decode
-from understudy.isa.gcn.encode import encode_insn
-from understudy.isa.gcn.table import OPS
+from understudy.isa.gcn.asm.assembler import assemble_one, forms
+from understudy.isa.gcn.asm.printer import text
+from understudy.isa.gcn.encoding.decode import decode
+from understudy.isa.gcn.encoding.encode import encode_insn
+from understudy.isa.gcn.operations.table import OPS
 from understudy.isa.gcn.target import TARGETS
-from understudy.isa.gcn.text import text
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "gcn"
 _NOT_TOLD_APART = {("v_nop", "VOP3A"), ("v_clrexcp", "VOP3A")}

@@ -7,13 +7,13 @@ import random
 from collections.abc import Iterator
 
 from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn.assembler import assemble_one, forms
-from understudy.isa.gcn.decode import decode
-from understudy.isa.gcn.encode import encode, find_format
+from understudy.isa.gcn.asm.assembler import assemble_one, forms
+from understudy.isa.gcn.asm.printer import text
+from understudy.isa.gcn.encoding.decode import decode
+from understudy.isa.gcn.encoding.encode import encode, find_format
 from understudy.isa.gcn.insn import Insn, Op
-from understudy.isa.gcn.table import OPS
+from understudy.isa.gcn.operations.table import OPS
 from understudy.isa.gcn.target import Target
-from understudy.isa.gcn.text import text
 
 Slot = tuple[str, int]
 """Encoding and opcode."""

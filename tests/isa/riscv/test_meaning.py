@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.isa.riscv.widths import Checked
-from understudy.isa.algebra import Algebra
+from understudy.isa.riscv.algebra import Algebra
 from understudy.isa.riscv.decode import SPECS, decode, encode
 from understudy.isa.riscv.insn import Insn, Spec
 from understudy.isa.riscv.table import BASE

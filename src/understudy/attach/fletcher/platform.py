@@ -7,7 +7,7 @@ from typing import Any
 from understudy.core.errors import AccessFault, UnderstudyError
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.machine import State
-from understudy.host.fletcher_port import DEVICE_OUT_OF_MEMORY, LocalPort, StatusError
+from understudy.host.fletcher.port import DEVICE_OUT_OF_MEMORY, LocalPort, StatusError
 
 
 class DevicePlatform(LocalPort):

@@ -19,7 +19,7 @@ from understudy.attach.fletcher.platform import DevicePlatform
 from understudy.attach.fletcher.sealed import SealedFile
 from understudy.core.errors import UnderstudyError, WireError
 from understudy.core.event import Event
-from understudy.host.fletcher_port import StatusError
+from understudy.host.fletcher.port import StatusError
 
 SPIN_S: Final = 50e-6
 """How long to look for the next request before sleeping."""

@@ -36,7 +36,7 @@ from understudy.device.acceldev.settings import Settings
 from understudy.device.acceldev.telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from understudy.device.acceldev.bulk import Bulk
+    from understudy.device.acceldev.fast_path import Bulk
 
 WARM: Final = 64
 """User commands after which a device begins to use machine code; before, it would cost more than it gives."""
@@ -134,7 +134,7 @@ class UserCommands:
         if self._cold > 0 and run.count - run.position < self._cold:
             return False
         if self._bulk is None:
-            from understudy.device.acceldev.bulk import Bulk
+            from understudy.device.acceldev.fast_path import Bulk
 
             self._bulk = Bulk(self._memory, self._interrupts.active_address)
             self._cold = 0

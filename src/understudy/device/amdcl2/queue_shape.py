@@ -7,7 +7,7 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.core.words import align_up
-from understudy.launch.amdcl2_queue import AqlWrap, QueueEvent, VirtualQueue
+from understudy.device.amdcl2.queue_records import AqlWrap, QueueEvent, VirtualQueue
 
 PREFERRED_BYTES: Final = 256 * 1024
 """CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE: the size of a queue for which none is asked."""

@@ -14,9 +14,7 @@ import numpy as np
 from understudy.core.errors import AccessFault, GuestFault
 from understudy.core.telemetry import Telemetry
 from understudy.device.amdcl2.events import ChildCompleted, ChildLaunched
-from understudy.device.amdcl2.queue_shape import QueueShape
-from understudy.engine.gcn.memory import GpuMemory
-from understudy.launch.amdcl2_queue import (
+from understudy.device.amdcl2.queue_records import (
     CL_COMPLETE,
     CL_SUBMITTED,
     AqlWrap,
@@ -25,7 +23,9 @@ from understudy.launch.amdcl2_queue import (
     VirtualQueue,
     WrapState,
 )
-from understudy.launch.hsa_packet import KernelDispatchPacket
+from understudy.device.amdcl2.queue_shape import QueueShape
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.engine.gcn.memory import GpuMemory
 
 Launch = Callable[[KernelDispatchPacket, int], int]
 """Runs a packet that lies at an address to its end; gives the time it took, in retired instructions."""

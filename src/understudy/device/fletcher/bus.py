@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from understudy.core.errors import WireError
 from understudy.core.words import U32
 from understudy.device.fletcher.bus_words import FieldStore, Word, decoder, lane_mask, read_words, write_words
-from understudy.device.fletcher.layout import FletcherMap
+from understudy.device.fletcher.map.layout import FletcherMap
 
 ALL_LANES: Final = -1
 """Write strobes for every byte of the bus."""

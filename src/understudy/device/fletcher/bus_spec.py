@@ -15,9 +15,9 @@ from understudy.device.fletcher.device_rules import (
     RETURN_READ_ONLY,
     STATUS_READ_ONLY,
 )
-from understudy.device.fletcher.layout import FletcherMap
 from understudy.device.fletcher.lints import Shadow
-from understudy.device.fletcher.map_rules import CONTROL_BITS, DERIVED, REGISTER_WIDTH
+from understudy.device.fletcher.map.layout import FletcherMap
+from understudy.device.fletcher.map.rules import CONTROL_BITS, DERIVED, REGISTER_WIDTH
 
 
 class SpecBus:

@@ -8,7 +8,7 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.core.words import mask
-from understudy.device.fletcher.layout import FletcherMap, MmioField
+from understudy.device.fletcher.map.layout import FletcherMap, MmioField
 
 STROBE: Final = "strobe"
 STATUS: Final = "status"

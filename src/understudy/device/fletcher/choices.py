@@ -7,7 +7,7 @@ from typing import Final
 from understudy.core.rule import Choice
 from understudy.device.fletcher.array_rules import ARRAY_CHOICES
 from understudy.device.fletcher.device_choices import DEVICE_CHOICES
-from understudy.device.fletcher.map_choices import MAP_CHOICES
+from understudy.device.fletcher.map.choices import MAP_CHOICES
 
 CHOICES: Final[tuple[Choice, ...]] = (*MAP_CHOICES, *DEVICE_CHOICES, *ARRAY_CHOICES)
 

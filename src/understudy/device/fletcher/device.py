@@ -18,9 +18,9 @@ from understudy.device.fletcher.execution import Execution
 from understudy.device.fletcher.fitting import check_kernel
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import Kernel
-from understudy.device.fletcher.layout import BatchLayout, FletcherMap, Mode
 from understudy.device.fletcher.lints import HardwareLints, Lints, Shadow
 from understudy.device.fletcher.machine import Do, Machine, State
+from understudy.device.fletcher.map.layout import BatchLayout, FletcherMap, Mode
 from understudy.device.fletcher.memory import DeviceMemory, MemoryState
 from understudy.device.fletcher.profiler import Profiler
 from understudy.device.fletcher.runner import LiveRegisters

@@ -1,4 +1,4 @@
-"""What the Fletcher document says about what the device does; where its registers are is in `map_rules`.
+"""What the Fletcher document says about what the device does; where its registers are is in `map.rules`.
 
 The order is the document's.
 """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from understudy.core.errors import UnderstudyError, WireError
-from understudy.device.fletcher.custom import parse_custom
 from understudy.device.fletcher.kernel import FLETCHER_MODE, FLETCHER_NAME, Kernel
-from understudy.device.fletcher.layout import FletcherMap
+from understudy.device.fletcher.map.custom import parse_custom
+from understudy.device.fletcher.map.layout import FletcherMap
 
 
 def check_kernel(layout: FletcherMap, kernel: Kernel) -> None:

@@ -15,7 +15,7 @@ from understudy.core.words import U64, mask, signed
 from understudy.device.fletcher.arrays import as_rows, rebuild, store
 from understudy.device.fletcher.device_rules import CUSTOM_STATUS, RANGE_WRITTEN
 from understudy.device.fletcher.kernel import KernelFailure
-from understudy.device.fletcher.layout import BatchLayout, FletcherMap, Mode
+from understudy.device.fletcher.map.layout import BatchLayout, FletcherMap, Mode
 from understudy.device.fletcher.memory import DeviceMemory, WritableMemory
 
 SLICE_ROWS: Final = 1 << 20

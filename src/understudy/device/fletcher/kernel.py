@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from understudy.device.fletcher.job import Job
-    from understudy.device.fletcher.layout import FletcherMap
+    from understudy.device.fletcher.map.layout import FletcherMap
 
 Run: TypeAlias = "Callable[[Job], Iterator[None] | int | None]"
 """Does the work of one start; an int is the result, an iterator is advanced slice by slice."""
@@ -82,7 +82,7 @@ class Kernel:
 
     def map(self, **options: Any) -> FletcherMap:
         """The register map of the kernel's schemas and custom registers; `options` are those of `fletcher_map`."""
-        from understudy.device.fletcher.layout import fletcher_map
+        from understudy.device.fletcher.map.layout import fletcher_map
 
         if not self.schemas:
             raise WireError(f"kernel {self.name} works on any schema: give the device a map, expected schemas for one")

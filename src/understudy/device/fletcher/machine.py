@@ -7,7 +7,7 @@ from typing import Final
 
 from understudy.device.fletcher.bus_words import FieldStore
 from understudy.device.fletcher.kernel import Handshake
-from understudy.device.fletcher.layout import FletcherMap
+from understudy.device.fletcher.map.layout import FletcherMap
 
 
 class State(Enum):

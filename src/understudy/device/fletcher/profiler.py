@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from understudy.core.words import U32
 from understudy.device.fletcher.bus_words import FieldStore
-from understudy.device.fletcher.layout import BatchLayout, FletcherMap, ProfileStream
-from understudy.device.fletcher.registers import COUNTERS
+from understudy.device.fletcher.map.layout import BatchLayout, FletcherMap, ProfileStream
+from understudy.device.fletcher.map.registers import COUNTERS
 from understudy.device.fletcher.traffic import Traffic, traffic
 
 LATENCY: Final = 30

@@ -10,7 +10,7 @@ from typing import Final
 from understudy.core.rule import Rule
 from understudy.device.fletcher.array_rules import ARRAY_RULES
 from understudy.device.fletcher.device_rules import DEVICE_RULES
-from understudy.device.fletcher.map_rules import MAP_RULES
+from understudy.device.fletcher.map.rules import MAP_RULES
 
 RULES: Final[tuple[Rule, ...]] = (*MAP_RULES, *DEVICE_RULES, *ARRAY_RULES)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from understudy.core.errors import RuleError
-from understudy.device.fletcher.flatten import (
+from understudy.device.fletcher.map.flatten import (
     LENGTHS_PER_CYCLE,
     VALUES_PER_CYCLE,
     Shape,

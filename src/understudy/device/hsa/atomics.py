@@ -13,8 +13,8 @@ from typing import Final
 
 from understudy.core.errors import AccessFault, RuleError
 from understudy.core.words import U64, signed
-from understudy.engine.blocks import ObjectCache, default_folder, linked
 from understudy.engine.gcn.memory import GpuMemory, Plain
+from understudy.ir.object_cache import ObjectCache, default_folder, linked
 
 OPERATIONS: Final = {
     "exch": "xchg", "add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor", "min": "min", "max": "max",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.core.rule import Choice
+from understudy.device.hsa.launch.choices import LAUNCH_CHOICES
 from understudy.device.hsa.memory_choices import MEMORY_CHOICES
-from understudy.launch.hsa_choices import LAUNCH_CHOICES
 
 
 def _choice(name: str, gap: str, answer: str, reason: str) -> Choice:

@@ -10,7 +10,10 @@ import numpy as np
 from understudy.core.space import PAGE_SIZE
 from understudy.core.words import align_up
 from understudy.device.hsa.doorbells import DOORBELL_BYTES
-from understudy.device.hsa.objects import (
+from understudy.device.hsa.launch.first_state import Scratch
+from understudy.device.hsa.packets import PACKET_BYTES, PacketType
+from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.records import (
     QUEUE_ALIGNMENT,
     AmdQueue,
     AmdSignal,
@@ -20,10 +23,7 @@ from understudy.device.hsa.objects import (
     QueueType,
     SignalKind,
 )
-from understudy.device.hsa.packets import PACKET_BYTES, PacketType
-from understudy.device.hsa.queues import Queue
 from understudy.engine.gcn.api import WAVE_GRANULE, wave_scratch_bytes
-from understudy.launch.hsa import Scratch
 
 if TYPE_CHECKING:
     from understudy.device.hsa.device import HsaDevice

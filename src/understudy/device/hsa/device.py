@@ -30,23 +30,23 @@ from understudy.device.hsa.doorbells import DoorbellPage
 from understudy.device.hsa.events import InterruptSent, Trapped
 from understudy.device.hsa.executor import ALL, CLOSED, Executor
 from understudy.device.hsa.fences import Fences
-from understudy.device.hsa.objects import (
+from understudy.device.hsa.processor import Processor
+from understudy.device.hsa.queue_table import SCRATCH_WAVES, QueueTable
+from understudy.device.hsa.queues import MAX_SIZE, MIN_SIZE, AgentDispatchHandler, OnError, Queue
+from understudy.device.hsa.records import (
     SIGNAL_ALIGNMENT,
     AmdSignal,
     QueueFeature,
     QueueType,
     SignalKind,
 )
-from understudy.device.hsa.processor import Processor
-from understudy.device.hsa.queue_table import SCRATCH_WAVES, QueueTable
-from understudy.device.hsa.queues import MAX_SIZE, MIN_SIZE, AgentDispatchHandler, OnError, Queue
-from understudy.device.hsa.saved import DeviceState, Keeper
 from understudy.device.hsa.settings import STRICT, Settings
 from understudy.device.hsa.signals import POLL_SECONDS, Signal
+from understudy.device.hsa.snapshot import DeviceState, Keeper
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics
-from understudy.engine.gcn.jit import JitEngine
-from understudy.engine.gcn.reference import ReferenceEngine
-from understudy.engine.gcn.strict_findings import Finding
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.engine.gcn.strict.findings import Finding
 
 
 class HsaDevice(DeviceMemory):

@@ -8,7 +8,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
 from understudy.core.lint import Lint as Lint
 from understudy.device.hsa.packets import Packet, PacketType
-from understudy.engine.gcn.strict_findings import Finding
+from understudy.engine.gcn.strict.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)

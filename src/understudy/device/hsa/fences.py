@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.device.hsa.events import Incoherent
 from understudy.device.hsa.packets import ACQUIRE_SHIFT, PACKET_BYTES, RELEASE_SHIFT, SIGNAL_AT
-from understudy.engine.gcn.coherence import StrictEngine
-from understudy.engine.gcn.strict_caches import AGENT, SCOPES, SYSTEM
-from understudy.engine.gcn.strict_findings import Finding, Host
+from understudy.engine.gcn.strict.caches import AGENT, SCOPES, SYSTEM
+from understudy.engine.gcn.strict.coherence import StrictEngine
+from understudy.engine.gcn.strict.findings import Finding, Host
 
 if TYPE_CHECKING:
     from understudy.device.hsa.device import HsaDevice

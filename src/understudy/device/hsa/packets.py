@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final
 
 from understudy.core.record import Record, bits, i64, reserved, reserved_bits, u8, u16, u32, u64, words
-from understudy.launch.hsa_packet import KernelDispatchPacket
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 
 PACKET_BYTES: Final = 64
 TYPE_MASK: Final = 0xFF

@@ -28,8 +28,9 @@ from understudy.device.hsa.events import (
     Trapped,
 )
 from understudy.device.hsa.exceptions import PacketRefused, QueueError, code_of
-from understudy.device.hsa.fast_ir import BUDGET, COMPLETE, IDLE, SERVE, Q
-from understudy.device.hsa.objects import AmdSignal, QueueFeature, QueueProperties, SignalKind
+from understudy.device.hsa.fast_path_ir import BUDGET, COMPLETE, IDLE, SERVE, Q
+from understudy.device.hsa.launch.first_state import Surroundings, launch, read_facts
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.packets import (
     ACQUIRE_SHIFT,
     PACKET_BYTES,
@@ -44,18 +45,17 @@ from understudy.device.hsa.packets import (
     reserved_names,
 )
 from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.records import AmdSignal, QueueFeature, QueueProperties, SignalKind
 from understudy.device.hsa.signals import Condition, Signal, notify
-from understudy.engine.gcn import layout
 from understudy.engine.gcn.api import StepLimit
-from understudy.engine.gcn.exceptions import ExceptionEngine, Exceptions
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.reference.exceptions import ExceptionEngine, Exceptions
 from understudy.image.hsa.records import LaunchFacts, Rsrc2
 from understudy.isa.gcn.state import EXEC, M0, Wave
-from understudy.launch.hsa import Surroundings, launch, read_facts
-from understudy.launch.hsa_packet import KernelDispatchPacket
 
 if TYPE_CHECKING:
     from understudy.device.hsa.device import HsaDevice
-    from understudy.device.hsa.templates import Templates
+    from understudy.device.hsa.fast_path import Templates
 
 MSG_INTERRUPT: Final = 1
 """Message id of s_sendmsg."""

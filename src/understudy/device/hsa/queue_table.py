@@ -9,15 +9,15 @@ from understudy.core.errors import BeyondModel
 from understudy.core.words import U32
 from understudy.device.hsa import rules
 from understudy.device.hsa.creation import new_queue, scratch_bytes, scratch_fields
+from understudy.device.hsa.doorbell_encoding import limit_of
 from understudy.device.hsa.doorbells import DOORBELLS
 from understudy.device.hsa.events import DoorbellRung, Lint
 from understudy.device.hsa.executor import Executor
-from understudy.device.hsa.fast_ir import Q
-from understudy.device.hsa.objects import AmdQueue, QueueFeature, QueueType
+from understudy.device.hsa.fast_path import Templates
+from understudy.device.hsa.fast_path_ir import Q
 from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.templates import Templates
-from understudy.device.hsa.wrapping import limit_of
-from understudy.engine.gcn.jit import JitEngine
+from understudy.device.hsa.records import AmdQueue, QueueFeature, QueueType
+from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.isa.gcn.target import GFX9
 

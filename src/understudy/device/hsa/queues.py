@@ -18,15 +18,15 @@ from understudy.core.words import U64
 from understudy.device.hsa import rules
 from understudy.device.hsa.atomics import Word
 from understudy.device.hsa.exceptions import PacketRefused, QueueError
-from understudy.device.hsa.fast_ir import QUEUE_WORDS, Q
-from understudy.device.hsa.objects import AmdQueue, QueueFeature, QueueProperties, SignalKind
+from understudy.device.hsa.fast_path_ir import QUEUE_WORDS, Q
+from understudy.device.hsa.launch.first_state import Scratch
 from understudy.device.hsa.packets import DEPENDENCIES, PACKET_BYTES, SIGNAL_AT, AgentDispatchPacket, PacketType
+from understudy.device.hsa.records import AmdQueue, QueueFeature, QueueProperties, SignalKind
 from understudy.device.hsa.signals import Signal
-from understudy.launch.hsa import Scratch
 
 if TYPE_CHECKING:
     from understudy.device.hsa.device import HsaDevice
-    from understudy.device.hsa.templates import Templates
+    from understudy.device.hsa.fast_path import Templates
 
 MIN_SIZE: Final = 2
 MAX_SIZE: Final = 1 << 17

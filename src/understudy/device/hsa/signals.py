@@ -16,8 +16,8 @@ from understudy.core.lint import LintDesk
 from understudy.core.words import U64, signed
 from understudy.device.hsa import rules
 from understudy.device.hsa.atomics import Word
-from understudy.device.hsa.objects import SIGNAL_ALIGNMENT, SIGNAL_BYTES, AmdQueue, AmdSignal, HsaQueue, SignalKind
-from understudy.device.hsa.wrapping import legacy_value
+from understudy.device.hsa.doorbell_encoding import legacy_value
+from understudy.device.hsa.records import SIGNAL_ALIGNMENT, SIGNAL_BYTES, AmdQueue, AmdSignal, HsaQueue, SignalKind
 from understudy.engine.gcn.memory import GpuMemory
 
 VALUE_AT: Final = AmdSignal.offset_of("value")

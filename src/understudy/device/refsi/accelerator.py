@@ -11,13 +11,13 @@ from understudy.core.errors import GuestFault, UnderstudyError
 from understudy.core.limits import Watch, past_steps
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters, clear_counters
+from understudy.device.refsi.launch import KernelPlan
 from understudy.device.refsi.registers import COUNTER_CSR, NUM_HART_COUNTERS
-from understudy.engine.api import Engine
-from understudy.engine.group import Group
+from understudy.engine.riscv.api import Engine
+from understudy.engine.riscv.group import Group
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.port import HartPort
 from understudy.isa.riscv.state import ENGINE_WORDS, NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
-from understudy.launch.refsi import KernelPlan
 
 # ecall from machine mode: a7 says what, a0 is the argument (choice `refsi/ecall`).
 HOST_EXIT: Final = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.core.rule import Choice
-from understudy.device.refsi.spec_choices import SPEC_CHOICES
+from understudy.device.refsi.spec.choices import SPEC_CHOICES
 
 
 def _choice(name: str, gap: str, answer: str, reason: str) -> Choice:

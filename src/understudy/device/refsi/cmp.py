@@ -11,8 +11,8 @@ from understudy.core.errors import AccessFault, ModelBug, UnderstudyError
 from understudy.core.rule import Rule
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
+from understudy.device.refsi import launch, rules
 from understudy.device.refsi import registers as r
-from understudy.device.refsi import rules, spec_rules
 from understudy.device.refsi.accelerator import Failure
 from understudy.device.refsi.commands import (
     CHUNK_BYTES,
@@ -36,14 +36,14 @@ from understudy.device.refsi.events import (
     CommandStarted,
     RegisterAccess,
 )
-from understudy.device.refsi.parts import COMMAND_PROCESSOR
+from understudy.device.refsi.interfaces import COMMAND_PROCESSOR
 from understudy.device.refsi.profiles import Profile, Words
-from understudy.device.refsi.spec_events import StaleRead
+from understudy.device.refsi.spec import rules as spec_rules
+from understudy.device.refsi.spec.events import StaleRead
 from understudy.device.refsi.status import BufferStatus
-from understudy.launch import refsi as launch
 
 if TYPE_CHECKING:
-    from understudy.device.refsi.bulk import Bulk
+    from understudy.device.refsi.fast_path import Bulk
 
 UNIT_KIND_SHIFT: Final = 24
 UNIT_INDEX_MASK: Final = (1 << UNIT_KIND_SHIFT) - 1
@@ -168,7 +168,7 @@ class CommandProcessor:
         """Run the plain commands from `chunk` on; the chunk of the first other one."""
         assert self._written is not None
         if self._bulk is None:
-            from understudy.device.refsi.bulk import Bulk  # LLVM, wanted by nobody who only looks at buffers
+            from understudy.device.refsi.fast_path import Bulk  # LLVM, wanted by nobody who only looks at buffers
 
             self._bulk = Bulk(self.registers, self.profile.direct, self._written, self.profile.lax)
         chunk, done = self._bulk.run(words, chunk, chunks)

@@ -11,7 +11,7 @@ from typing import Final
 
 from understudy.core.errors import AccessFault
 from understudy.core.space import Unit
-from understudy.device.refsi.parts import HART
+from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.registers import (
     COUNTER_CSR,
     NUM_COUNTERS,

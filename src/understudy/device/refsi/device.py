@@ -14,20 +14,20 @@ from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.accelerator import Accelerator, Failure, HartState
-from understudy.device.refsi.builder import REFSIDRV, SPEC
 from understudy.device.refsi.cmp import CommandProcessor
-from understudy.device.refsi.parts import HOST, MemorySystem
+from understudy.device.refsi.interfaces import HOST, MemorySystem
 from understudy.device.refsi.profiler import count
 from understudy.device.refsi.profiles import RefsidrvProfile, SpecProfile
-from understudy.device.refsi.refsidrv_devices import ReferenceCrash
-from understudy.device.refsi.refsidrv_memory import RefsidrvMemory
-from understudy.device.refsi.schedule_refsidrv import RefsidrvSchedule
+from understudy.device.refsi.refsidrv.devices import ReferenceCrash
+from understudy.device.refsi.refsidrv.memory import RefsidrvMemory
+from understudy.device.refsi.refsidrv.schedule import RefsidrvSchedule
 from understudy.device.refsi.settings import EAGER, Settings
-from understudy.device.refsi.spec_memory import COHERENT, STRICT, SpecMemory
+from understudy.device.refsi.spec.memory import COHERENT, STRICT, SpecMemory
 from understudy.device.refsi.status import BufferStatus
+from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
 from understudy.device.refsi.views import Views
-from understudy.engine.api import Engine
-from understudy.engine.reference import ReferenceEngine
+from understudy.engine.riscv.api import Engine
+from understudy.engine.riscv.reference import ReferenceEngine
 from understudy.isa.riscv.state import Hart
 
 FAMILIES: Final = ("m", "g")
@@ -381,6 +381,6 @@ class RefSiDevice:
 
 def _jit_engine() -> type[ReferenceEngine]:
     """Imported where it is needed: it brings the compiler along."""
-    from understudy.engine.jit import JitEngine
+    from understudy.engine.riscv.jit.engine import JitEngine
 
     return JitEngine

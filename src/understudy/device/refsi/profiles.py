@@ -9,14 +9,8 @@ from understudy.core.space import Unit
 from understudy.device.refsi import rules
 from understudy.device.refsi.accelerator import Accelerator, Schedule
 from understudy.device.refsi.commands import CACHE_FLAGS, CHUNK_BYTES, MAX_CHUNKS, CacheFlags
-from understudy.device.refsi.parts import COMMAND_PROCESSOR, HART, Extent, MemorySystem
-from understudy.device.refsi.refsidrv_devices import Span
-from understudy.device.refsi.refsidrv_memory import RefsidrvMemory, refused
-from understudy.device.refsi.registers import CMP, ENTRY_PT_FN, FIRST_WINDOW_REGISTER, NUM_CMP_REGISTERS
-from understudy.device.refsi.schedule_refsidrv import RefsidrvSchedule
-from understudy.device.refsi.schedule_spec import SpecSchedule
-from understudy.device.refsi.spec_memory import SpecMemory
-from understudy.launch.refsi import (
+from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HART, Extent, MemorySystem
+from understudy.device.refsi.launch import (
     BlockCopy,
     BlockTooLarge,
     KernelPlan,
@@ -25,6 +19,12 @@ from understudy.launch.refsi import (
     plan_slice,
     plan_slice_refsidrv,
 )
+from understudy.device.refsi.refsidrv.devices import Span
+from understudy.device.refsi.refsidrv.memory import RefsidrvMemory, refused
+from understudy.device.refsi.refsidrv.schedule import RefsidrvSchedule
+from understudy.device.refsi.registers import CMP, ENTRY_PT_FN, FIRST_WINDOW_REGISTER, NUM_CMP_REGISTERS
+from understudy.device.refsi.spec.memory import SpecMemory
+from understudy.device.refsi.spec.schedule import SpecSchedule
 
 Words: TypeAlias = "memoryview[int]"
 

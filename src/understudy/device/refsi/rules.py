@@ -1,7 +1,7 @@
 """Every sentence of the RefSi documents that a device can obey or break.
 
 Here are those of the command processor document, in its order; `clause` is the heading the sentence stands under.
-`RULES` also holds those of its sister documents (see `spec_rules`).
+`RULES` also holds those of its sister documents (see `spec.rules`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.core.rule import Fidelity, Rule
-from understudy.device.refsi.spec_rules import SPEC_RULES
+from understudy.device.refsi.spec.rules import SPEC_RULES
 
 
 def _rule(name: str, clause: str, text: str, fidelity: Fidelity = Fidelity.EXACT) -> Rule:

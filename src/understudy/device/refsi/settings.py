@@ -10,9 +10,9 @@ from understudy.core.errors import WireError
 from understudy.core.limits import checked_time_limit, default_time_limit
 from understudy.core.settings import JIT, REFERENCE, DeviceSettings
 from understudy.device.refsi import registers as r
-from understudy.device.refsi.builder import PROFILES, REFSIDRV, SPEC
-from understudy.device.refsi.spec_dma import IMMEDIATE, LATE
-from understudy.device.refsi.spec_memory import STRICT
+from understudy.device.refsi.spec.dma import IMMEDIATE, LATE
+from understudy.device.refsi.spec.memory import STRICT
+from understudy.device.refsi.toolkit.builder import PROFILES, REFSIDRV, SPEC
 
 EAGER: Final = "eager"
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from understudy.core.errors import UnderstudyError
 from understudy.core.order import Arbiter
 from understudy.engine.gcn.api import NOWHERE, Dispatch, Statistics, StepLimit
-from understudy.engine.gcn.lanes import View
+from understudy.engine.gcn.reference.lanes import View
 from understudy.isa.gcn.state import (
     AT_BARRIER,
     ENDED,

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, ModelBug
-from understudy.core.saved import restore_ram, save_ram
+from understudy.core.snapshot import restore_ram, save_ram
 from understudy.core.space import PAGE_BITS, PAGE_SIZE, Ram, Region, Unit
 from understudy.engine.gcn.memory_type import COARSE, MemoryType
 

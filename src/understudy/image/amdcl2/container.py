@@ -29,7 +29,7 @@ from understudy.image.amdcl2.generations import (
 )
 from understudy.image.amdcl2.metadata import KernelMetadata, parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.elf_bytes import wrong
+from understudy.image.elf.checked_bytes import wrong
 from understudy.image.hsa.elf import MACHINE_AMDGPU, MACHINES_AMDCL2, Note
 from understudy.image.hsa.notes import NoteFacts, read_notes
 from understudy.image.hsa.records import KernelCode, complaints

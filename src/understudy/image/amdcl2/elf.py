@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from understudy.core.record import Record, i32, raw, reserved, u8, u16, u32
-from understudy.image.elf_bytes import MAX_NAME_BYTES, ElfBytes, check_magic, wrong
+from understudy.image.elf.checked_bytes import MAX_NAME_BYTES, ElfBytes, check_magic, wrong
 from understudy.image.hsa.elf import (
     SHT_NOBITS,
     SHT_NOTE,

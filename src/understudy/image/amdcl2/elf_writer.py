@@ -7,7 +7,7 @@ from typing import Final
 
 from understudy.core.words import align_up
 from understudy.image.amdcl2.elf import FileHeader32, SectionHeader32, SymbolEntry32
-from understudy.image.elf_bytes import MAGIC
+from understudy.image.elf.checked_bytes import MAGIC
 from understudy.image.hsa.elf import SHT_NOBITS, SHT_NULL, FileHeader, ProgramHeader, SectionHeader, SymbolEntry
 
 SHSTRTAB: Final = ".shstrtab"

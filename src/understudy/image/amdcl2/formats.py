@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.isa.gcn.formats_mem import FLOAT, SINT, SNORM, SRGB, UINT, UNORM
+from understudy.isa.gcn.semantics.memory_formats import FLOAT, SINT, SNORM, SRGB, UINT, UNORM
 
 CHANNEL_TYPE_MASK: Final = 0xF
 CHANNEL_ORDER_MASK: Final = 0x1F

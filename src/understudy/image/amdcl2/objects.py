@@ -16,8 +16,8 @@ from understudy.core.record import Record, reserved, u32, words
 from understudy.core.words import align_up
 from understudy.image.amdcl2.formats import PACKED, ChannelOrder, ChannelType, ImageFormat, ImageKind
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.isa.gcn.formats_mem import SRGB
-from understudy.isa.gcn.image_resource import BORDER, CLAMP, LINEAR, LINEAR_ALIGNED, MIRROR, WRAP
+from understudy.isa.gcn.semantics.image.resource import BORDER, CLAMP, LINEAR, LINEAR_ALIGNED, MIRROR, WRAP
+from understudy.isa.gcn.semantics.memory_formats import SRGB
 from understudy.isa.gcn.target import GFX8, GFX9
 
 OBJECT_ALIGNMENT: Final = 16

@@ -19,7 +19,7 @@ from understudy.image.amdcl2.elf import (
     SectionHeader32,
     SymbolEntry32,
 )
-from understudy.image.elf_bytes import MAX_ALIGNMENT
+from understudy.image.elf.checked_bytes import MAX_ALIGNMENT
 from understudy.image.hsa.elf import (
     SHF_ALLOC,
     SHT_NOBITS,

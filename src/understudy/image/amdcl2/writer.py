@@ -36,7 +36,7 @@ from understudy.image.amdcl2.records import STUB_BYTES
 from understudy.image.amdcl2.resizing import resized
 from understudy.image.amdcl2.rewriting import rewritten
 from understudy.image.amdcl2.source import CodeRelocation, KernelSource, ProgramSource, source_of
-from understudy.image.elf_bytes import MAX_ALIGNMENT
+from understudy.image.elf.checked_bytes import MAX_ALIGNMENT
 from understudy.image.hsa.elf import (
     MACHINE_AMDGPU,
     SHT_NOBITS,

@@ -1,1 +1,1 @@
-"""The parts of AMD HSA code objects: ELF, header records, notes, metadata, what is loaded. The face is `hsa_code`."""
+"""The parts of AMD HSA code objects: ELF, header records, notes, metadata, what is loaded. Face: `code_object`."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.record import Record, u64
-from understudy.image.elf_bytes import MAX_NAME_BYTES, ElfBytes
+from understudy.image.elf.checked_bytes import MAX_NAME_BYTES, ElfBytes
 from understudy.image.hsa import targets
 
 MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"

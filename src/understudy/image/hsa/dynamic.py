@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from understudy.image.elf_bytes import ElfBytes
+from understudy.image.elf.checked_bytes import ElfBytes
 
 DT_NULL: Final = 0
 DT_HASH: Final = 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.core.record import Record, i64, raw, reserved, u8, u16, u32, u64
-from understudy.image.elf_bytes import MAX_NAME_BYTES, ElfBytes, check_magic, wrong
+from understudy.image.elf.checked_bytes import MAX_NAME_BYTES, ElfBytes, check_magic, wrong
 from understudy.image.hsa.dynamic import DynamicSegment, Span
 
 MACHINE_AMDGPU: Final = 224

@@ -14,7 +14,7 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.words import align_up, signed
-from understudy.image.elf_bytes import MAX_ALIGNMENT, wrong
+from understudy.image.elf.checked_bytes import MAX_ALIGNMENT, wrong
 from understudy.image.hsa.elf import (
     ET_REL,
     LOADS,

@@ -57,7 +57,7 @@ class Op:
 
     `needs` is a feature without which a target of that level does not have the operation. `concrete` operations are
     executed by the reference engine only, and their meanings may look at scalar values. `operands` is the assembly
-    text's operand list for operations without a signature (see `text.py`).
+    text's operand list for operations without a signature (see `asm/printer.py`).
     `clamped` is the meaning with the clamp bit set where results are integers (the frame clamps floats).
     """
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from understudy.isa.algebra import Value
 from understudy.isa.pattern import Kind, Pattern
+from understudy.isa.riscv.algebra import Value
 from understudy.isa.riscv.csrnames import CSR_NUMBERS, csr_name
 from understudy.isa.riscv.insn import Insn, Meaning, Spec
-from understudy.isa.table import Operand, Row
+from understudy.isa.riscv.rows import Operand, Row
 
 _SAVED: Final = [f"s{k}" for k in range(2, 12)]
 _INTEGER: Final = ["zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", *(f"a{k}" for k in range(8))]

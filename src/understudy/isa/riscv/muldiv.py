@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from understudy.isa.algebra import Value
+from understudy.isa.riscv.algebra import Value
 from understudy.isa.riscv.format import Binary, RowSource, section
 from understudy.isa.riscv.integer import reg
 

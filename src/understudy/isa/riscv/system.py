@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from understudy.isa.algebra import Value
+from understudy.isa.riscv.algebra import Value
 from understudy.isa.riscv.csr import TVM, TW, allowed
 from understudy.isa.riscv.format import section
 from understudy.isa.riscv.insn import Insn, Meaning

@@ -16,9 +16,9 @@ from understudy.isa.riscv.format import KINDS, OPERANDS
 from understudy.isa.riscv.insn import Spec
 from understudy.isa.riscv.integer import INTEGER
 from understudy.isa.riscv.muldiv import MULDIV
+from understudy.isa.riscv.rows import InsnTable, Row
 from understudy.isa.riscv.system import SYSTEM
 from understudy.isa.riscv.zbc import ZBC
-from understudy.isa.table import InsnTable, Row
 
 BASE: Final = InsnTable((*INTEGER, *MULDIV, *ATOMIC, *FLOAT, *ZBC, *SYSTEM), OPERANDS)
 """The 32-bit instructions."""

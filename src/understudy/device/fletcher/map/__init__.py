@@ -1,0 +1,1 @@
+"""Register maps of Fletcher designs, from Arrow schemas: layout, names, checks."""

@@ -1,0 +1,230 @@
+"""The DMA controller as the reference driver has it: a set of registers per unit, transfers done at once.
+
+Not in the command processor document; choices `refsi/dma-*`, profile refsidrv.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from understudy.core.errors import BeyondModel
+from understudy.core.space import Ram, Unit
+from understudy.core.telemetry import Telemetry
+from understudy.device.refsi.events import DmaTransfer, RegisterAccess
+from understudy.device.refsi.refsidrv.devices import ReferenceCrash, Span
+from understudy.device.refsi.registers import (
+    DMA,
+    DMA_CTRL,
+    DMA_DONESEQ,
+    DMA_DSTADDR,
+    DMA_SIZE,
+    DMA_SRCADDR,
+    DMA_STARTSEQ,
+    DMA_XFERDSTSTRIDE,
+    DMA_XFERSIZE,
+    DMA_XFERSRCSTRIDE,
+    NUM_DMA_REGISTERS,
+    REGISTER_BYTES,
+)
+
+CTRL: Final = DMA_CTRL.offset
+STARTSEQ: Final = DMA_STARTSEQ.offset
+DONESEQ: Final = DMA_DONESEQ.offset
+ID_MASK: Final = 0xFFFF_FFFF
+OVERRUN: Final = 4 << 20
+"""Bytes behind the end of a memory that the reference's process has mapped (choice `refsi/dma-overrun`)."""
+
+MAX_ROWS: Final = 1 << 20
+MAX_BYTES: Final = 1 << 32
+"""Most rows, and bytes in them, that are moved one by one where the order of rows can be told."""
+
+Locate = Callable[[int, Unit], Span | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes and strides per dimension; strides[0] steps rows and strides[1] planes, in bytes."""
+
+    sizes: tuple[int, ...]
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows per plane."""
+        return self.sizes[1] if len(self.sizes) > 1 else 1
+
+    @property
+    def planes(self) -> int:
+        """Planes."""
+        return self.sizes[2] if len(self.sizes) > 2 else 1
+
+    def end(self, strides: tuple[int, ...]) -> int:
+        """Offset behind the last byte that a side with these strides touches."""
+        last = self.sizes[0]
+        for count, stride in zip(self.sizes[1:], strides, strict=True):
+            last += (count - 1) * stride
+        return last
+
+
+class DmaDevice:
+    """32 registers of 8 bytes for each unit that ever touches one. `locate` finds the memory behind an address."""
+
+    size: int = DMA_SIZE
+
+    def __init__(self, locate: Locate, telemetry: Telemetry) -> None:
+        self._locate = locate
+        self._telemetry = telemetry
+        self.files: dict[Unit, list[int]] = {}
+
+    def registers(self, unit: Unit) -> list[int]:
+        """The 32 registers that `unit` sees."""
+        return self.files.setdefault(unit, [0] * NUM_DMA_REGISTERS)
+
+    def span(self, offset: int, size: int, unit: Unit) -> Span | None:
+        """None: these are registers."""
+        return None
+
+    def slow_span(self, offset: int, size: int, unit: Unit) -> Span | None:
+        """None: these are registers."""
+        return None
+
+    def load(self, offset: int, size: int, unit: Unit) -> bytes | None:
+        """8 bytes, or the low 4, of the register that `offset` falls into."""
+        if size not in (4, 8) or not 0 <= offset < self.size:
+            return None
+        index = offset // REGISTER_BYTES
+        value = self.registers(unit)[index]
+        self._telemetry.emit(lambda time: RegisterAccess(time, unit, DMA.name, index, value, write=False))
+        return value.to_bytes(REGISTER_BYTES, "little")[:size]
+
+    def store(self, offset: int, data: bytes, unit: Unit) -> bool:
+        """8 bytes to the register that `offset` falls into; False also where a transfer or a wait is refused."""
+        if len(data) != REGISTER_BYTES or not 0 <= offset < self.size:
+            return False
+        index, value = offset // REGISTER_BYTES, int.from_bytes(data, "little")
+        self._telemetry.emit(lambda time: RegisterAccess(time, unit, DMA.name, index, value, write=True))
+        registers = self.registers(unit)
+        if index == DONESEQ:
+            return registers[DONESEQ] & ID_MASK >= value & ID_MASK
+        if index == STARTSEQ:
+            return True
+        registers[index] = DMA_CTRL.as_read(value) if index == CTRL else value
+        if index == CTRL and DMA_CTRL.get(value, "START"):
+            return self._start(registers, unit)
+        return True
+
+    def _start(self, registers: list[int], unit: Unit) -> bool:
+        source = self._locate(registers[DMA_SRCADDR.offset], unit)
+        target = self._locate(registers[DMA_DSTADDR.offset], unit) if source is not None else None
+        dimension = DMA_CTRL.get(registers[CTRL], "DIM")
+        if source is None or target is None or not dimension:
+            return False
+        sizes = tuple(registers[DMA_XFERSIZE.offset : DMA_XFERSIZE.offset + dimension])
+        if 0 in sizes:
+            return True
+        shape = _shape(registers, sizes)
+        if shape is None:
+            return False
+        number = (registers[STARTSEQ] + 1) & ID_MASK
+        registers[STARTSEQ] = number
+        self._telemetry.emit(
+            lambda time: DmaTransfer(
+                time,
+                unit,
+                number,
+                registers[DMA_SRCADDR.offset],
+                registers[DMA_DSTADDR.offset],
+                shape.sizes,
+                shape.source,
+                shape.target,
+            )
+        )
+        _copy(source, target, shape)
+        registers[DONESEQ] = number
+        return True
+
+
+def _shape(registers: list[int], sizes: tuple[int, ...]) -> Shape | None:
+    """The transfer that the registers describe, None where the reference refuses it."""
+    used = DMA_CTRL.decode(registers[CTRL])
+    if len(sizes) == 1:
+        return None if used["STRIDE_SRC"] or used["STRIDE_DST"] else Shape(sizes, (), ())
+    sides: list[tuple[int, ...]] = []
+    for name, first, broadcast in (
+        ("STRIDE_SRC", DMA_XFERSRCSTRIDE.offset, len(sizes) == 2),
+        ("STRIDE_DST", DMA_XFERDSTSTRIDE.offset, False),
+    ):
+        # Without strides rows follow each other, and planes are SIZE1 bytes apart (choice refsi/dma-plane-stride).
+        strides = sizes[:-1]
+        if used[name]:
+            strides = tuple(registers[first : first + len(sizes) - 1])
+            too_small = any(stride < size for stride, size in zip(strides, sizes, strict=False))
+            if too_small and not (broadcast and strides == (0,)):
+                return None
+        sides.append(strides)
+    return Shape(sizes, *sides)
+
+
+def _copy(source: Span, target: Span, shape: Shape) -> None:
+    """Move row by row, each as if it were read whole before it is written (choice refsi/dma-overlap)."""
+    for (ram, start), strides, what in ((source, shape.source, "read"), (target, shape.target, "write")):
+        over = start + shape.end(strides) - ram.size
+        if over > OVERRUN:
+            raise ReferenceCrash(f"a DMA transfer would {what} {over:#x} bytes behind the end of a memory")
+    if _copy_at_once(source, target, shape):
+        return
+    length, count = shape.sizes[0], shape.rows * shape.planes
+    if count > 1 and (count > MAX_ROWS or count * length > MAX_BYTES):
+        raise BeyondModel(f"a DMA transfer of {count} overlapping rows of {length:#x} bytes, one by one")
+    for plane in range(shape.planes):
+        for row in range(shape.rows):
+            _move(source, _offset(shape.source, plane, row), target, _offset(shape.target, plane, row), length)
+
+
+def _offset(strides: tuple[int, ...], plane: int, row: int) -> int:
+    return sum(index * stride for index, stride in zip((row, plane), strides, strict=False))
+
+
+def _move(source: Span, source_skip: int, target: Span, target_skip: int, length: int) -> None:
+    """Move one row; what lies behind a memory reads as zeros and is not written (choice refsi/dma-overrun)."""
+    (from_ram, from_start), (to_ram, to_start) = source, target
+    first, into = from_start + source_skip, to_start + target_skip
+    room = max(min(length, to_ram.size - into), 0)
+    data = bytes(from_ram.view[first : first + room])
+    to_ram.view[into : into + room] = data.ljust(room, b"\0")
+
+
+def _copy_at_once(source: Span, target: Span, shape: Shape) -> bool:
+    """Copy with one strided assignment where nothing overlaps and nothing leaves a memory; False otherwise."""
+    if shape.rows * shape.planes == 1:
+        return False
+    spans = [
+        (ram, start, start + shape.end(strides))
+        for (ram, start), strides in ((source, shape.source), (target, shape.target))
+    ]
+    (from_ram, from_start, from_end), (to_ram, to_start, to_end) = spans
+    meets = from_ram is to_ram and from_start < to_end and to_start < from_end
+    if meets or from_end > from_ram.size or to_end > to_ram.size or _repeats(shape):
+        return False
+    _strided(to_ram, to_start, shape, shape.target)[...] = _strided(from_ram, from_start, shape, shape.source)
+    return True
+
+
+def _repeats(shape: Shape) -> bool:
+    """Whether planes of the destination overlap, so that the order of rows matters."""
+    return shape.planes > 1 and shape.target[1] < shape.target[0] * shape.rows
+
+
+def _strided(
+    ram: Ram, start: int, shape: Shape, strides: tuple[int, ...]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    flat = np.frombuffer(ram.view, dtype=np.uint8)[start:]
+    counts = tuple(reversed(shape.sizes))
+    # The stride of a single row or plane is never taken and may be any number.
+    steps = (stride if count > 1 else 0 for stride, count in zip(strides, shape.sizes[1:], strict=True))
+    return np.lib.stride_tricks.as_strided(flat, counts, (*reversed(tuple(steps)), 1))

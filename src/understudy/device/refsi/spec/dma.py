@@ -1,0 +1,332 @@
+"""The DMA controller of the `spec` profile: registers, asynchronous transfers, waits.
+
+Every unit has its own registers and its own sequence of transfer IDs. A transfer is checked completely when it is
+started and performed as late as the documents allow (choice `refsi/dma-late`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from understudy.core.errors import AccessFault, BeyondModel, WireError
+from understudy.core.rule import Rule
+from understudy.core.space import Unit
+from understudy.core.telemetry import Telemetry
+from understudy.device.refsi import rules
+from understudy.device.refsi.events import DmaTransfer, RegisterAccess
+from understudy.device.refsi.interfaces import HART
+from understudy.device.refsi.registers import (
+    DMA,
+    DMA_CTRL,
+    DMA_DONESEQ,
+    DMA_DSTADDR,
+    DMA_SIZE,
+    DMA_SRCADDR,
+    DMA_STARTSEQ,
+    DMA_XFERDSTSTRIDE,
+    DMA_XFERSIZE,
+    DMA_XFERSRCSTRIDE,
+    NUM_DMA_REGISTERS,
+    REGISTER_BYTES,
+)
+from understudy.device.refsi.spec import rules as spec_rules
+from understudy.device.refsi.spec.decode import Place
+from understudy.device.refsi.spec.events import DmaHazard
+from understudy.device.refsi.spec.transfer import Shape, Side, check_pieces, copy, rows_overlap, sides_meet
+from understudy.device.refsi.spec.windows import unit_name
+
+LAST_ID: Final = (1 << 32) - 1
+LATE: Final = "late"
+IMMEDIATE: Final = "immediate"
+TIMINGS: Final = (LATE, IMMEDIATE)
+LOOKED_AT: Final = 64
+"""Outstanding transfers that a new one is compared with while no probe listens; else it is with all."""
+MAX_OUTSTANDING: Final = 1024
+"""Transfers of one unit that wait at once: one more completes the oldest (choice `refsi/dma-late`)."""
+
+
+class Memory(Protocol):
+    """What the controller needs of the memory system."""
+
+    telemetry: Telemetry
+
+    def locate(self, address: int, size: int, unit: Unit, access: str) -> Place:
+        """Where these bytes lie for `unit`; `AccessFault` with the rule otherwise."""
+
+    def protected(self, place: Place) -> bool:
+        """Whether harts may not write there."""
+
+    def moved(self, unit: Unit, source: Side, target: Side) -> None:
+        """Told after each copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """One started transfer: a copy of the registers, already checked and translated."""
+
+    unit: Unit
+    id: int
+    source: Side
+    target: Side
+    event: Callable[[int], DmaTransfer]
+
+
+class Context:
+    """The registers and the outstanding transfers of one unit, by ID and in the order of the starts."""
+
+    __slots__ = ("done", "outstanding", "started", "unfinished", "values")
+
+    def __init__(self) -> None:
+        self.values = [0] * NUM_DMA_REGISTERS
+        self.started = 0
+        self.done = 0
+        self.outstanding: dict[int, Transfer] = {}
+        self.unfinished: deque[int] = deque()
+
+    def next_id(self) -> int:
+        """The ID for one more transfer: after the largest one comes 1."""
+        self.started = 1 if self.started == LAST_ID else self.started + 1
+        self.unfinished.append(self.started)
+        return self.started
+
+    def finish(self, transfer: Transfer) -> None:
+        """Note that `transfer` is complete; DONESEQ moves when all older ones are, too."""
+        del self.outstanding[transfer.id]
+        while self.unfinished and self.unfinished[0] not in self.outstanding:
+            self.done = self.unfinished.popleft()
+
+
+class DmaController:
+    """The region of the DMA registers. Offsets count bytes; accesses are 8 bytes, aligned (rule register-whole)."""
+
+    size = DMA_SIZE
+
+    def __init__(self, memory: Memory, timing: str = LATE) -> None:
+        if timing not in TIMINGS:
+            raise WireError(f"there is no DMA timing {timing!r}, expected one of {', '.join(TIMINGS)}")
+        self.timing = timing
+        self._memory = memory
+        self._contexts: dict[Unit, Context] = {}
+
+    def context(self, unit: Unit) -> Context:
+        """The registers of `unit`."""
+        return self._contexts.setdefault(unit, Context())
+
+    def host_address(self, offset: int, unit: Unit) -> int | None:
+        """None: every access has an effect."""
+        return None
+
+    # ---- registers
+
+    def read(self, offset: int, size: int, unit: Unit) -> bytes:
+        """Read one register as `unit`."""
+        index = self._index(offset, size, "read")
+        context = self.context(unit)
+        if index == DMA_STARTSEQ.offset:
+            value = context.started
+        elif index == DMA_DONESEQ.offset:
+            if context.outstanding:
+                self._perform_oldest(context)
+            value = context.done
+        else:
+            value = context.values[index]
+        self._memory.telemetry.emit(lambda time: RegisterAccess(time, unit, DMA.name, index, value, write=False))
+        return value.to_bytes(REGISTER_BYTES, "little")
+
+    def write(self, offset: int, data: bytes, unit: Unit) -> None:
+        """Write one register as `unit`; DMACTRL may start a transfer, DMADONESEQ waits."""
+        index = self._index(offset, len(data), "write")
+        value = int.from_bytes(data, "little")
+        context = self.context(unit)
+        self._memory.telemetry.emit(lambda time: RegisterAccess(time, unit, DMA.name, index, value, write=True))
+        if index == DMA_CTRL.offset:
+            self._control(context, value, unit)
+        elif index == DMA_DONESEQ.offset:
+            self._wait(context, value)
+        elif index != DMA_STARTSEQ.offset:
+            context.values[index] = value
+
+    def settle(self) -> None:
+        """Complete every outstanding transfer of every unit."""
+        for context in list(self._contexts.values()):
+            self._perform(context, list(context.outstanding.values())[::-1])
+
+    def reset(self) -> None:
+        """Forget everything; outstanding transfers are dropped."""
+        self._contexts.clear()
+
+    def save(self) -> dict[Unit, tuple[tuple[int, ...], int, int]]:
+        """Registers and counts of every unit while nothing is outstanding, for `restore`."""
+        return {unit: (tuple(c.values), c.started, c.done) for unit, c in self._contexts.items()}
+
+    def restore(self, state: dict[Unit, tuple[tuple[int, ...], int, int]]) -> None:
+        """Go back to what `save` gave."""
+        self._contexts.clear()
+        for unit, (values, started, done) in state.items():
+            context = self.context(unit)
+            context.values[:], context.started, context.done = values, started, done
+
+    def _index(self, offset: int, size: int, access: str) -> int:
+        if size != REGISTER_BYTES or offset % REGISTER_BYTES:
+            raise AccessFault(
+                f"{access} of {size} bytes at byte {offset:#x} of the DMA registers, "
+                f"expected a whole register of {REGISTER_BYTES} bytes",
+                address=offset,
+                access=access,
+                rule=spec_rules.REGISTER_WHOLE,
+            )
+        index = offset // REGISTER_BYTES
+        try:
+            DMA.find(index, access[0])
+        except WireError as error:
+            raise AccessFault(
+                f"{access} of DMA register {index}: {error.message}",
+                address=offset,
+                access=access,
+                rule=spec_rules.DMA_REGISTER,
+            ) from None
+        return index
+
+    # ---- transfers
+
+    def _control(self, context: Context, value: int, unit: Unit) -> None:
+        reserved = DMA_CTRL.reserved_bits(value)
+        if reserved:
+            raise _refused(f"DMACTRL = {value:#x}: bits {reserved:#x}, expected 0", spec_rules.DMA_CTRL_RESERVED)
+        fields = DMA_CTRL.decode(value)
+        if fields["START"]:
+            self._start(context, fields, unit)
+        context.values[DMA_CTRL.offset] = DMA_CTRL.after_write(0, value)
+
+    def _start(self, context: Context, fields: dict[str, int], unit: Unit) -> None:
+        dimension, by_source, by_target = fields["DIM"], fields["STRIDE_SRC"], fields["STRIDE_DST"]
+        if not dimension:
+            raise _refused("a transfer of dimension 0, expected 1, 2 or 3", spec_rules.DMA_DIMENSION)
+        if dimension == 1 and (by_source or by_target):
+            raise _refused("a 1D transfer in a stride mode, expected no stride", spec_rules.DMA_STRIDE_1D)
+        sizes = _array(context, DMA_XFERSIZE.offset, dimension)
+        if not all(sizes):
+            return
+        shape = Shape(*sizes)
+        source_address = context.values[DMA_SRCADDR.offset]
+        target_address = context.values[DMA_DSTADDR.offset]
+        source_strides = _strides(context, DMA_XFERSRCSTRIDE.offset, shape, dimension, by_source)
+        target_strides = _strides(context, DMA_XFERDSTSTRIDE.offset, shape, dimension, by_target)
+        source = self._side("source", source_address, shape, source_strides, unit)
+        target = self._side("destination", target_address, shape, target_strides, unit)
+        _check_bytes(source, target)
+        number = context.next_id()
+
+        def event(time: int) -> DmaTransfer:
+            used = dimension - 1
+            strides = source_strides[:used], target_strides[:used]
+            return DmaTransfer(time, unit, number, source_address, target_address, sizes, *strides)
+
+        transfer = Transfer(unit, number, source, target, event)
+        telemetry = self._memory.telemetry
+        if telemetry.wants(DmaHazard) or telemetry.desk.wants("dma-hazard"):
+            self._report_hazards(transfer)
+        context.outstanding[number] = transfer
+        if self.timing == IMMEDIATE:
+            self._perform(context, [transfer])
+        elif len(context.outstanding) > MAX_OUTSTANDING:
+            self._perform_oldest(context)
+
+    def _side(self, name: str, address: int, shape: Shape, strides: tuple[int, int], unit: Unit) -> Side:
+        """One side, translated; `AccessFault` unless all of it lies in one memory that `unit` may use so."""
+        access, rule = ("read", spec_rules.DMA_SOURCE) if name == "source" else ("write", spec_rules.DMA_DESTINATION)
+        extent = shape.extent(strides)
+        try:
+            place = self._memory.locate(address, extent, unit, access)
+        except AccessFault as fault:
+            fault.message = f"DMA {name}: {fault.message}"
+            fault.rule = rule if fault.rule is spec_rules.MEMORY_MAP else fault.rule
+            raise
+        if place.ram is None:
+            raise AccessFault(
+                f"DMA {name}: {address:#x} is in the registers {place.mapping.name}, expected memory",
+                address=address,
+                access=access,
+                rule=rule,
+            )
+        check_pieces("a DMA transfer", place, shape.rows * shape.planes)
+        if access == "write" and unit.kind == HART and self._memory.protected(place):
+            raise AccessFault(
+                f"DMA {name}: {unit_name(unit)} writes {extent} bytes at {address:#x} into the Kernel Uniform Block",
+                address=address,
+                access=access,
+                rule=rules.KUB_READ_ONLY,
+            )
+        return Side(place, shape, strides)
+
+    def _wait(self, context: Context, number: int) -> None:
+        """DMADONESEQ was written: complete what that waits for, newest first."""
+        everything = number > context.started
+        due = [transfer for transfer in context.outstanding.values() if everything or transfer.id <= number]
+        self._perform(context, due[::-1])
+
+    def _perform_oldest(self, context: Context) -> None:
+        self._perform(context, [next(iter(context.outstanding.values()))])
+
+    def _perform(self, context: Context, transfers: Iterable[Transfer]) -> None:
+        for transfer in transfers:
+            copy(transfer.source, transfer.target)
+            context.finish(transfer)
+            self._memory.moved(transfer.unit, transfer.source, transfer.target)
+            self._memory.telemetry.emit(transfer.event)
+
+    def _report_hazards(self, new: Transfer) -> None:
+        """Tell which outstanding transfers of any unit touch bytes that `new` touches, too."""
+        pending = [transfer for context in self._contexts.values() for transfer in context.outstanding.values()]
+        if not self._memory.telemetry.wants(DmaHazard):
+            pending = pending[-LOOKED_AT:]
+        for old in pending:
+            pairs = (
+                ("read-after-write", old.target, new.source),
+                ("write-after-read", old.source, new.target),
+                ("write-after-write", old.target, new.target),
+            )
+            for kind, before, after in pairs:
+                if sides_meet(before, after):
+                    telemetry = self._memory.telemetry
+                    hazard = DmaHazard(telemetry.clock(), new.unit, new.id, old.unit, old.id, kind)
+                    telemetry.report(hazard, "dma-hazard", str(hazard), spec_rules.DMA_ASYNC)
+
+
+def _array(context: Context, first: int, count: int) -> tuple[int, ...]:
+    return tuple(context.values[first : first + count])
+
+
+def _strides(context: Context, first: int, shape: Shape, dimension: int, used: int) -> tuple[int, int]:
+    """Row and plane stride of one side: as its registers say, or sequential."""
+    sequential = shape.row_bytes, shape.row_bytes * shape.rows
+    if not used:
+        return sequential
+    given = _array(context, first, dimension - 1)
+    return (given[0], given[1]) if dimension == 3 else (given[0], sequential[1])
+
+
+def _check_bytes(source: Side, target: Side) -> None:
+    """No destination byte is written twice or read as well."""
+    if rows_overlap(target.shape, target.strides):
+        rows, planes = target.strides
+        raise _refused(
+            f"destination rows of {target.shape.row_bytes} bytes overlap with strides {rows:#x} and {planes:#x}",
+            spec_rules.DMA_ROWS,
+        )
+    meet = sides_meet(source, target)
+    if meet is None:
+        raise BeyondModel("a DMA transfer of more than 2^20 rows whose source and destination are interwoven")
+    if meet:
+        (first, end), (target_first, target_end) = source.span, target.span
+        raise _refused(
+            f"source {first:#x}..{end:#x} and destination {target_first:#x}..{target_end:#x} overlap",
+            spec_rules.DMA_OVERLAP,
+        )
+
+
+def _refused(message: str, rule: Rule) -> AccessFault:
+    return AccessFault(f"DMA: {message}", address=DMA_CTRL.offset * REGISTER_BYTES, access="write", rule=rule)

@@ -1,0 +1,417 @@
+"""The memory system of the `spec` profile: what the documents say, every error reported with its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from understudy.core.rule import Rule
+from understudy.core.snapshot import restore_ram, save_ram
+from understudy.core.space import AddressSpace, Mapping, Ram, Unit
+from understudy.core.telemetry import Telemetry
+from understudy.device.refsi import rules
+from understudy.device.refsi.commands import CacheFlags
+from understudy.device.refsi.counters import PerfCounters
+from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, HART, HOST
+from understudy.device.refsi.registers import (
+    DMA_BASE,
+    DRAM_BASE,
+    DRAM_SIZE,
+    M1_CORES,
+    M1_HARTS,
+    PERF_COUNTERS_BASE,
+    REGISTER_BYTES,
+    TCDM_BASE,
+    TCDM_SIZE,
+)
+from understudy.device.refsi.spec import rules as spec_rules
+from understudy.device.refsi.spec.coherence import DataCaches
+from understudy.device.refsi.spec.decode import Decoder, Place
+from understudy.device.refsi.spec.dma import LATE, DmaController
+from understudy.device.refsi.spec.events import StaleRead
+from understudy.device.refsi.spec.port import SpecPort
+from understudy.device.refsi.spec.transfer import Side, check_pieces, read_place, slice_of, write_place
+from understudy.device.refsi.spec.windows import Topology, WindowFile
+
+COHERENT: Final = "coherent"
+STRICT: Final = "strict"
+COHERENCES: Final = (COHERENT, STRICT)
+
+MAX_ELEMENTS: Final = 1 << 20
+"""Most elements that COPY_MEM64 copies one by one where that can be told from copying them at once."""
+MAX_RUNS_CHECKED: Final = 1 << 12
+"""Most rows of a DMA transfer whose source is looked up in the caches (for `StaleRead` only)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecState:
+    """What `SpecMemory.save` keeps."""
+
+    memories: tuple[dict[int, bytes], ...]
+    windows: tuple[int, ...]
+    dma: dict[Unit, tuple[tuple[int, ...], int, int]]
+    caches: tuple[dict[int, tuple[bytes, int]], ...] | None
+
+
+class SpecMemory:
+    """Device memory of RefSi M1 as the documents have it; implements `interfaces.MemorySystem`.
+
+    `cores` and `harts_per_core` say how many there are. `dma` is "late" (transfers happen when they are waited for) or
+    "immediate"; `coherence` is "coherent" or "strict" (harts have stale data caches, see `coherence`). Without
+    `counters` there is nothing at their addresses.
+
+    `on_remap` is called when what harts see at some address may have changed (windows, protection): engines must
+    forget page translations. `on_write` is told (host address, size) of every write to plain memory that did not go
+    through a page handed to an engine: engines must forget code from there. `generation` counts remaps.
+    """
+
+    def __init__(
+        self,
+        counters: PerfCounters | None = None,
+        telemetry: Telemetry | None = None,
+        *,
+        cores: int = M1_CORES,
+        harts_per_core: int = M1_HARTS,
+        dma: str = LATE,
+        coherence: str = COHERENT,
+    ) -> None:
+        if coherence not in COHERENCES:
+            raise WireError(f"there is no coherence {coherence!r}, expected one of {', '.join(COHERENCES)}")
+        if cores < 1 or harts_per_core < 1:
+            raise WireError(f"a device of {cores} cores of {harts_per_core} harts, expected at least 1 of each")
+        self.topology = Topology(cores, harts_per_core)
+        self.windows = WindowFile()
+        self.dma = DmaController(self, dma)
+        self.strict = coherence == STRICT
+        self.telemetry = Telemetry() if telemetry is None else telemetry
+        self.generation = 0
+        self.on_remap: Callable[[], None] | None = None
+        self.on_write: Callable[[int, int], None] | None = None
+        self._counters = counters
+        self._protected: tuple[tuple[int, int], ...] = ()
+        self._ports: dict[int, SpecPort] = {}
+        self._build()
+
+    def _build(self) -> None:
+        """Fresh memory, all zero."""
+        space = AddressSpace()
+        space.map(TCDM_BASE, Ram(TCDM_SIZE), "TCDM")
+        self._dram = space.map(DRAM_BASE, Ram(DRAM_SIZE), "DRAM")
+        space.map(DMA_BASE, self.dma, "DMA")
+        if self._counters is not None:
+            space.map(PERF_COUNTERS_BASE, self._counters, "PERF_COUNTERS")
+        self.decoder = Decoder(space, self.windows, self.topology)
+        assert isinstance(self._dram.region, Ram)
+        self.caches: DataCaches | None = None
+        if self.strict:
+            self.caches = DataCaches(self._dram.region, DRAM_BASE, self.topology.harts, self._written_back)
+
+    # ---- accesses
+
+    def read(self, address: int, size: int, unit: Unit) -> bytes:
+        """Read as `unit`; caches are not consulted (choice `refsi/cache-copy`). `AccessFault` with the rule."""
+        place = self._locate(address, size, unit, "read")
+        if place is None:
+            return b""
+        if place.ram is None:
+            return self.read_register(place, address, unit)
+        check_pieces(f"a read of {size} bytes at {address:#x}", place)
+        data = read_place(place)
+        self._note_memory_read(unit, place, data)
+        return data
+
+    def write(self, address: int, data: bytes, unit: Unit) -> None:
+        """Write as `unit`. `AccessFault` with the rule, before any byte is written."""
+        place = self._locate(address, len(data), unit, "write")
+        if place is None:
+            return
+        if place.ram is None:
+            self.write_register(place, address, data, unit)
+        else:
+            check_pieces(f"a write of {len(data)} bytes at {address:#x}", place)
+            write_place(place, data)
+            self.wrote(place)
+
+    def view(self, address: int, size: int) -> memoryview | None:
+        """The bytes themselves as the host sees them; None for registers and where it may not both read and write.
+
+        Valid until `reset`; a window that changes later does not move it.
+        """
+        try:
+            self.decoder.locate(address, max(size, 1), HOST, "read")
+            place = self.decoder.locate(address, max(size, 1), HOST, "write")
+        except AccessFault:
+            return None
+        if place.ram is None or not place.contiguous:
+            return None
+        offset = place.physical - place.mapping.base
+        return place.ram.view[offset : offset + size]
+
+    def read_register(self, place: Place, address: int, unit: Unit) -> bytes:
+        """Read the memory-mapped register at `place`, which `unit` sees at `address`."""
+        self._check_register(place, address, "read")
+        try:
+            return place.mapping.region.read(place.physical - place.mapping.base, place.size, unit)
+        except AccessFault as fault:
+            raise _relocated(fault, address) from None
+
+    def write_register(self, place: Place, address: int, data: bytes, unit: Unit) -> None:
+        """Write the memory-mapped register at `place`, which `unit` sees at `address`."""
+        self._check_register(place, address, "write")
+        try:
+            place.mapping.region.write(place.physical - place.mapping.base, data, unit)
+        except AccessFault as fault:
+            raise _relocated(fault, address) from None
+
+    # ---- commands
+
+    def copy64(self, source: int, target: int, count: int, unit: Unit) -> None:
+        """COPY_MEM64: both ranges are checked first, then elements are copied one by one, in ascending order."""
+        size = count * REGISTER_BYTES
+        from_place = self._locate(source, size, unit, "read")
+        to_place = self._locate(target, size, COMMAND_PROCESSOR, "write")
+        if from_place is None or to_place is None:
+            return
+        if from_place.ram is None or to_place.ram is None:
+            for skip in range(0, size, REGISTER_BYTES):
+                element = self.read(source + skip, REGISTER_BYTES, unit)
+                self.write(target + skip, element, COMMAND_PROCESSOR)
+            return
+        check_pieces("COPY_MEM64", from_place)
+        check_pieces("COPY_MEM64", to_place)
+        self._note_memory_read(unit, from_place, None)
+        _copy_elements(from_place, to_place, count)
+        self.wrote(to_place)
+
+    def window_register(self, number: int, value: int) -> None:
+        """CMP register 8..39 now holds `value`; at once in effect. `RuleError` for reserved bits and modes."""
+        if self.windows.write(number, value):
+            self._remapped()
+
+    def settle(self) -> None:
+        """Complete all outstanding DMA transfers: the device is idle."""
+        self.dma.settle()
+
+    def sync(self, flags: int) -> None:
+        """SYNC_CACHE, and the implicit flush of RUN_KERNEL_SLICE: write back and invalidate the data caches."""
+        if flags & CacheFlags.CMP_CACHE_SYNC_ACC_DCACHE and self.caches is not None:
+            self.caches.sync()
+
+    def reset(self) -> None:
+        """The state at open: memory zero, no windows, no transfers, caches empty. Views and pages are void."""
+        self.windows.reset()
+        self.dma.reset()
+        if self._counters is not None:
+            self._counters.reset()
+        self._protected = ()
+        rams = self._rams()
+        self._build()
+        for ram in rams:
+            ram.close()
+        self._remapped()
+
+    def close(self) -> None:
+        """Give the host's memory back: nothing is at any address any more."""
+        for ram in self._rams():
+            ram.close()
+        for port in self._ports.values():
+            port.forget()
+        self._ports.clear()
+        self.caches = None
+        self.decoder = Decoder(AddressSpace(), self.windows, self.topology)
+        self.generation += 1
+
+    def save(self) -> SpecState:
+        """Memories, windows, DMA registers and caches while no transfer is outstanding, for `restore`."""
+        return SpecState(
+            tuple(save_ram(ram) for ram in self._rams()),
+            self.windows.save(),
+            self.dma.save(),
+            None if self.caches is None else self.caches.save(),
+        )
+
+    def restore(self, state: SpecState) -> None:
+        """Go back to what `save` gave; harts may write everywhere."""
+        for ram, saved in zip(self._rams(), state.memories, strict=True):
+            restore_ram(ram, saved)
+            if self.on_write is not None:
+                self.on_write(ram.base_host, ram.size)
+        self.windows.restore(state.windows)
+        self.dma.restore(state.dma)
+        if self.caches is not None and state.caches is not None:
+            self.caches.restore(state.caches)
+        self._protected = ()
+        self._remapped()
+
+    def _rams(self) -> list[Ram]:
+        return [mapping.region for mapping in self.decoder.space if isinstance(mapping.region, Ram)]
+
+    def port(self, hart: int) -> SpecPort:
+        """The memory as hart number `hart` sees it."""
+        if hart not in self._ports:
+            if not 0 <= hart < self.topology.harts:
+                raise RuleError(
+                    f"there is no hart {hart}, expected 0 to {self.topology.harts - 1}", rule=spec_rules.UNIT_EXISTS
+                )
+            self._ports[hart] = SpecPort(self, Unit(HART, hart))
+        return self._ports[hart]
+
+    # ---- the Kernel Uniform Block
+
+    def protect(self, address: int, size: int) -> None:
+        """Harts may not write these bytes, by any way, until `unprotect` (rule kub-read-only).
+
+        `address` is as the CMP sees it. `AccessFault` unless all of it is memory.
+        """
+        place = self._locate(address, size, COMMAND_PROCESSOR, "read")
+        if place is None:
+            return
+        if place.ram is None:
+            raise AccessFault(
+                f"a Kernel Uniform Block of {size:#x} bytes at {address:#x} is in registers, expected memory",
+                address=address,
+                access="read",
+                rule=rules.KUB_READ_ONLY,
+            )
+        self._protected = (*self._protected, *((start, start + length) for start, length in place.runs()))
+        self._remapped()
+
+    def unprotect(self) -> None:
+        """Harts may write everywhere again."""
+        if self._protected:
+            self._protected = ()
+            self._remapped()
+
+    def protected(self, place: Place) -> bool:
+        """Whether a byte of `place` is protected."""
+        if not self._protected:
+            return False
+        return any(
+            start < end and first < start + length for start, length in place.runs() for first, end in self._protected
+        )
+
+    @property
+    def protected_ranges(self) -> tuple[tuple[int, int], ...]:
+        """The protected physical (start, end) ranges."""
+        return self._protected
+
+    # ---- what parts of the memory system tell each other
+
+    def locate(self, address: int, size: int, unit: Unit, access: str) -> Place:
+        """Where these bytes (1 or more) lie for `unit`; `AccessFault` with the rule otherwise."""
+        return self.decoder.locate(address, size, unit, access)
+
+    def cached(self, place: Place) -> bool:
+        """Whether harts reach `place` through their data caches."""
+        return self.caches is not None and place.mapping is self._dram
+
+    def wrote(self, place: Place) -> None:
+        """Memory at `place` was written."""
+        if self.on_write is not None:
+            for start, size in place.runs():
+                self._written(place.mapping, start, size)
+
+    def moved(self, unit: Unit, source: Side, target: Side) -> None:
+        """A DMA transfer of `unit` was performed."""
+        start, end = target.span
+        self._written(target.place.mapping, start, end - start)
+        if self.caches is None or not self.telemetry.wants_lints or not self.cached(source.place):
+            return
+        runs = source.runs()
+        if runs is not None and len(runs[0]) <= MAX_RUNS_CHECKED:
+            for first, length in zip(runs[0].tolist(), runs[1].tolist(), strict=True):
+                self._note_memory_read(unit, Place(source.place.mapping, first, length), None)
+
+    def report_stale(self, reader: Unit, address: int, seen: bytes, hart: int | None) -> None:
+        """Emit `StaleRead` for each holder of newer bytes than `seen`, read at physical `address`."""
+        assert self.caches is not None
+        for newer in self.caches.newer(address, seen, hart):
+            holder = None if newer.holder is None else Unit(HART, newer.holder)
+            stale = StaleRead(self.telemetry.clock(), reader, newer.address, newer.seen, newer.newer, holder)
+            self.telemetry.report(stale, "stale-read", str(stale), rules.RUN_NO_FLUSH)
+
+    # ---- within
+
+    def _locate(self, address: int, size: int, unit: Unit, access: str) -> Place | None:
+        return self.decoder.locate(address, size, unit, access) if size else None
+
+    def _check_register(self, place: Place, address: int, access: str) -> None:
+        if not place.contiguous:
+            raise _fault(
+                f"{access} of {place.size} bytes at {address:#x}: a register in pieces through an interleaved window",
+                address,
+                access,
+                spec_rules.REGISTER_WHOLE,
+            )
+
+    def _note_memory_read(self, reader: Unit, place: Place, data: bytes | None) -> None:
+        if self.caches is None or not self.telemetry.wants_lints or not self.cached(place):
+            return
+        done = 0
+        for start, size in place.runs():
+            if data is None:
+                seen = read_place(Place(place.mapping, start, size))
+            else:
+                seen = data[done : done + size]
+            self.report_stale(reader, start, seen, None)
+            done += size
+
+    def _written_back(self, address: int, size: int) -> None:
+        self._written(self._dram, address, size)
+
+    def _written(self, mapping: Mapping, address: int, size: int) -> None:
+        if self.on_write is not None and isinstance(mapping.region, Ram):
+            self.on_write(mapping.region.base_host + address - mapping.base, size)
+
+    def _remapped(self) -> None:
+        self.generation += 1
+        if self.on_remap is not None:
+            self.on_remap()
+
+
+def _copy_elements(source: Place, target: Place, count: int) -> None:
+    """COPY_MEM64 in plain memory: at once where that gives the same bytes as one by one."""
+    size = count * REGISTER_BYTES
+    (first, end), (to_first, to_end) = _bounds(source), _bounds(target)
+    contiguous = source.contiguous and target.contiguous
+    distance = to_first - first
+    if contiguous and (distance <= 0 or distance >= size):
+        slice_of(target)[:] = slice_of(source)
+    elif contiguous and distance % REGISTER_BYTES == 0:
+        _repeat(slice_of(source)[:distance], slice_of(target))
+    elif end <= to_first or to_end <= first:
+        write_place(target, read_place(source))
+    elif count > MAX_ELEMENTS:
+        raise BeyondModel(f"COPY_MEM64 of {count} elements onto themselves, at most {MAX_ELEMENTS}")
+    else:
+        for skip in range(0, size, REGISTER_BYTES):
+            write_place(target.at(skip, REGISTER_BYTES), read_place(source.at(skip, REGISTER_BYTES)))
+
+
+def _repeat(period: memoryview, target: memoryview) -> None:
+    """Fill `target`, which follows `period` in memory, with repetitions of it."""
+    done = len(period)
+    target[:done] = period
+    while done < len(target):
+        more = min(done, len(target) - done)
+        target[done : done + more] = target[:more]
+        done += more
+
+
+def _bounds(place: Place) -> tuple[int, int]:
+    """First physical address, and the one behind the last."""
+    last = place.at(place.size - 1, 1).physical
+    return place.physical, last + 1
+
+
+def _relocated(fault: AccessFault, address: int) -> AccessFault:
+    """A register region's fault with the guest address instead of the offset, and a rule."""
+    fault.address = address
+    fault.rule = fault.rule or spec_rules.COUNTER_SLOT
+    return fault
+
+
+def _fault(message: str, address: int, access: str, rule: Rule) -> AccessFault:
+    return AccessFault(message, address=address, access=access, rule=rule)

@@ -1,0 +1,306 @@
+"""How harts take turns in the `spec` profile: groups, barriers, and no fault that outlives its command."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.core.errors import AccessFault, GuestFault, RuleError, UnderstudyError
+from understudy.device.refsi import rules
+from understudy.device.refsi.accelerator import (
+    A0,
+    A7,
+    HOST_BARRIER,
+    HOST_EXIT,
+    HOST_PUTSTRING,
+    Accelerator,
+    Failure,
+    KernelExit,
+    StepLimit,
+)
+from understudy.device.refsi.events import (
+    BarrierReached,
+    ConsoleOutput,
+    DmaTransfer,
+    HartFault,
+    InstanceEnded,
+    InstanceStarted,
+    KernelLaunch,
+    RegisterAccess,
+)
+from understudy.device.refsi.launch import KernelPlan, start
+from understudy.device.refsi.refsidrv.schedule import fault_text
+from understudy.device.refsi.spec.events import DmaHazard, StaleRead
+from understudy.engine.riscv.group import Group
+from understudy.engine.riscv.stops import CAUSES, ECALL_M, Exit, Why
+from understudy.isa.riscv.csrnames import MCAUSE, MEPC, MTVAL
+from understudy.isa.riscv.state import (
+    FOREVER,
+    NO_ADDRESS,
+    POLLS,
+    RESERVED_ADDRESS,
+    SHARED,
+    SYNCHRONIZED,
+    Hart,
+    M,
+)
+
+SLICE: Final = 200_000
+"""Instructions a hart runs in its first turn; race-free kernels cannot tell."""
+SECOND_SLICE: Final = 200_000
+"""Instructions of its second turn: harts that end there are faster without threads."""
+LATER_SLICE: Final = 20_000_000
+"""Instructions of every later turn: threads that meet cost as much as a million of them."""
+SYNCHRONIZED_SLICE: Final = 50_000
+"""Instructions of a turn once a hart of the group has polled or executed an atomic or fence: it may wait for others in
+a way that nobody recognises."""
+POLLING_ROUNDS: Final = 250
+"""Rounds for which a hart may poll before its turn ends."""
+EVENTS_OF_HARTS: Final = (DmaTransfer, RegisterAccess, DmaHazard, StaleRead)
+"""What a hart's own accesses make known, at a time that turns decide."""
+ECALL_BYTES: Final = 4
+LONGEST_STRING: Final = 1 << 16
+WORD: Final = 8
+
+
+@dataclass(slots=True)
+class Seat:
+    """One instance on its hart."""
+
+    hart: Hart
+    instance: int
+    running: bool = True
+    link: int | None = None
+    turns: int = 0
+
+
+class KernelFailed(Exception):
+    """Ends a group; `failure` says why."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure.error))
+        self.failure = failure
+
+
+class SpecSchedule:
+    """Runs kernel commands group by group.
+
+    The harts of a group have a turn or two each, and run side by side, on threads, where that is not enough. From the
+    first atomic or fence of a hart on, or when one polls, they take turns again, shorter ones, until they meet at a
+    barrier: so results and counts do not depend on threads, and a reservation lasts for a turn in which nobody else
+    can store.
+    """
+
+    def __init__(self, accelerator: Accelerator) -> None:
+        self._accelerator = accelerator
+        self._steps_left: int | None = None
+        self._seats: list[Seat] = []
+
+    def run(self, plan: KernelPlan) -> Failure | None:
+        """Run all instances; None if all went well. After a failure all harts are as after reset."""
+        accelerator, width = self._accelerator, len(plan.harts)
+        accelerator.telemetry.emit(lambda time: KernelLaunch(time, plan.entry, plan.instances, width))
+        self._steps_left = accelerator.step_limit
+        accelerator.begin()
+        accelerator.set_return_address(width, plan.return_address)
+        try:
+            for first in range(0, plan.instances, width):
+                self._group(plan, range(first, min(first + width, plan.instances)))
+        except KernelFailed as failed:
+            for hart in accelerator.harts:
+                accelerator.revive(hart)
+            return failed.failure
+        finally:
+            accelerator.set_return_address(width)
+        return None
+
+    def _group(self, plan: KernelPlan, instances: range) -> None:
+        seats = [Seat(self._accelerator.harts[j], instance) for j, instance in enumerate(instances)]
+        self._seats = seats
+        for j, seat in enumerate(seats):
+            seat.hart.privilege = M
+            seat.hart.csr[MCAUSE] = 0
+            seat.hart.words[SYNCHRONIZED] = 0
+            start(seat.hart, plan, j, seat.instance)
+            self._accelerator.telemetry.emit(
+                lambda time, seat=seat: InstanceStarted(time, seat.hart.index, seat.instance)  # type: ignore[misc]
+            )
+        running = seats
+        turn = 0
+        while running:
+            synchronized = any(seat.hart.words[SYNCHRONIZED] for seat in seats)
+            if turn == 0 or synchronized or len(running) < 2:
+                for seat in running:
+                    self._turn(seat, _turn_length(len(running), synchronized))
+            else:
+                self._turn_together(running, turn)
+            turn += 1
+            running = [seat for seat in seats if seat.running] or self._pass_barrier(seats)
+
+    # -- one hart -----------------------------------------------------------------------------------------------
+
+    def _turn(self, seat: Seat, length: tuple[int, int]) -> None:
+        fuel = self._fuel(seat, length[0], 1)
+        before = seat.hart.retired
+        seat.hart.words[POLLS] = length[1]
+        try:
+            exit_: Exit | UnderstudyError = self._accelerator.engine.run(seat.hart, fuel)
+        except UnderstudyError as error:
+            exit_ = error
+        self._settle(seat, exit_, before)
+
+    def _turn_together(self, seats: list[Seat], turn: int) -> None:
+        """Long-running harts, each on a thread; one after the other where there is one thread only, in their second
+        turn, and where a probe wants to know what they do meanwhile."""
+        accelerator = self._accelerator
+        is_alone = turn < 2 or accelerator.telemetry.wants(*EVENTS_OF_HARTS)
+        group = Group(1) if is_alone else accelerator.group
+        fuel = self._fuel(seats[0], SECOND_SLICE if turn < 2 else LATER_SLICE, len(seats))
+        before = [seat.hart.retired for seat in seats]
+        for seat in seats:
+            seat.hart.words[POLLS], seat.hart.words[SHARED] = POLLING_ROUNDS, 1
+        try:
+            exits = group.run(accelerator.engine, [seat.hart for seat in seats], fuel)
+        finally:
+            for seat in seats:
+                seat.hart.words[SHARED] = 0
+        for seat, exit_, retired in zip(seats, exits, before, strict=True):
+            self._settle(seat, exit_, retired)
+
+    def _fuel(self, seat: Seat, wanted: int, sharers: int) -> int:
+        """Instructions each of `sharers` harts may run now."""
+        try:
+            self._accelerator.look(seat.hart)
+        except UnderstudyError as error:
+            raise self._failed(seat, error) from None
+        if self._steps_left is None:
+            return wanted
+        if self._steps_left <= 0:
+            raise self._failed(seat, StepLimit(self._unfinished()))
+        return max(min(wanted, self._steps_left // sharers), 1)
+
+    def _unfinished(self) -> str:
+        """What a kernel command did that used up its instructions: one hart may have had them all."""
+        text = StepLimit.of(self._accelerator).message
+        running = [seat for seat in self._seats if seat.running]
+        if len(running) > 1:
+            shares = ", ".join(f"hart {seat.hart.index} had {_turns(seat.turns)}" for seat in running)
+            text += f"; of the harts still running {shares}"
+        if any(not seat.turns for seat in running):
+            text += ": those without one have not begun, and others may wait for them"
+        return text
+
+    def _settle(self, seat: Seat, exit_: Exit | UnderstudyError, retired_before: int) -> None:
+        seat.turns += 1
+        seat.hart.words[POLLS], seat.hart.words[RESERVED_ADDRESS] = FOREVER, NO_ADDRESS
+        if isinstance(exit_, UnderstudyError):
+            raise self._failed(seat, exit_)
+        if self._steps_left is not None:
+            self._steps_left -= max(seat.hart.retired - retired_before, 1)
+        if exit_.why is Why.RETURN:
+            self._end(seat, "return")
+        elif exit_.why is Why.WAIT:
+            seat.hart.words[SYNCHRONIZED] = 1
+        elif exit_.why is Why.TRAP and seat.hart.privilege == M:
+            self._trap(seat, exit_)
+
+    def _trap(self, seat: Seat, exit_: Exit) -> None:
+        """The device takes every trap to machine mode itself; harts go on behind host calls."""
+        if exit_.cause != ECALL_M:
+            self._fault(seat, exit_, _error_of(exit_))
+        call, argument = seat.hart.x(A7), seat.hart.x(A0)
+        if call == HOST_EXIT:
+            if argument:
+                self._fault(seat, exit_, KernelExit(f"the kernel exited with code {argument:#x}"))
+            self._end(seat, "exit")
+        elif call == HOST_PUTSTRING:
+            text = self._string(seat, exit_, argument)
+            self._accelerator.telemetry.emit(lambda time: ConsoleOutput(time, seat.hart.index, text))
+        elif call == HOST_BARRIER:
+            self._accelerator.telemetry.emit(lambda time: BarrierReached(time, seat.hart.index, argument))
+            seat.link, seat.running = argument, False
+        else:
+            message = f"ecall with a7 = {call:#x}, expected 0 EXIT, 1 PUTSTRING or 2 BARRIER"
+            self._fault(seat, exit_, RuleError(message, rule=rules.HOST_CALL))
+        hart = seat.hart
+        hart.csr[MCAUSE] = hart.csr[MTVAL] = hart.csr[MEPC] = 0
+        hart.pc = exit_.pc + ECALL_BYTES
+
+    def _fault(self, seat: Seat, exit_: Exit, error: UnderstudyError) -> None:
+        hart, cause, pc, value = seat.hart.index, exit_.cause, exit_.pc, exit_.value
+        text = fault_text(cause, pc, value)
+        if not isinstance(error, KernelExit):
+            self._accelerator.telemetry.emit(lambda time: HartFault(time, hart, seat.instance, pc, cause, value, text))
+        raise self._failed(seat, error, pc, "" if isinstance(error, KernelExit) else exit_.instruction)
+
+    def _string(self, seat: Seat, exit_: Exit, address: int) -> bytes:
+        text = bytearray()
+        try:
+            while b"\0" not in text[-WORD:]:
+                text += _some_bytes(seat.hart, address + len(text))
+                if len(text) > LONGEST_STRING:
+                    message = f"PUTSTRING of a string of more than {LONGEST_STRING} bytes at {address:#x}"
+                    self._fault(seat, exit_, RuleError(message, rule=rules.HOST_CALL))
+        except AccessFault as fault:
+            self._fault(seat, exit_, fault)
+        return bytes(text[: text.index(0)])
+
+    def _end(self, seat: Seat, how: str) -> None:
+        seat.running = False
+        self._accelerator.telemetry.emit(lambda time: InstanceEnded(time, seat.hart.index, seat.instance, how))
+
+    def _failed(self, seat: Seat, error: UnderstudyError, pc: int | None = None, instruction: str = "") -> KernelFailed:
+        at = seat.hart.pc if pc is None else pc
+        return KernelFailed(Failure(error, seat.hart.index, at, seat.instance, instruction))
+
+    # -- barriers -----------------------------------------------------------------------------------------------
+
+    def _pass_barrier(self, seats: list[Seat]) -> list[Seat]:
+        """Nobody runs: wake those at the barrier, if everybody is there; the seats that run then."""
+        waiting = [seat for seat in seats if seat.link is not None]
+        if not waiting:
+            return []
+        gone = [seat for seat in seats if seat.link is None]
+        if gone:
+            wait = "wait" if len(waiting) > 1 else "waits"
+            message = f"{_names(waiting)} {wait} at a barrier, but {_names(gone)} returned"
+            raise self._failed(waiting[0], RuleError(message, rule=rules.BARRIER_EVERYBODY))
+        if len({seat.link for seat in waiting}) > 1:
+            links = ", ".join(f"hart {seat.hart.index} at {seat.link:#x}" for seat in waiting)
+            raise self._failed(
+                waiting[0], RuleError(f"harts wait at different barriers: {links}", rule=rules.BARRIER_SAME)
+            )
+        for seat in waiting:
+            seat.link, seat.running = None, True
+            seat.hart.words[SYNCHRONIZED] = 0
+        return waiting
+
+
+def _some_bytes(hart: Hart, address: int) -> bytes:
+    """The next bytes as the hart sees them: a word where that is possible, one byte otherwise."""
+    if address % WORD == 0:
+        with suppress(AccessFault):
+            return hart.port.load(address, WORD).to_bytes(WORD, "little")
+    return bytes((hart.port.load(address, 1),))
+
+
+def _names(seats: list[Seat]) -> str:
+    return ("harts " if len(seats) > 1 else "hart ") + ", ".join(str(seat.hart.index) for seat in seats)
+
+
+def _turn_length(running: int, synchronized: bool) -> tuple[int, int]:
+    """Instructions of a turn, and rounds of polling that end it; a hart that is the only one has nobody to serve."""
+    if running < 2:
+        return LATER_SLICE, FOREVER
+    return SYNCHRONIZED_SLICE if synchronized else SLICE, POLLING_ROUNDS
+
+
+def _turns(number: int) -> str:
+    return {0: "no turn", 1: "1 turn"}.get(number, f"{number} turns")
+
+
+def _error_of(exit_: Exit) -> UnderstudyError:
+    if isinstance(exit_.error, UnderstudyError):
+        return exit_.error
+    return GuestFault(exit_.detail or CAUSES.get(exit_.cause, f"exception {exit_.cause:#x}"))

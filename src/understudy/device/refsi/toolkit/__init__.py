@@ -1,0 +1,1 @@
+"""Command buffers in the hands of their authors: building, listing, linting."""

@@ -1,0 +1,1 @@
+"""Translation of GCN regions to machine code of the host, and the run-time around it."""

@@ -1,0 +1,35 @@
+"""What the emission of a region gave, kept beside its machine code: a later process need not emit it again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from understudy.engine.gcn.jit.emit_strip import Left
+from understudy.engine.gcn.jit.region import Place, Region
+from understudy.ir.translator import translator_key
+
+
+def record_key(region: Region, *options: object) -> str:
+    """The key of a region's record in the object cache; `options` are what else its emission depends on."""
+    parts = (translator_key(), region.start, region.entries, region.words, *options)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def to_record(object_key: str, region: Region, left: list[Left], live: dict[Place, int]) -> bytes:
+    """A record: the key of the machine code, and what goes with it."""
+    parts = {
+        "object": object_key,
+        "live": [live[place] for place in region.entries],
+        "left": [([insn.pc for insn in each.insns], each.masks) for each in left],
+    }
+    return json.dumps(parts).encode()
+
+
+def from_record(record: bytes, region: Region) -> tuple[str, list[Left], dict[Place, int]]:
+    """What `to_record` was given."""
+    parts: dict[str, Any] = json.loads(record)
+    insns = {node.insn.pc: node.insn for block in region.blocks.values() for node in block.nodes}
+    left = [Left([insns[pc] for pc in pcs], masks) for pcs, masks in parts["left"]]
+    return parts["object"], left, dict(zip(region.entries, parts["live"], strict=True))

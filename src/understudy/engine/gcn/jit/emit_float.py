@@ -1,0 +1,352 @@
+"""The float part of the algebra as LLVM IR, for chunks (GCN has no scalar floats, but scalar operands broadcast).
+
+Rounding and the flushing of binary32 and binary64 denormals are the host's, set around each segment (`effects` tells
+which setting an instruction needs). binary16 is computed in binary32, where rounding twice is harmless, and flushed by
+hand. What the host cannot do exactly raises `Untranslated`: the reference engine executes that instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from understudy.engine.gcn.jit.emit_integer import IntegerEmitter
+from understudy.ir.builder import FLOAT_TYPE, INFINITY, QUIET_NAN, WIDTH, Value
+from understudy.isa.gcn.state import Mode
+
+NEAREST: Final = 0
+ROUND_NAMES: Final = {"trunc": "trunc", "ceil": "ceil", "floor": "floor", "even": "roundeven"}
+ROUNDED: Final = ("fadd", "fsub", "fmul", "fdiv", "fma", "sqrt", "fptrunc", "sitofp", "uitofp")
+"""Operations whose result depends on the rounding."""
+
+
+class Untranslated(Exception):
+    """The JIT leaves this instruction to the reference engine."""
+
+
+class FloatEmitter(IntegerEmitter):
+    """Float operations; `mode` is MODE at the instruction."""
+
+    mode: Mode
+
+    # ---- arithmetic --------------------------------------------------------------------------------------------
+    def fadd(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        """a + b."""
+        return self._arithmetic("fadd", fmt, a, b, env)
+
+    def fsub(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        """a - b."""
+        return self._arithmetic("fsub", fmt, a, b, env)
+
+    def fmul(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        """a * b."""
+        return self._arithmetic("fmul", fmt, a, b, env)
+
+    def fdiv(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        """a / b."""
+        return self._arithmetic("fdiv", fmt, a, b, env)
+
+    def fma(self, fmt: str, a: Value, b: Value, c: Value, env: str | None = None) -> Value:
+        """a * b + c, rounded once."""
+        if fmt == "h":
+            return self._fma_half(a, b, c, env)
+        names = [self._operand(fmt, value, env)[1] for value in (a, b, c)]
+        return self._real(fmt, self._compute("fma", fmt, self._is_strict(fmt, fmt, env), *names))
+
+    def fsqrt(self, fmt: str, a: Value, env: str | None = None) -> Value:
+        """Square root."""
+        work, x = self._operand(fmt, a, env)
+        result = self._real(work, self._compute("sqrt", work, self._is_strict(fmt, work, env), x))
+        return self._result(fmt, work, result, env)
+
+    def _arithmetic(self, word: str, fmt: str, a: Value, b: Value, env: str | None) -> Value:
+        work, x = self._operand(fmt, a, env)
+        _, y = self._operand(fmt, b, env)
+        strict = self._is_strict(fmt, work, env)
+        return self._result(fmt, work, self._real(work, self._compute(word, work, strict, x, y)), env)
+
+    def _is_strict(self, fmt: str, work: str, env: str | None) -> bool:
+        """Whether an operation depends on a setting of the host that LLVM would not reckon with.
+
+        Constants folded, negations moved and multiplications by 1 left out are right for rounding to nearest with
+        denormals kept.
+        """
+        if env == "raw":
+            return False
+        flushes = work == fmt and (env == "flush" or self.mode.keeps(fmt) != (True, True))
+        return flushes or self.mode.rounding(fmt) != NEAREST
+
+    def _compute(self, word: str, fmt: str, strict: bool, *operands: str, of: str = "") -> str:
+        """An operation on float vectors of a format; `of`: the type of the operands where it is another."""
+        text, kind = self.text, self.text.ftype(fmt, True)
+        source = of or kind
+        if strict and all(map(text.is_same, operands)):  # might be folded as if nothing were flushed
+            operands = (text.hidden(source, operands[0]), *operands[1:])
+        if not strict and word in ("fma", "sqrt", *ROUND_NAMES.values()):
+            return text.call(kind, f"llvm.{word}.{text.suffix(_kind(fmt), True)}", *(f"{source} {x}" for x in operands))
+        if not strict:
+            return text.let(f"{word} {source} {', '.join(operands)}" + (f" to {kind}" if of else ""))
+        name = f"llvm.experimental.constrained.{word}.{text.suffix(_kind(fmt), True)}"
+        if of:
+            name += f".{text.suffix(SUFFIX[of.split()[-1].rstrip('>')], True)}"
+        arguments = [f"{source} {x}" for x in operands]
+        arguments += ['metadata !"round.dynamic"'] if word in ROUNDED else []
+        arguments.append('metadata !"fpexcept.ignore"')
+        text.declare(kind, name, tuple(arguments))
+        return text.let(f"call {kind} @{name}({', '.join(arguments)}) strictfp")
+
+    def _operand(self, fmt: str, a: Value, env: str | None) -> tuple[str, str]:
+        """The format to compute in, and the operand in it."""
+        if fmt != "h":
+            keeps = env == "raw" or (env is None and self.mode.keeps(fmt)[0])
+            # The host flushes denormals when it computes, LLVM does not when it folds constants.
+            if a.number is not None and not keeps and not a.number & INFINITY[fmt]:
+                a = self.const(WIDTH[fmt], a.number & 1 << WIDTH[fmt] - 1)
+            return fmt, self.text.floating(a, fmt, True)
+        return "s", self._widen(self._flush_half(a, env, 0))
+
+    def _result(self, fmt: str, work: str, value: Value, env: str | None) -> Value:
+        return value if fmt == work else self._to_half(value, env)
+
+    def _real(self, fmt: str, name: str) -> Value:
+        return Value(WIDTH[fmt], True, real=name, fmt=fmt)
+
+    # ---- binary16 ----------------------------------------------------------------------------------------------
+    def _widen(self, a: Value) -> str:
+        text = self.text
+        return text.let(f"fpext {text.ftype('h', True)} {text.floating(a, 'h', True)} to {text.ftype('s', True)}")
+
+    def _to_half(self, a: Value, env: str | None, rounding: int | None = None) -> Value:
+        """binary32 to binary16, flushed where MODE says so: by what the result would be with exponents unbounded."""
+        half = self._narrow(a, env, rounding)
+        if self._flush_half(half, env, 1) is half:
+            return half
+        nearest = (self._host_rounding("h", env) if rounding is None else rounding) == NEAREST
+        size = self.and_(32, a, self.const(32, 0x7FFF_FFFF))
+        # Less than the smallest normal number by so much that it rounds to it as a denormal only.
+        below = self.ult(32, size, self.const(32, 0x387F_F000 if nearest else 0x387F_E001))
+        edge = self.eq(16, self.and_(16, half, self.const(16, 0x7FFF)), self.const(16, 0x0400))
+        sign = self.and_(16, half, self.const(16, 0x8000))
+        return self._zero_if_tiny("h", self.select(16, self.and_(1, edge, below), sign, half))
+
+    def _odd_single(self, a: Value, env: str | None) -> Value:
+        """binary64 to binary32 rounded to odd, finite from 2**-100 to 2**100: rounding that to binary16 rounds once."""
+        text, c = self.text, self.const
+        kept = self._zero_if_tiny("d", a) if env == "flush" or (env is None and not self.mode.keeps("d")[0]) else a
+        lost = self.ne(64, self.and_(64, kept, c(64, (1 << 29) - 1)), c(64, 0))
+        odd = self.or_(
+            64, self.shl(64, self.lshr(64, kept, c(64, 29)), c(64, 29)), self.shl(64, self.zext(64, 1, lost), c(64, 29))
+        )
+        magnitude, least = self.and_(64, odd, c(64, (1 << 63) - 1)), c(64, 1023 - 100 << 52)
+        held = self.select(64, self.eq(64, magnitude, c(64, 0)), magnitude, self.umax(64, magnitude, least))
+        finite = self.ult(64, magnitude, c(64, INFINITY["d"]))
+        held = self.select(64, finite, self.umin(64, held, c(64, 1023 + 100 << 52)), held)
+        signed = self.or_(64, held, self.and_(64, odd, c(64, 1 << 63)))
+        return self._real(
+            "s", self._compute("fptrunc", "s", False, text.floating(signed, "d", True), of=text.ftype("d", True))
+        )
+
+    def _narrow(self, a: Value, env: str | None, rounding: int | None = None) -> Value:
+        """binary32 to binary16, rounded as the host is set or, from nearest, as `rounding` says."""
+        text = self.text
+        strict = self._is_strict("h", "s", env)
+        name = self._compute("fptrunc", "h", strict, text.floating(a, "s", True), of=text.ftype("s", True))
+        half = self._canonical_half(
+            Value(16, True, text.let(f"bitcast {text.ftype('h', True)} {name} to {text.itype(16, True)}"))
+        )
+        if rounding is not None and rounding != self._host_rounding("h", env):
+            half = self._rerounded(half, a, rounding)
+        if self.mode.fp16_overflow and env != "raw":
+            half = self._without_overflow(half, a)
+        return half
+
+    def _host_rounding(self, fmt: str, env: str | None) -> int:
+        return NEAREST if env == "raw" else self.mode.rounding(fmt)
+
+    def _canonical_half(self, half: Value) -> Value:
+        nan = self.ult(16, self.const(16, INFINITY["h"]), self.and_(16, half, self.const(16, 0x7FFF)))
+        return self.select(16, nan, self.const(16, QUIET_NAN["h"]), half)
+
+    def _rerounded(self, half: Value, a: Value, rounding: int) -> Value:
+        """`half`, nearest to the binary32 `a`, moved by one place where `rounding` wants the other neighbour."""
+        if rounding != 3:
+            raise Untranslated
+        back = self._real("s", self._widen(half))
+        magnitude = self.const(32, 0x7FFF_FFFF)
+        beyond = self.ult(32, self.and_(32, a, magnitude), self.and_(32, back, magnitude))
+        finite = self.ult(32, self.and_(32, a, magnitude), self.const(32, INFINITY["s"]))
+        return self.sub(16, half, self.zext(16, 1, self.and_(1, beyond, finite)))
+
+    def _without_overflow(self, half: Value, a: Value) -> Value:
+        infinite = self.eq(16, self.and_(16, half, self.const(16, 0x7FFF)), self.const(16, INFINITY["h"]))
+        finite = self.ult(32, self.and_(32, a, self.const(32, 0x7FFF_FFFF)), self.const(32, INFINITY["s"]))
+        return self.select(16, self.and_(1, infinite, finite), self.sub(16, half, self.const(16, 1)), half)
+
+    def _flush_half(self, a: Value, env: str | None, side: int) -> Value:
+        keeps = env == "raw" or (env is None and self.mode.keeps("h")[side])
+        return a if keeps else self._zero_if_tiny("h", a)
+
+    def _zero_if_tiny(self, fmt: str, a: Value) -> Value:
+        w = WIDTH[fmt]
+        exponent = self.and_(w, a, self.const(w, INFINITY[fmt]))
+        sign = self.and_(w, a, self.const(w, 1 << (w - 1)))
+        return self.select(w, self.eq(w, exponent, self.const(w, 0)), sign, a)
+
+    def _fma_half(self, a: Value, b: Value, c: Value, env: str | None) -> Value:
+        """The product is exact in binary32; the sum is rounded to odd there, so that rounding it again is harmless."""
+        if self._host_rounding("h", env) != NEAREST:
+            raise Untranslated
+        text, kind = self.text, self.text.ftype("s", True)
+        x, y, z = (self._widen(self._flush_half(value, env, 0)) for value in (a, b, c))
+        product = text.let(f"fmul {kind} {x}, {y}")
+        total = text.let(f"fadd {kind} {product}, {z}")
+        # Knuth's two-sum: the error of the addition, exactly.
+        part = text.let(f"fsub {kind} {total}, {product}")
+        left = text.let(f"fsub {kind} {product}, {text.let(f'fsub {kind} {total}, {part}')}")
+        right = text.let(f"fsub {kind} {z}, {part}")
+        error = text.let(f"fadd {kind} {left}, {right}")
+        zero = "zeroinitializer"
+        inexact = Value(1, True, text.let(f"fcmp one {kind} {error}, {zero}"))
+        bits = Value(32, True, text.let(f"bitcast {kind} {total} to {text.itype(32, True)}"))
+        wrong = Value(32, True, text.let(f"bitcast {kind} {error} to {text.itype(32, True)}"))
+        # An even inexact sum moves towards its error: away from zero where the signs agree.
+        agree = self.eq(32, self.lshr(32, self.xor(32, bits, wrong), self.const(32, 31)), self.const(32, 0))
+        step = self.select(32, agree, self.const(32, 1), self.const(32, -1))
+        even = self.eq(32, self.and_(32, bits, self.const(32, 1)), self.const(32, 0))
+        odd = self.select(32, self.and_(1, inexact, even), self.add(32, bits, step), bits)
+        return self._to_half(odd, env)
+
+    # ---- comparisons -------------------------------------------------------------------------------------------
+    def feq(self, fmt: str, a: Value, b: Value) -> Value:
+        """a == b."""
+        return self._compare_floats("oeq", fmt, a, b)
+
+    def flt(self, fmt: str, a: Value, b: Value) -> Value:
+        """a < b."""
+        return self._compare_floats("olt", fmt, a, b)
+
+    def fle(self, fmt: str, a: Value, b: Value) -> Value:
+        """a <= b."""
+        return self._compare_floats("ole", fmt, a, b)
+
+    def funo(self, fmt: str, a: Value, b: Value) -> Value:
+        """Either is a NaN."""
+        return self._compare_floats("uno", fmt, a, b)
+
+    def _compare_floats(self, word: str, fmt: str, a: Value, b: Value) -> Value:
+        work, x = self._operand(fmt, a, None)
+        _, y = self._operand(fmt, b, None)
+        text, kind = self.text, self.text.ftype(work, True)
+        if fmt == "h" or self.mode.keeps(fmt)[0]:
+            return Value(1, True, text.let(f"fcmp {word} {kind} {x}, {y}"))
+        name = f"llvm.experimental.constrained.fcmp.{text.suffix(_kind(work), True)}"
+        arguments = f"{kind} {x}", f"{kind} {y}", f'metadata !"{word}"', 'metadata !"fpexcept.ignore"'
+        text.declare(text.itype(1, True), name, arguments)
+        return Value(1, True, text.let(f"call {text.itype(1, True)} @{name}({', '.join(arguments)}) strictfp"))
+
+    def fflush(self, fmt: str, a: Value) -> Value:
+        """Flush a denormal input."""
+        return a if self.mode.keeps(fmt)[0] else self._zero_if_tiny(fmt, a)
+
+    # ---- conversions -------------------------------------------------------------------------------------------
+    def fround(self, fmt: str, a: Value, kind: str) -> Value:
+        """To an integral value."""
+        work, x = self._operand(fmt, a if fmt == "h" else self.fflush(fmt, a), None)
+        return self._result(fmt, work, self._real(work, self._compute(ROUND_NAMES[kind], work, False, x)), None)
+
+    def fconvert(self, to: str, fmt: str, a: Value, env: str | None = None, rounding: int | None = None) -> Value:
+        """Another format."""
+        text = self.text
+        if to == fmt:
+            raise Untranslated
+        if fmt == "h":
+            wide = self._real("s", self._widen(self._flush_half(a, env, 0)))
+            if to == "s":
+                return wide
+            fmt, a = "s", wide
+        if to == "h":
+            return self._to_half(self._odd_single(a, env) if fmt == "d" else a, env, rounding)
+        word = "fpext" if to == "d" else "fptrunc"
+        if word == "fptrunc" and rounding is not None and rounding != self._host_rounding("s", env):
+            raise Untranslated
+        x, ftype = text.floating(a, fmt, True), text.ftype(fmt, True)
+        strict = self._is_strict(to, to, env) or self._is_strict(fmt, fmt, env)
+        return self._real(to, self._compute(word, to, strict, x, of=ftype))
+
+    def ffrom_int(self, fmt: str, w: int, signed: bool, a: Value, env: str | None = None) -> Value:
+        """An integer as a float."""
+        if fmt == "h" and w > 16:
+            raise Untranslated
+        text = self.text
+        work = "s" if fmt == "h" else fmt
+        source = text.bits(a, True)
+        word = "sitofp" if signed else "uitofp"
+        strict = self._is_strict(fmt, work, env)
+        value = self._real(work, self._compute(word, work, strict, source, of=text.itype(w, True)))
+        if strict:  # a host without the conversion gets 0 by a subtraction, which gives -0 when rounding down
+            zero = self.const(WIDTH[work], 0)
+            value = self.select(WIDTH[work], self.eq(w, a, self.const(w, 0)), zero, value)
+        return self._result(fmt, work, value, env)
+
+    def fto_int(self, fmt: str, w: int, signed: bool, a: Value) -> Value:
+        """Towards zero, saturating."""
+        text = self.text
+        work, x = self._operand(fmt, a, "raw")
+        itype, ftype = text.itype(w, True), text.ftype(work, True)
+        name = f"llvm.fpto{'si' if signed else 'ui'}.sat.{text.suffix(f'i{w}', True)}.{text.suffix(_kind(work), True)}"
+        return Value(w, True, text.call(itype, name, f"{ftype} {x}"))
+
+    def fldexp(self, fmt: str, a: Value, n: Value, env: str | None = None) -> Value:
+        """a * 2**n, rounded once."""
+        if fmt == "d":
+            return self._ldexp_double(a, n)
+        # Exact in the next wider format, then one rounding on the way back.
+        work, limit = ("d", 700) if fmt == "s" else ("s", 60)
+        text = self.text
+        strict = self._is_strict(fmt, fmt, env)
+        if fmt == "s":
+            exact = self._compute("fpext", "d", strict, text.floating(a, "s", True), of=text.ftype("s", True))
+            wide = self._real("d", exact)
+        else:
+            wide = self._real("s", self._widen(self._flush_half(a, env, 0)))
+        scaled = self.fmul(work, wide, self._power(work, n, -limit, limit), "raw")
+        if fmt == "h":
+            return self._to_half(scaled, env)
+        x = text.floating(scaled, "d", True)
+        return self._real("s", self._compute("fptrunc", "s", strict, x, of=text.ftype("d", True)))
+
+    def _power(self, fmt: str, n: Value, low: int, high: int) -> Value:
+        """2**n with n held within the limits, which are exponents of normal numbers."""
+        held = self.smin(32, self.smax(32, n, self.const(32, low)), self.const(32, high))
+        if fmt == "s":
+            return self.shl(32, self.add(32, held, self.const(32, 127)), self.const(32, 23))
+        wide = self.zext(64, 32, self.add(32, held, self.const(32, 1023)))
+        return self.shl(64, wide, self.const(64, 52))
+
+    def _ldexp_double(self, a: Value, n: Value) -> Value:
+        """The fraction, from 1 to 2, times two powers of two: only the second multiplication can round or overflow."""
+        c, infinity = self.const, self.const(64, INFINITY["d"])
+        kept = self.fflush("d", a)
+        magnitude = self.and_(64, kept, c(64, (1 << 63) - 1))
+        # A denormal is shifted up until its highest bit is the hidden one.
+        shift = self.smax(64, self.sub(64, self.ctlz(64, magnitude), c(64, 11)), c(64, 0))
+        held = self.umin(64, shift, c(64, 52))
+        exponent = self.sub(64, self.umax(64, self.lshr(64, magnitude, c(64, 52)), c(64, 1)), held)
+        fraction = self.and_(64, self.shl(64, magnitude, held), c(64, (1 << 52) - 1))
+        one = self.or_(64, self.and_(64, kept, c(64, 1 << 63)), self.or_(64, fraction, c(64, 1023 << 52)))
+        limited = self.sext(64, 32, self.smin(32, self.smax(32, n, c(32, -5000)), c(32, 5000)))
+        total = self.add(64, limited, self.sub(64, exponent, c(64, 1023)))
+        total = self.smin(64, self.smax(64, total, c(64, -1100)), c(64, 1100))
+        first = self.smin(64, self.smax(64, total, c(64, -1000)), c(64, 1000))
+        powers = [self.shl(64, self.add(64, k, c(64, 1023)), c(64, 52)) for k in (first, self.sub(64, total, first))]
+        result = self.fmul("d", self.fmul("d", one, powers[0], "raw"), powers[1], None)
+        special = self.or_(1, self.eq(64, magnitude, c(64, 0)), self.ule(64, infinity, magnitude))
+        nan = self.select(64, self.ult(64, infinity, magnitude), c(64, QUIET_NAN["d"]), kept)
+        return self.select(64, special, nan, result)
+
+
+def _kind(fmt: str) -> str:
+    return f"f{WIDTH[fmt]}"
+
+
+SUFFIX: Final = {name: _kind(fmt) for fmt, name in FLOAT_TYPE.items()} | {f"i{w}": f"i{w}" for w in (8, 16, 32, 64)}
+"""How intrinsics are named for an element type."""

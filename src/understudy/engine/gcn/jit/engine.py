@@ -1,0 +1,258 @@
+"""The JIT engine of waves: guest code as machine code of the host, everything else on the reference engine.
+
+Tiers: a region is compiled quickly when it is first reached and again, optimised, by a background thread; the better
+code is taken up between batches of work-groups. Groups are handed out to threads in batches; machine code runs without
+the interpreter lock.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Final
+
+from understudy.core.errors import UnderstudyError
+from understudy.core.forks import tell_forks
+from understudy.engine.gcn.api import Dispatch, Statistics, Words32
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.liveness import Observed
+from understudy.engine.gcn.jit.region import Fetch, Place
+from understudy.engine.gcn.jit.runtime import shared_runtime
+from understudy.engine.gcn.jit.thread_pool import Beside
+from understudy.engine.gcn.jit.translation import CodeSpace, Translation, Translator
+from understudy.engine.gcn.jit.worker import Crew
+from understudy.engine.gcn.memory import GpuMemory
+from understudy.ir import llvm
+from understudy.ir.object_cache import ObjectCache, default_folder
+from understudy.ir.slow_host import WAVES, warn_where_slow
+from understudy.isa.gcn.target import Target
+
+BATCH_SECONDS: Final = 0.002
+"""What a batch of groups should take: long against the hand-over of the interpreter lock."""
+SHARED_SECONDS: Final = 0.0006
+"""Work that is worth waking other threads for."""
+SHARES: Final = 2
+"""Parts of what is left for a thread that a batch is one of, at most."""
+LEAST_SECONDS: Final = 0.00003
+"""What a batch should take at least."""
+MOST: Final = 1 << 16
+"""Groups of a batch."""
+
+
+class JitEngine:
+    """Runs dispatches as machine code of the host.
+
+    `threads`: how many work-groups run side by side; by default one per processor of this process. `tier` fixes the
+    tier instead of rising through them. `lanes` fixes the width of a chunk. `cache`: where objects are kept.
+    `observed`: whether somebody looks at vector registers that the program will not read again.
+    """
+
+    def __init__(
+        self,
+        threads: int | None = None,
+        tier: int | None = None,
+        lanes: int | None = None,
+        cache: ObjectCache | None = None,
+        observed: Observed = Observed.NEVER,
+    ) -> None:
+        warn_where_slow(WAVES)
+        self.threads = threads if threads is not None else _processors()
+        self.tier = tier
+        self.observed = observed
+        self.cache = cache if cache is not None else ObjectCache(default_folder())
+        self.lanes = lanes if lanes is not None else layout.chunk_lanes(llvm.host_features())
+        self.runtime = shared_runtime(self.cache.folder, self.lanes)
+        self.lock = threading.RLock()
+        self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[str, CodeSpace]] = weakref.WeakKeyDictionary()
+        self._rising: dict[Future[Translation], tuple[CodeSpace, Translation]] = {}
+        self._left: list[tuple[CodeSpace, Translation]] = []
+        self._workers: ThreadPoolExecutor | None = None
+        self._beside: Beside | None = None
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process: what other threads were compiling is compiled here once more."""
+        self.lock = threading.RLock()
+        self._workers = None
+        self._left += self._rising.values()  # no thread can be started before all hooks have run
+        self._rising = {}
+
+    def run(self, dispatch: Dispatch) -> Statistics:
+        """Run all groups to their end; see `api.Engine`."""
+        return self.prepare(dispatch).run()
+
+    def prepare(self, dispatch: Dispatch) -> Launch:
+        """Make ready what the waves of a dispatch need, to be run once or often."""
+        return Launch(self, dispatch)
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._beside is not None:
+            self._beside.close()
+        if self._workers is not None:
+            self._workers.shutdown(cancel_futures=True)
+        self._beside = self._workers = None
+
+    def beside(self) -> Beside:
+        """Threads that run groups beside the calling one."""
+        if self._beside is None:
+            self._beside = Beside(max(self.threads - 1, 1))
+        return self._beside
+
+    # ---- code --------------------------------------------------------------------------------------------------
+    def code(self, target: Target, memory: GpuMemory) -> CodeSpace:
+        """Translated code of a memory."""
+        with self.lock:
+            spaces = self._codes.setdefault(memory, {})
+            if target.name not in spaces:
+                spaces[target.name] = CodeSpace(Translator(target, self.lanes, self.cache, self.observed), memory)
+            return spaces[target.name]
+
+    def install(self, code: CodeSpace, place: Place, fetch: Fetch) -> bool:
+        """Make code that can be entered at a place part of the table; False where there is none to be made.
+
+        The caller holds the lock.
+        """
+        try:
+            made = code.install(place, fetch, self.tier)
+        except Untranslated:
+            return False
+        if made is not None and self.tier is None and made.tier != llvm.OPTIMISED:
+            self._raise(code, made)
+        return True
+
+    def _raise(self, code: CodeSpace, made: Translation) -> None:
+        """Have better code made of a translation."""
+        if self._workers is None:
+            self._workers = ThreadPoolExecutor(1, thread_name_prefix="understudy-compile")
+        self._rising[self._workers.submit(code.translator.raised, made)] = code, made
+
+    @property
+    def is_rising(self) -> bool:
+        """Whether better code is on its way."""
+        return bool(self._rising or self._left)
+
+    def adopt(self) -> None:
+        """Take up what the background thread has finished."""
+        if not self.is_rising:
+            return
+        with self.lock:
+            while self._left:
+                self._raise(*self._left.pop())
+            for future in [future for future in self._rising if future.done()]:
+                code, _ = self._rising.pop(future)
+                made, memory = future.result(), code.memory()
+                if memory is not None and made.holds(memory):
+                    code.keep(made)
+
+
+class Launch:
+    """A dispatch that is ready to run. Not for two threads at once: make one for each."""
+
+    def __init__(self, engine: JitEngine, dispatch: Dispatch) -> None:
+        self.engine = engine
+        self.dispatch = dispatch
+        self.code = engine.code(dispatch.target, dispatch.memory)
+        self._crews = [Crew(engine, self.code, dispatch, 0)]
+        self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())
+        self._pace = 0.0
+        self._next = 0
+        self._helpers = 1
+        self._failed: dict[int, UnderstudyError] = {}
+        self._lock = threading.Lock()
+
+    def run(self, sgprs: Words32 | None = None) -> Statistics:
+        """Run all groups to their end; with `sgprs` in place of the dispatch's first scalar registers."""
+        self._next, self._failed = 0, {}
+        self.engine.adopt()
+        with self.engine.lock:
+            self.code.check(self.dispatch.memory)
+        first = self._crews[0]
+        first.restart(sgprs)
+        count, self._helpers = len(self.dispatch.groups), 1
+        while self._next < count and not self._failed and (self._pace == 0 or self._left < SHARED_SECONDS):
+            self._work(first, 1)
+        if self._next < count and not self._failed:
+            self._helpers = min(self._threads(), count - self._next)
+            while len(self._crews) < self._helpers:
+                self._crews.append(Crew(self.engine, self.code, self.dispatch, len(self._crews)))
+            for crew in self._crews[1 : self._helpers]:
+                crew.restart(sgprs)
+            self._share(self._crews[: self._helpers])
+        return self._result()
+
+    def _share(self, crews: list[Crew]) -> None:
+        """Do what is left, on this thread and on others."""
+        others = [self.engine.beside().submit(self._work, crew) for crew in crews[1:]]
+        try:
+            self._work(crews[0])
+            wait(others)
+        except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
+            self._next = len(self.dispatch.groups)
+            for crew in crews[1:]:
+                crew.is_dropped = True
+            wait(others)
+            raise
+        for other in others:
+            other.result()
+
+    @property
+    def first(self) -> Crew:
+        """The waves of the first thread."""
+        return self._crews[0]
+
+    def _result(self) -> Statistics:
+        if self._failed:
+            raise self._failed[min(self._failed)]
+        instructions = sum(crew.retired for crew in self._crews[: self._helpers])
+        return Statistics(instructions, self._waves, len(self.dispatch.groups))
+
+    @property
+    def _left(self) -> float:
+        """Seconds that the rest should take."""
+        return (len(self.dispatch.groups) - self._next) * self._pace
+
+    def _threads(self) -> int:
+        dispatch = self.dispatch
+        if dispatch.scratch_lane_bytes:
+            return min(self.engine.threads, dispatch.scratch_slots // max(dispatch.most_waves, 1))
+        return self.engine.threads
+
+    def _size(self, count: int) -> int:
+        """Groups of the next batch: enough for a while, but towards the end a share that others can keep up with."""
+        share = (count - self._next) // (SHARES * self._helpers)
+        return max(1, int(LEAST_SECONDS / self._pace), min(int(BATCH_SECONDS / self._pace), share, MOST))
+
+    def _work(self, crew: Crew, batches: int | None = None) -> None:
+        """Take batches of groups until there are none, or `batches` of them."""
+        count = len(self.dispatch.groups)
+        while batches is None or batches > 0:
+            with self._lock:
+                start = self._next
+                size = self._size(count) if self._pace else 1
+                stop = min(start + size, count, min(self._failed, default=1 << 62))
+                if start >= stop:
+                    return
+                self._next = stop
+            before = time.perf_counter()
+            try:
+                crew.run(start, stop)
+            except UnderstudyError as error:
+                with self._lock:
+                    self._failed[crew.group] = error
+                return
+            # How long a group takes decides the size of batches and the number of threads: nothing but speed.
+            self._pace = max((time.perf_counter() - before) / (stop - start), 1e-9)
+            self.engine.adopt()
+            batches = None if batches is None else batches - 1
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

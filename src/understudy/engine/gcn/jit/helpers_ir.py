@@ -1,0 +1,301 @@
+"""Memory helpers of translated code, compiled once per host: gathers, broadcasts, sub-dwords, apertures, atomics.
+
+All give 0 where they did their work, else 1, and then nothing that could not be done again has happened: the reference
+engine repeats the access for the lanes of this chunk.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.atomics_ir import atomics
+from understudy.engine.gcn.jit.lane_ir import PAGE, by_lane, word
+from understudy.engine.gcn.memory import SIZE, START, STORES
+from understudy.ir.builder import vector_width
+from understudy.isa.gcn import state
+
+BASES: Final = {
+    "lds": (state.LDS_BASE, state.LDS_SIZE),
+    "gds": (layout.GDS_BASE, layout.GDS_SIZE),
+}
+
+
+class _Helper:
+    """One load or store helper being written."""
+
+    def __init__(self, kind: str, space: str, bits: int, lanes: int) -> None:
+        self.kind, self.space, self.bits, self.lanes = kind, space, bits, lanes
+        self.store = kind == "store"
+        self.w = 64 if space in ("global", "flat") else 32
+        self.count = max(1, bits // 32)
+        self.bytes = bits // 8
+        self.vector = f"<{lanes} x i32>"
+        self.wide = f"<{lanes} x i{self.w}>"
+        self.long = f"<{lanes} x i64>"
+        self.result = "i64" if self.store else "{ " + ", ".join([self.vector] * self.count) + ", i64 }"
+        data = "".join(f", {self.vector} %d{k}" for k in range(self.count)) if self.store else ""
+        self.parameters = f"ptr %st, {self.wide} %a, i{lanes} %m, i64 %sh{data}"
+        self.lines: list[str] = []
+        self.n = 0
+
+    def let(self, line: str) -> str:
+        self.n += 1
+        self.lines.append(f"  %t{self.n} = {line}")
+        return f"%t{self.n}"
+
+    def put(self, line: str) -> None:
+        self.lines.append("  " + line)
+
+    def splat(self, kind: str, name: str) -> str:
+        one = self.let(f"insertelement <{self.lanes} x {kind}> poison, {kind} {name}, i64 0")
+        zeros = f"<{self.lanes} x i32> zeroinitializer"
+        return self.let(f"shufflevector <{self.lanes} x {kind}> {one}, <{self.lanes} x {kind}> poison, {zeros}")
+
+    def give(self, values: list[str], status: str) -> None:
+        """Return."""
+        if self.store:
+            self.put(f"ret i64 {status}")
+            return
+        made = "poison"
+        for k, value in enumerate(values):
+            made = self.let(f"insertvalue {self.result} {made}, {self.vector} {value}, {k}")
+        made = self.let(f"insertvalue {self.result} {made}, i64 {status}, {self.count}")
+        self.put(f"ret {self.result} {made}")
+
+    def text(self) -> str:
+        self.lines = [f"define {self.result} @{self.kind}_{self.space}_{self.bits}({self.parameters}) #0 {{", "entry:"]
+        self.put(f"%none = icmp eq i{self.lanes} %m, 0")
+        self.put("br i1 %none, label %empty, label %some")
+        self.lines.append("empty:")
+        self.give(["zeroinitializer"] * self.count, "0")
+        self.lines.append("some:")
+        self.put(f"%lanes = bitcast i{self.lanes} %m to <{self.lanes} x i1>")
+        if self.space in ("global", "flat"):
+            self.plain()
+        else:
+            self.local()
+        self.by_lane()
+        return "\n".join([*self.lines, "}", ""])
+
+    def plain(self) -> None:
+        """All lanes in one run of memory: broadcast, side by side, or gathered.
+
+        The flat apertures lie where memory cannot be: their lanes are in no run.
+        """
+        m = self.let(f"zext i{self.lanes} %m to i64")
+        lane = self.let(f"call i64 @llvm.cttz.i64(i64 {m}, i1 true)")
+        first = self.let(f"extractelement {self.wide} %a, i64 {lane}")
+        row = self.let(f"call ptr @row(ptr %st, i64 {first})")
+        addend = self.let(f"load i64, ptr {row}")
+        start = self.let(f"load i64, ptr {self.let(f'getelementptr i64, ptr {row}, i64 {START}')}")
+        size = self.let(
+            f"load i64, ptr {self.let(f'getelementptr i64, ptr {row}, i64 {STORES if self.store else SIZE}')}"
+        )
+        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 {size}, i64 {self.bytes - 1})")
+        offsets = self.let(f"sub {self.wide} %a, {self.splat('i64', start)}")
+        outside = self.let(f"icmp uge {self.wide} {offsets}, {self.splat('i64', limit)}")
+        wrong = self.let(
+            f"bitcast <{self.lanes} x i1> {self.let(f'and <{self.lanes} x i1> {outside}, %lanes')} to i{self.lanes}"
+        )
+        quick = "inside" if self.bits >= 32 else "slowly"
+        self.put(f"br i1 {self.let(f'icmp eq i{self.lanes} {wrong}, 0')}, label %{quick}, label %slowly")
+        if self.bits < 32:
+            return
+        self.lines.append("inside:")
+        places = self.let(f"add {self.wide} %a, {self.splat('i64', addend)}")
+        pointers = self.let(f"inttoptr {self.wide} {places} to <{self.lanes} x ptr>")
+        if not self.store:
+            self.uniform(self.let(f"inttoptr i64 {self.let(f'add i64 {first}, {addend}')} to ptr"), first)
+        if self.count > 1:
+            self.side_by_side(pointers)
+        elif self.store:
+            self.put("br label %gathered")
+        self.lines.append("gathered:")
+        self.gather(pointers, "%lanes")
+
+    def uniform(self, pointer: str, first: str) -> None:
+        """One read for all lanes."""
+        differs = self.let(f"icmp ne {self.wide} %a, {self.splat(f'i{self.w}', first)}")
+        bits = self.let(
+            f"bitcast <{self.lanes} x i1> {self.let(f'and <{self.lanes} x i1> {differs}, %lanes')} to i{self.lanes}"
+        )
+        many = "abreast" if self.count > 1 and self.w == 64 else "gathered"
+        self.put(f"br i1 {self.let(f'icmp eq i{self.lanes} {bits}, 0')}, label %same, label %{many}")
+        self.lines.append("same:")
+        values = []
+        for k in range(self.count):
+            one = self.let(f"load i32, ptr {self.let(f'getelementptr i32, ptr {pointer}, i64 {k}')}, align 1")
+            values.append(self.splat("i32", one))
+        self.give(values, "0")
+
+    def side_by_side(self, pointers: str) -> None:
+        """All lanes active, each behind the one before: whole vectors, taken apart or put together."""
+        if self.store:
+            self.put("br label %abreast")
+        self.lines.append("abreast:")
+        base = self.let(f"extractelement {self.wide} %a, i64 0")
+        apart = self.let(f"sub {self.wide} %a, {self.splat('i64', base)}")
+        steps = ", ".join(f"i64 {self.bytes * lane}" for lane in range(self.lanes))
+        same = self.let(
+            f"bitcast <{self.lanes} x i1> {self.let(f'icmp eq {self.wide} {apart}, <{steps}>')} to i{self.lanes}"
+        )
+        both = self.let(f"and i{self.lanes} {same}, %m")
+        self.put(f"br i1 {self.let(f'icmp eq i{self.lanes} {both}, -1')}, label %together, label %gathered")
+        self.lines.append("together:")
+        pointer = self.let(f"extractelement <{self.lanes} x ptr> {pointers}, i64 0")
+        total = self.count * self.lanes
+        if self.store:
+            whole = f"<{total} x i32>"
+            lines = [
+                self.let(f"shufflevector {self.vector} %d{k}, {self.vector} poison, <{total} x i32> <{self.spread(k)}>")
+                for k in range(self.count)
+            ]
+            made = lines[0]
+            for k, other in enumerate(lines[1:], 1):
+                mask = ", ".join(f"i1 {str(j % self.count == k).lower()}" for j in range(total))
+                made = self.let(f"select <{total} x i1> <{mask}>, {whole} {other}, {whole} {made}")
+            self.put(f"store {whole} {made}, ptr {pointer}, align 1")
+            self.give([], "0")
+            return
+        whole = self.let(f"load <{total} x i32>, ptr {pointer}, align 1")
+        values = []
+        for k in range(self.count):
+            order = ", ".join(f"i32 {self.count * lane + k}" for lane in range(self.lanes))
+            values.append(
+                self.let(f"shufflevector <{total} x i32> {whole}, <{total} x i32> poison, {self.vector} <{order}>")
+            )
+        self.give(values, "0")
+
+    def spread(self, k: int) -> str:
+        """Lane j / count at every place j."""
+        return ", ".join(f"i32 {j // self.count}" for j in range(self.count * self.lanes))
+
+    def gather(self, pointers: str, mask: str) -> None:
+        """Each lane from its own place."""
+        kind = f"<{self.lanes} x ptr>"
+        if self.store and self.count > 1:
+            self.lane_after_lane(pointers, mask)
+            return
+        values = []
+        for k in range(self.count):
+            at = pointers if not k else self.let(f"getelementptr i32, {kind} {pointers}, i64 {k}")
+            if self.store:
+                self.put(
+                    f"call void @llvm.masked.scatter.v{self.lanes}i32.v{self.lanes}p0"
+                    f"({self.vector} %d{k}, {kind} align 1 {at}, <{self.lanes} x i1> {mask})"
+                )
+            else:
+                values.append(
+                    self.let(
+                        f"call {self.vector} @llvm.masked.gather.v{self.lanes}i32.v{self.lanes}p0"
+                        f"({kind} align 1 {at}, <{self.lanes} x i1> {mask}, {self.vector} zeroinitializer)"
+                    )
+                )
+        self.give(values, "0")
+
+    def lane_after_lane(self, pointers: str, mask: str) -> None:
+        """Store whole lanes, lowest first: where they overlap, the highest one's dwords stay."""
+        self.put(f"%rows = alloca [{self.count * self.lanes} x i32], align 64")
+        self.put(f"%places = alloca {self.long}, align 64")
+        self.put(f"store <{self.lanes} x ptr> {pointers}, ptr %places, align 64")
+        for k in range(self.count):
+            at = self.let(f"getelementptr i32, ptr %rows, i64 {k * self.lanes}")
+            self.put(f"store {self.vector} %d{k}, ptr {at}, align 4")
+        bits = self.let(f"zext i{self.lanes} {self.let(f'bitcast <{self.lanes} x i1> {mask} to i{self.lanes}')} to i64")
+        self.put(f"call void @in_order(i64 {self.bytes}, ptr %places, ptr %rows, i64 {bits})")
+        self.give([], "0")
+
+    def local(self) -> None:
+        """LDS or GDS: lanes beyond its end read 0 and store nothing."""
+        base, size = BASES[self.space]
+        self.lines.append(word("base", base, "ptr").rstrip())
+        self.lines.append(word("size", size).rstrip())
+        if self.bits < 32:
+            self.put("br label %slowly")
+            return
+        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 %size, i64 {self.bytes - 1})")
+        narrow = self.let(f"trunc i64 {limit} to i32")
+        inside = self.let(f"icmp ult {self.wide} %a, {self.splat('i32', narrow)}")
+        here = self.let(f"and <{self.lanes} x i1> {inside}, %lanes")
+        long = self.let(f"zext {self.wide} %a to {self.long}")
+        pointers = self.let(f"getelementptr i8, ptr %base, {self.long} {long}")
+        if not self.store:
+            m = self.let(f"zext i{self.lanes} %m to i64")
+            lane = self.let(f"call i64 @llvm.cttz.i64(i64 {m}, i1 true)")
+            first = self.let(f"extractelement {self.wide} %a, i64 {lane}")
+            ok = self.let(f"icmp ult i32 {first}, {narrow}")
+            self.put(f"br i1 {ok}, label %maybe, label %gathered")
+            self.lines.append("maybe:")
+            offset = self.let(f"zext i32 {first} to i64")
+            self.uniform(self.let(f"getelementptr i8, ptr %base, i64 {offset}"), first)
+        else:
+            self.put("br label %gathered")
+        self.lines.append("gathered:")
+        self.gather(pointers, here)
+
+    def by_lane(self) -> None:
+        """The slow way, through memory."""
+        if not any("%slowly" in line for line in self.lines):
+            return
+        self.lines.append("slowly:")
+        rows = self.count * self.lanes
+        self.put(f"%where = alloca {self.long}, align 64")
+        self.put(f"%data = alloca [{rows} x i32], align 64")
+        addresses = "%a" if self.w == 64 else self.let(f"zext {self.wide} %a to {self.long}")
+        self.put(f"store {self.long} {addresses}, ptr %where, align 64")
+        for k in range(self.count):
+            at = self.let(f"getelementptr i32, ptr %data, i64 {k * self.lanes}")
+            self.put(f"store {self.vector} {f'%d{k}' if self.store else 'zeroinitializer'}, ptr {at}, align 4")
+        m = self.let(f"zext i{self.lanes} %m to i64")
+        numbers = f"i64 {layout.SPACES.index(self.space)}, i1 {str(self.store).lower()}, i64 {self.bytes}"
+        status = self.let(f"call i64 @slow(ptr %st, {numbers}, ptr %where, ptr %data, i64 {m}, i64 %sh)")
+        values = []
+        for k in range(0 if self.store else self.count):
+            at = self.let(f"getelementptr i32, ptr %data, i64 {k * self.lanes}")
+            values.append(self.let(f"load {self.vector}, ptr {at}, align 4"))
+        self.give(values, status)
+
+
+def _note(kind: str, column: int, size: int) -> str:
+    """Remember the run of memory around an address, if there is one, in the words of a site: for `size` bytes."""
+    return f"""
+define void @note_{kind}(ptr %st, i64 %address, ptr %site) {{
+entry:
+  %row = call ptr @row(ptr %st, i64 %address)
+  %q_size = getelementptr i64, ptr %row, i64 {column}
+  %size = load i64, ptr %q_size
+  %some = icmp ne i64 %size, 0
+  br i1 %some, label %known, label %done
+known:
+  %addend = load i64, ptr %row
+  %q_start = getelementptr i64, ptr %row, i64 {START}
+  %start = load i64, ptr %q_start
+  %limit = call i64 @llvm.usub.sat.i64(i64 %size, i64 {size - 1})
+  store i64 %start, ptr %site
+  %q_limit = getelementptr i64, ptr %site, i64 1
+  store i64 %limit, ptr %q_limit
+  %q_addend = getelementptr i64, ptr %site, i64 2
+  store i64 %addend, ptr %q_addend
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+def helpers(lanes: int) -> str:
+    """All helpers for chunks of `lanes` lanes."""
+    parts = [PAGE, by_lane(lanes)]
+    for space in layout.SPACES:
+        for kind in ("load", "store"):
+            parts += [_Helper(kind, space, bits, lanes).text() for bits in layout.WIDTHS]
+    vector = f"<{lanes} x i32>"
+    parts.append(atomics(lanes))
+    parts.append(
+        f"declare {vector} @llvm.masked.gather.v{lanes}i32.v{lanes}p0(<{lanes} x ptr>, <{lanes} x i1>, {vector})\n"
+        f"declare void @llvm.masked.scatter.v{lanes}i32.v{lanes}p0({vector}, <{lanes} x ptr>, <{lanes} x i1>)\n"
+        f"{_note('load', SIZE, 4 * lanes)}{_note('store', STORES, 4 * lanes)}{_note('scalar', SIZE, 1)}"
+        f"attributes #0 = {{ nounwind {vector_width(lanes)} }}\n"
+    )
+    return "\n".join(parts)

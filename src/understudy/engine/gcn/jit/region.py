@@ -1,0 +1,194 @@
+"""What is translated together: the code that can be reached from an entry without a computed jump.
+
+A place in a region is an address together with the word MODE, since MODE decides what a float instruction means and
+the wave's copy of SH_MEM_CONFIG what a pointer is: code that switches denormals on and off around a division is
+translated under both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn
+
+from understudy.core.errors import UnderstudyError
+from understudy.engine.gcn.jit.effects import Effects, effects
+from understudy.ir.integers import IntegerOps
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.state import MODE_BITS, Mode
+
+LIMIT: Final = 1200
+"""Instructions of a region."""
+MODE_REGISTER: Final = 1
+"""Id of MODE for s_getreg and s_setreg."""
+INDEXED_OR_SKIPPING: Final = 3 << 27
+"""Bits of MODE under which only the reference engine runs: GPR indexing and VSKIP."""
+
+Place = tuple[int, int]
+"""Address and MODE."""
+Fetch = Callable[[int], Insn]
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One instruction at one place. `after` is MODE behind it where it is known to change it."""
+
+    insn: Insn
+    effects: Effects
+    after: int
+    is_step: bool = field(init=False)
+    """Whether the reference engine executes it."""
+
+    def __post_init__(self) -> None:
+        found = self.effects
+        crosses = found.meets_itself and any(kind != "store" for kind, _ in found.accesses)
+        self.is_step = crosses or found.reference or found.environment is None
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Instructions that run one after the other; `next` is where it goes on without a branch."""
+
+    place: Place
+    nodes: list[Node] = field(default_factory=list)
+    next: Place | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """Blocks by place. `entries` are the places where it can be entered, `heads` those where fuel is looked at."""
+
+    start: Place
+    blocks: dict[Place, Block]
+    entries: list[Place]
+    heads: set[Place]
+
+    def needs(self) -> dict[Place, int]:
+        """How many instructions may run from each block on until fuel is looked at again: every loop has a head."""
+        found: dict[Place, int] = {}
+        for place in sorted(self.blocks, reverse=True):
+            block = self.blocks[place]
+            last = block.nodes[-1]
+            following = [block.next] if block.next else []
+            if last.effects.flow in ("branch", "jump"):
+                following.append((last.effects.target, last.after))
+            rest = (found[each] for each in following if each in found and each not in self.heads)
+            found[place] = len(block.nodes) + max(rest, default=0)
+        return found
+
+    @property
+    def words(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+        """All code that was read: what a translation depends on."""
+        return tuple(
+            sorted(
+                (node.insn.pc, node.after, node.insn.words) for block in self.blocks.values() for node in block.nodes
+            )
+        )
+
+
+def discover(start: Place, fetch: Fetch, execute: Callable[[Any, Insn], None]) -> Region:
+    """The region that begins at `start`. Words that are no instruction end it; running into them is a fault then."""
+    nodes = _walk(start, fetch, execute)
+    leaders, entries, heads = {start}, {start}, {start}
+    for (pc, mode), node in nodes.items():
+        following, found = (node.insn.next_pc, node.after), node.effects
+        if found.flow in ("branch", "jump"):
+            target = (found.target, mode)
+            leaders |= {target, following}
+            if found.target <= pc:
+                heads.add(target)
+        if node.is_step or found.flow in ("barrier", "sleep", "indirect"):
+            leaders.add(following)
+            entries.add(following)
+        if node.is_step or node.after != mode:
+            leaders |= {(pc, mode), following}
+    blocks = {place: _block(place, nodes, leaders) for place in sorted(leaders) if place in nodes}
+    return Region(start, blocks, sorted(place for place in entries if place in blocks), heads | entries)
+
+
+def _walk(start: Place, fetch: Fetch, execute: Callable[[Any, Insn], None]) -> dict[Place, Node]:
+    nodes: dict[Place, Node] = {}
+    work = [start]
+    while work and len(nodes) < LIMIT:
+        place = work.pop()
+        while place not in nodes and len(nodes) < LIMIT:
+            pc, mode = place
+            try:
+                insn = fetch(pc)
+            except UnderstudyError:
+                break
+            node = _node(insn, mode, execute)
+            nodes[place] = node
+            found = node.effects
+            if found.flow in ("branch", "jump"):
+                work.append((found.target, mode))
+            if found.flow in ("end", "jump"):
+                break
+            place = (insn.next_pc, node.after)
+            if found.flow == "indirect" or (node.is_step and found.hwreg_written == MODE_REGISTER):
+                break
+    return nodes
+
+
+def _node(insn: Insn, mode: int, execute: Callable[[Any, Insn], None]) -> Node:
+    found = effects(insn, Mode.decode(mode), execute)
+    after = mode
+    if found.hwreg_written == MODE_REGISTER:
+        known = _mode_after(insn, mode, execute)
+        if known is not None:
+            found.reference, after = False, known
+    if mode & INDEXED_OR_SKIPPING and (found.lanes or found.across):
+        found.reference = True
+    return Node(insn, found, after)
+
+
+def _block(place: Place, nodes: dict[Place, Node], leaders: set[Place]) -> Block:
+    block = Block(place)
+    while True:
+        node = nodes[place]
+        block.nodes.append(node)
+        place = (node.insn.next_pc, node.after)
+        if node.effects.flow != "next" or node.is_step:
+            block.next = None if node.effects.flow in ("end", "jump", "indirect") else place
+            return block
+        if place in leaders or place not in nodes:
+            block.next = place
+            return block
+
+
+class _Unknown(Exception):
+    """A value is only known when the code runs."""
+
+
+class _Static(IntegerOps):
+    """Evaluates what depends on nothing but the instruction and MODE."""
+
+    def __init__(self, mode: int) -> None:
+        self.mode = Mode.decode(mode)
+        self.bits = mode
+
+    def not_(self, w: int, a: int) -> int:
+        return ~a & ((1 << w) - 1)
+
+    def hwreg(self, number: int) -> int:
+        if number != MODE_REGISTER:
+            raise _Unknown
+        return self.bits & MODE_BITS
+
+    def set_hwreg(self, number: int, v: int) -> None:
+        if number != MODE_REGISTER:
+            raise _Unknown
+        self.bits = self.bits & ~MODE_BITS | v
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise _Unknown
+
+
+def _mode_after(insn: Insn, mode: int, execute: Callable[[Any, Insn], None]) -> int | None:
+    """MODE behind an instruction that writes it, if that is known now."""
+    static = _Static(mode)
+    try:
+        execute(static, insn)
+    except _Unknown:
+        return None
+    return static.bits

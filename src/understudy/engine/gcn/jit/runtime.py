@@ -1,0 +1,33 @@
+"""The compiled parts that depend on no guest: memory helpers and the scheduler, once per process and cache."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.helpers_ir import helpers
+from understudy.engine.gcn.jit.scheduler_ir import scheduler
+from understudy.ir import llvm
+from understudy.ir.object_cache import ObjectCache, linked
+
+
+class Runtime:
+    """Helpers for chunks of `lanes` lanes, their table, and the scheduler."""
+
+    def __init__(self, objects: ObjectCache, lanes: int) -> None:
+        self._code = linked(helpers(lanes) + scheduler(llvm.is_x86()), objects)
+        self.table = np.array([self._code.address(name) for name in layout.HELPER_NAMES], np.uint64)
+        self.helpers_address = int(self.table.ctypes.data)
+        self.schedule_address = self._code.address("schedule")
+        self.schedule: Callable[[int], int] = self._code.function("schedule", ctypes.c_uint64, ctypes.c_void_p)
+
+
+@cache
+def shared_runtime(folder: Path | None, lanes: int) -> Runtime:
+    """One for all engines of this process."""
+    return Runtime(ObjectCache(folder), lanes)

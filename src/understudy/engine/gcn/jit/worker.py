@@ -1,0 +1,312 @@
+"""The waves of one thread: their state blocks, the scheduler's context, and what Python does between its calls."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.limits import Stopped
+from understudy.core.order import Arbiter
+from understudy.core.words import signed
+from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
+from understudy.engine.gcn.group import look, start_wave
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.context_ir import AT, FIELDS
+from understudy.engine.gcn.reference.engine import Stepper
+from understudy.engine.gcn.ticks import TICK_SECONDS, TICKS
+from understudy.isa.gcn.state import (
+    AT_BARRIER,
+    ENDED,
+    EXEC,
+    FUEL,
+    FULL,
+    MODE,
+    PC,
+    RETIRED,
+    RUNNING,
+    SLEPT,
+    STATE_BYTES,
+    STATUS,
+    Wave,
+    aligned,
+)
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.jit.engine import JitEngine
+    from understudy.engine.gcn.jit.translation import CodeSpace
+
+_CURSOR: Final = AT["cursor"]
+_LAST: Final = AT["last"]
+_RUNNING: Final = AT["running"]
+_SEEN: Final = AT["seen"]
+NAP_SECONDS: Final = 0.00025
+"""How long the host's thread pauses where waves do nothing else."""
+ROUNDS: Final = 16
+"""Orders of waves drawn in advance; they repeat."""
+LEAST_TURN: Final = 4096
+"""No block of translated code is longer than a turn."""
+MOST_FUEL: Final = 1 << 62
+"""Turns and limits that are longer never end: translated code counts them in signed words."""
+STEPS: Final = 64
+"""Instructions done one by one where no translated code begins, before looking again."""
+
+
+class Crew:
+    """Runs ranges of groups of one dispatch on one thread; number `slot` of the crews of that dispatch."""
+
+    def __init__(self, engine: JitEngine, code: CodeSpace, dispatch: Dispatch, slot: int) -> None:
+        self.engine = engine
+        self.code = code
+        self.dispatch = dispatch
+        self.stepper = Stepper(dispatch)
+        count = max(dispatch.most_waves, 1)
+        self._states = aligned(count * STATE_BYTES)
+        self.lds = aligned(max(dispatch.lds_bytes, 1))
+        blocks = [self._states[n * STATE_BYTES : (n + 1) * STATE_BYTES] for n in range(count)]
+        self.waves = [Wave(block, index) for index, block in enumerate(blocks)]
+        self.context = np.zeros(len(FIELDS), np.uint64)
+        self._words = self.context.data
+        self._address = int(self.context.ctypes.data)
+        self._keep: list[object] = []
+        self._version = dispatch.memory.version
+        self._limit = min(dispatch.step_limit, MOST_FUEL)
+        self._began = -1, 0.0
+        self.is_dropped = False
+        """Whether nobody waits for these waves any more."""
+        self._prepare(slot)
+
+    @property
+    def group(self) -> int:
+        """The group that runs."""
+        return int(self._words[AT["cursor"]])
+
+    def restart(self, sgprs: Words32 | None = None) -> None:
+        """Before a run: first scalar registers as in the dispatch, or these."""
+        first = self.dispatch.sgprs if sgprs is None else sgprs
+        self.sgprs[:, : len(first)] = first
+        self._words[AT["template"]] += 1
+        self._words[AT["retired"]] = 0
+        self.is_dropped = False
+        version = self.dispatch.memory.version
+        if self._version != version:
+            self._version = version
+            for wave in self.waves:
+                wave.words[layout.SITE :] = 0
+
+    def run(self, start: int, stop: int) -> None:
+        """Run groups start to stop."""
+        words = self._words
+        words[_CURSOR], words[_LAST], words[_RUNNING] = start, stop, 0
+        words[_SEEN] = TICKS.count[0]
+        if self._table is not self.code.table:
+            self._enter()
+        TICKS.begin(self)
+        try:
+            self._go_on(self.engine.runtime.schedule(self._address))
+        finally:
+            TICKS.end(self)
+
+    def resume(self, why: int) -> None:
+        """Have the waves go on that somebody else's call of the scheduler left for this reason, to their end."""
+        TICKS.begin(self)
+        try:
+            self._go_on(why)
+        finally:
+            TICKS.end(self)
+
+    def _go_on(self, why: int) -> None:
+        """Serve what the scheduler left with, and let it go on, until it is done."""
+        words, now = self._words, TICKS.count
+        while why != layout.DONE:
+            if why not in (layout.TICK, layout.DROWSE):
+                self._serve(why)
+            elif why == layout.DROWSE:
+                words[AT["naps"]] = layout.NAPS - layout.SHORT_NAPS
+                time.sleep(NAP_SECONDS)
+            if words[_SEEN] != now[0]:
+                self._tick()
+            why = self.engine.runtime.schedule(self._address)
+
+    @property
+    def retired(self) -> int:
+        """Instructions of waves that have ended since `restart`."""
+        return int(self._words[AT["retired"]])
+
+    # ---- first state -------------------------------------------------------------------------------------------
+    def _prepare(self, slot: int) -> None:
+        dispatch, shapes = self.dispatch, self.dispatch.shapes
+        most = len(self.waves)
+        if len(dispatch.groups):
+            for number, wave in enumerate(self.waves if dispatch.most_waves else ()):
+                start_wave(dispatch, wave, 0, number, slot * most + number, int(self.lds.ctypes.data))
+                self._engine_words(wave)
+        self.sgprs = np.array([wave.sgpr for wave in self.waves])
+        undefined = dispatch.poison or 0
+        arbiter = Arbiter(dispatch.seed)
+        order = np.array([arbiter.order(range(most)) for _ in range(ROUNDS)], np.uint32)
+        info = np.zeros(shapes.execs.shape, np.uint32)
+        info[:] = shapes.waves[:, None]
+        info[:, :1] |= np.uint32(1 << 31)
+        blank_lds = aligned(max(dispatch.lds_bytes, 1))
+        blank_lds[: dispatch.lds_bytes & ~3].view(np.uint32)[:] = undefined
+        fields: dict[str, npt.NDArray[Any]] = {
+            "states": self._states, "groups": np.ascontiguousarray(dispatch.groups), "order": order,
+            "shape_waves": shapes.waves, "execs": np.ascontiguousarray(shapes.execs),
+            "vgprs": np.ascontiguousarray(shapes.vgprs), "sgprs": self.sgprs, "info_words": info,
+            "lds": self.lds, "blank_lds": blank_lds,
+        }  # fmt: skip
+        for name, array in fields.items():
+            self._keep.append(array)
+            self.context[AT[name]] = int(array.ctypes.data)
+        x, y, z = dispatch.group_id_sgprs
+        numbers = {
+            "rounds": ROUNDS, "most_waves": most, "rows": shapes.vgprs.shape[2],
+            "group_x": x, "group_y": y, "group_z": z, "info": dispatch.group_info_sgpr,
+            "entry": dispatch.entry, "mode": dispatch.mode,
+            "turn": min(max(dispatch.turn, LEAST_TURN), MOST_FUEL), "step_limit": self._limit,
+            "lds_size": dispatch.lds_bytes,
+            "undefined": undefined, "ticks": TICKS.address,
+        }  # fmt: skip
+        for name, number in numbers.items():
+            self.context[AT[name]] = number & FULL
+        self._enter()
+
+    def _engine_words(self, wave: Wave) -> None:
+        gds = self.dispatch.gds
+        wave.words[layout.HELPERS] = self.engine.runtime.helpers_address
+        wave.words[layout.TABLES] = self.dispatch.memory.tables_address
+        wave.words[layout.GDS_BASE] = 0 if gds is None else gds.ctypes.data
+        wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
+
+    # ---- between calls -----------------------------------------------------------------------------------------
+    def _tick(self) -> None:
+        """Time has passed: end the waves if they must not go on. What runs is known by how often waves have begun."""
+        words = self._words
+        words[_SEEN] = TICKS.count[0]
+        run = words[AT["template"]]
+        if self._began[0] != run:
+            self._began = run, time.monotonic() - TICK_SECONDS
+        wave = self.waves[words[AT["current"]]]
+        wave.words[RETIRED] = self._executed(wave)
+        try:
+            if self.is_dropped:
+                raise Stopped("the host gave up waiting while the kernel ran")
+            look(self.dispatch, wave, self._began[1])
+        except UnderstudyError as error:
+            raise self._placed(error, wave) from None
+
+    def _executed(self, wave: Wave) -> int:
+        """Instructions of a wave so far."""
+        return self._limit - int(wave.words[layout.LIMIT]) - _fuel(wave) + int(wave.words[SLEPT])
+
+    def _placed(self, error: UnderstudyError, wave: Wave) -> UnderstudyError:
+        x, y, z, _ = self.dispatch.groups[self.group].tolist()
+        return error.at("wave", wave.index).at("work-group", f"{x},{y},{z}")
+
+    def _serve(self, why: int) -> None:
+        """Do what translated code could not, and let it go on."""
+        wave = self.waves[self._words[AT["current"]]]
+        wave.words[layout.TEMPLATE] = 0
+        try:
+            with self.engine.lock:
+                if why == layout.MISS:
+                    self._miss(wave)
+                elif why == layout.STEP:
+                    self._steps(wave, 1)
+                elif why == layout.RESUME:
+                    self._resume(wave)
+                elif why == layout.OUT_OF_FUEL:
+                    self._steps(wave, max(_fuel(wave), 0) + 1)
+                else:
+                    raise ModelBug(f"translated code left with code {why}")
+                self._look_up(wave)
+        except UnderstudyError as error:
+            raise self._placed(error, wave) from None
+
+    def _look_up(self, wave: Wave) -> None:
+        """Have this wave, and those of later groups, look into the newest table."""
+        address = self.code.table.address
+        if wave.words[layout.CODE] != address:
+            for each in self.waves:
+                each.words[layout.CODE] = address
+            self._enter()
+
+    def _enter(self) -> None:
+        """Have waves that start look into the newest table, with the vector registers that the code there may read."""
+        self._table = table = self.code.table
+        words, dispatch = self._words, self.dispatch
+        words[AT["code_of_entry"]] = table.address
+        given = dispatch.shapes.vgprs.shape[2]
+        rows = min(table.live_rows((dispatch.entry, dispatch.mode)), max(dispatch.vgpr_count, given))
+        words[AT["first_rows"]], words[AT["blank_rows"]] = min(rows, given), rows
+
+    def _miss(self, wave: Wave) -> None:
+        place = (int(wave.words[PC]), int(wave.words[MODE]))
+        if not self.engine.install(self.code, place, self.stepper.fetch):
+            self._steps(wave, STEPS)
+
+    def _steps(self, wave: Wave, count: int) -> None:
+        """Execute up to `count` instructions one by one, until one of them leads to where translated code begins."""
+        words = wave.words
+        for _ in range(count):
+            if _fuel(wave) <= 0 and not self._refuel(wave):
+                raise StepLimit.of(self.dispatch).at("pc", wave.pc)
+            words[RETIRED] = self._executed(wave)
+            slept = words[SLEPT]
+            insn = self.stepper.step(wave)
+            words[FUEL] -= np.uint64(1)
+            if insn.op.name == "s_icache_inv":  # from here on waves see code that was written before
+                self.code.check(self.dispatch.memory)
+            if words[STATUS] != RUNNING or words[SLEPT] != slept:
+                self._stopped(wave)
+                return
+            if self.code.table.holds((int(words[PC]), int(words[MODE]))):
+                return
+
+    def _refuel(self, wave: Wave) -> bool:
+        """One more instruction from what the step limit leaves. Blocks that are no heads were run on credit."""
+        missing, left = 1 - _fuel(wave), int(wave.words[layout.LIMIT])
+        if left < missing:
+            return False
+        wave.words[layout.LIMIT] = left - missing
+        wave.words[FUEL] = 1
+        return True
+
+    def _stopped(self, wave: Wave) -> None:
+        """A wave ended, paused, or came to a barrier, on the reference engine: tell the scheduler."""
+        words = self._words
+        words[AT["in_turn"]] = 0
+        words[AT["position"]] += 1
+        if wave.words[STATUS] == RUNNING:
+            wave.words[layout.LIMIT] += np.uint64(1)
+        elif wave.words[STATUS] == AT_BARRIER:
+            words[AT["at_barrier"]] += 1
+        elif wave.words[STATUS] == ENDED:
+            words[AT["live"]] -= 1
+            words[AT["retired"]] += self._executed(wave)
+
+    def _resume(self, wave: Wave) -> None:
+        """Finish a segment from lane LANE on, instruction by instruction; or find out which of them faults."""
+        words = wave.words
+        function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
+        translation = next(each for each in self.code.table.kept if each.address == function)
+        left = translation.emitted.left[int(words[layout.SEGMENT])]
+        rest = FULL << first & FULL
+        behind = int(words[PC])
+        before = wave.s64(EXEC) & ~rest
+        for insn in left.insns:
+            words[PC] = insn.pc
+            self.stepper.step(wave, rest)
+        # Masks last: earlier instructions may read the registers as what they were.
+        for number, n in enumerate(left.masks):
+            wave.set_s64(n, int(words[layout.PARTIAL + number]) & before | wave.s64(n) & rest)
+        words[PC] = behind
+
+
+def _fuel(wave: Wave) -> int:
+    """FUEL, which is below 0 where blocks were run on credit: only loop heads and entries look at it."""
+    return signed(int(wave.words[FUEL]), 64)

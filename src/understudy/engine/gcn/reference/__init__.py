@@ -1,0 +1,1 @@
+"""The reference engine of GCN: meanings evaluated over NumPy lanes; the judge."""

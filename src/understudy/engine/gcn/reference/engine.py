@@ -1,0 +1,227 @@
+"""The reference engine of waves: meanings evaluated one instruction at a time. Slow, obvious, the judge.
+
+A `Stepper` executes instructions of the waves of one dispatch, one at a time, on the same state blocks as the JIT,
+which calls it for whatever it does not translate and to find out exactly which lane faulted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from understudy.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, UnderstudyError
+from understudy.engine.gcn.api import Dispatch, Statistics
+from understudy.engine.gcn.group import Groups
+from understudy.engine.gcn.reference.lane_float import quiet
+from understudy.engine.gcn.reference.lanes import Lanes, View
+from understudy.engine.gcn.reference.replay import Replay, record
+from understudy.isa.gcn.asm.printer import text
+from understudy.isa.gcn.encoding.decode import decode
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.semantics.execute import execute
+from understudy.isa.gcn.state import (
+    FAULT_ADDRESS,
+    FAULT_LANE,
+    FAULT_PC,
+    MODE,
+    PC,
+    RETIRED,
+    RUNNING,
+    SLEPT,
+    STATUS,
+    Wave,
+)
+
+OnRetire = Callable[[Wave, Insn], None]
+
+LONGEST: Final = 3
+"""Words that may have to be looked at to decode an instruction."""
+NO_LANE: Final = 0xFFFF_FFFF
+OFTEN: Final = 16
+"""Executions after which an instruction is written down."""
+VIEWS: Final = 256
+"""Waves whose views are kept."""
+
+
+@dataclass(slots=True)
+class Cached:
+    """A decoded instruction, and where its words lie: it holds as long as they are the same.
+
+    `uses` counts executions; `replays` has what was written down of it, by MODE (None: it cannot be).
+    """
+
+    insn: Insn
+    words: memoryview
+    index: int
+    first: int
+    second: int | None
+    uses: int = 0
+    replays: dict[int, Replay | None] = field(default_factory=dict)
+
+    def holds(self) -> bool:
+        """Whether memory still has these words."""
+        words, index = self.words, self.index
+        return words[index] == self.first and (self.second is None or words[index + 1] == self.second)
+
+    def execute(self, o: Lanes, mode: int) -> None:
+        """Execute the instruction on an algebra that is set up for it."""
+        if not o.is_recorded:
+            execute(o, self.insn)
+            return
+        replay = self.replays.get(mode)
+        if replay is not None:
+            replay(o)
+            return
+        self.uses += 1
+        if self.uses > OFTEN and mode not in self.replays:
+            self.replays[mode] = record(execute, self.insn, o.mode)
+        execute(o, self.insn)
+
+
+class Stepper:
+    """Executes instructions of waves of one dispatch. Not for several threads at once: make one for each.
+
+    `on_retire` is called after every retired instruction. `lanes`: the algebra, if it is not the plain one.
+    """
+
+    def __init__(self, dispatch: Dispatch, on_retire: OnRetire | None = None, lanes: Lanes | None = None) -> None:
+        self.dispatch = dispatch
+        self.memory = dispatch.memory
+        self.on_retire = on_retire
+        self.lanes = Lanes.of(dispatch) if lanes is None else lanes
+        self._code: dict[int, Cached] = {}
+        self._version = dispatch.memory.version
+        self._views: dict[int, View] = {}
+
+    def view(self, wave: Wave) -> View:
+        """What this stepper keeps of a wave."""
+        # A kept view keeps the block alive, so that no other block can have its address.
+        found = self._views.get(wave.address)
+        if found is None:
+            if len(self._views) >= VIEWS:
+                self._views.clear()
+            found = self._views[wave.address] = View(wave)
+        found.wave = wave
+        return found
+
+    def step(self, wave: Wave, lanes: int | None = None) -> Insn:
+        """Execute the instruction at the wave's pc, and give it back.
+
+        With `lanes`, only those lanes of EXEC take part, and lane masks keep the bits of the others. A fault leaves the
+        wave as it was, but for the words FAULT_PC, FAULT_LANE and FAULT_ADDRESS.
+        """
+        view = self.view(wave)
+        with quiet():
+            return self._step(view, lanes)
+
+    def run(self, view: View, count: int) -> int:
+        """Execute instructions until the wave waits, pauses or ends, at most `count`; how many retired."""
+        words, hook = view.words, self.on_retire
+        done, slept = 0, words[SLEPT]
+        with quiet():
+            while done < count and words[STATUS] == RUNNING and words[SLEPT] == slept:
+                insn = self._step(view, None)
+                done += 1
+                if hook is not None:
+                    hook(view.wave, insn)
+        return done
+
+    def fetch(self, pc: int) -> Insn:
+        """The instruction at `pc` for a translator, which may ask ahead and again; a fault where there is none.
+
+        A `BeyondModel` where reading it could have effects: only `step` does, as often as the wave comes there.
+        """
+        if self.memory.plain(pc, 4) is None and self.memory.find(pc) is not None:
+            raise BeyondModel("translating instructions that are not in plain memory").at("pc", pc)
+        return self._cached(pc).insn
+
+    def _cached(self, pc: int) -> Cached:
+        if self.memory.version != self._version:
+            self._version = self.memory.version
+            self._code.clear()
+        cached = self._code.get(pc)
+        return cached if cached is not None and cached.holds() else self._decode(pc)
+
+    def _decode(self, pc: int) -> Cached:
+        if pc & 3:
+            raise GuestFault("instructions lie at multiples of 4").at("pc", pc)
+        found = self.memory.plain(pc, 4)
+        if found is None or (pc - found.base) & 3:
+            return Cached(decode(self.dispatch.target, self._slowly(pc), pc), memoryview(b""), 0, 0, None)
+        words, index = found.words.data, (pc - found.base) >> 2
+        insn = decode(self.dispatch.target, words[index : index + LONGEST].tolist(), pc)
+        second = insn.words[1] if len(insn.words) > 1 else None
+        cached = self._code[pc] = Cached(insn, words, index, insn.words[0], second)
+        return cached
+
+    def _slowly(self, pc: int) -> list[int]:
+        """Words of code that does not lie in plain memory by whole dwords."""
+        words: list[int] = []
+        for at in range(pc, pc + 4 * LONGEST, 4):
+            try:
+                words.append(int.from_bytes(self.memory.read(at, 4), "little"))
+            except AccessFault as fault:
+                if not words:
+                    raise fault.at("pc", pc, "instruction fetch") from None
+                break
+        return words
+
+    def _step(self, view: View, lanes: int | None) -> Insn:
+        words, o = view.words, self.lanes
+        pc = words[PC]
+        insn = None
+        try:
+            cached = self._cached(pc)
+            insn = cached.insn
+            o.begin(view, insn, lanes)
+            cached.execute(o, words[MODE])
+            words[PC] = o.target
+        except UnderstudyError as error:
+            raise _placed(error, view, pc, insn) from None
+        except IndexError as error:
+            raise _placed(_beyond(error), view, pc, insn) from error
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            bug = ModelBug(f"{type(error).__name__} in a meaning: {error}")
+            raise _placed(bug, view, pc, insn) from error
+        words[RETIRED] += 1
+        return insn
+
+
+def _shown(insn: Insn) -> str:
+    """The instruction's text; its name where it has an operand that cannot be written."""
+    try:
+        return text(insn)
+    except UnderstudyError:
+        return insn.name
+
+
+def _beyond(error: IndexError) -> GuestFault:
+    return GuestFault(f"an operand reaches beyond the last register ({error})")
+
+
+def _placed(error: UnderstudyError, view: View, pc: int, insn: Insn | None) -> UnderstudyError:
+    """The error with its pc; a guest's fault is noted in the wave as well."""
+    if not any(place.kind == "pc" for place in error.path):
+        error.at("pc", pc, "" if insn is None else _shown(insn))
+    if isinstance(error, GuestFault):
+        lane = next((int(place.where) for place in error.path if place.kind == "lane"), NO_LANE)
+        view.words[FAULT_PC] = pc
+        view.words[FAULT_LANE] = lane
+        view.words[FAULT_ADDRESS] = error.address & (1 << 64) - 1 if isinstance(error, AccessFault) else 0
+    return error
+
+
+class ReferenceEngine:
+    """Runs dispatches by evaluating meanings. `on_retire` is called after every retired instruction."""
+
+    def __init__(self, on_retire: OnRetire | None = None) -> None:
+        self.on_retire = on_retire
+
+    def stepper(self, dispatch: Dispatch) -> Stepper:
+        """What executes single instructions of this dispatch."""
+        return Stepper(dispatch, self.on_retire)
+
+    def run(self, dispatch: Dispatch) -> Statistics:
+        """Run all groups to their end, one after the other."""
+        return Groups(dispatch, self.stepper(dispatch)).run()

@@ -1,0 +1,156 @@
+"""Atomics of the reference: lane after lane, lowest first. One that faults for any lane has changed nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from understudy.core.errors import AccessFault
+from understudy.engine.gcn.memory import Plain
+from understudy.engine.gcn.reference.lane_integer import UNSIGNED, Value, signed
+from understudy.engine.gcn.reference.lane_memory import LIMIT, ROW, Indices, LaneMemory
+from understudy.ir import softfloat
+from understudy.isa.gcn.semantics.pointer import pointer_of
+from understudy.isa.gcn.state import LANES, PRIVATE_BASE, SHARED_BASE
+
+Kind = Callable[[int, int, int, int], int]
+FORMAT: Final = {32: "s", 64: "d"}
+
+
+def _ordered(pick: Callable[[int, int], int]) -> Kind:
+    def kind(w: int, m: int, v: int, c: int) -> int:
+        return pick(signed(w, m), signed(w, v)) & ((1 << w) - 1)
+
+    return kind
+
+
+# fmt: off
+KINDS: Final[dict[str, Kind]] = {
+    "swap":     lambda w, m, v, c: v,
+    "cmpswap":  lambda w, m, v, c: v if m == c else m,
+    "add":      lambda w, m, v, c: (m + v) & ((1 << w) - 1),
+    "sub":      lambda w, m, v, c: (m - v) & ((1 << w) - 1),
+    "rsub":     lambda w, m, v, c: (v - m) & ((1 << w) - 1),
+    "smin":     _ordered(min),
+    "smax":     _ordered(max),
+    "umin":     lambda w, m, v, c: min(m, v),
+    "umax":     lambda w, m, v, c: max(m, v),
+    "and":      lambda w, m, v, c: m & v,
+    "or":       lambda w, m, v, c: m | v,
+    "xor":      lambda w, m, v, c: m ^ v,
+    "inc":      lambda w, m, v, c: 0 if m >= v else m + 1,
+    "dec":      lambda w, m, v, c: v if m == 0 or m > v else m - 1,
+    "mskor":    lambda w, m, v, c: m & ~c | v,
+    "fcmpswap": lambda w, m, v, c: v if softfloat.eq(FORMAT[w], m, c)[0] else m,
+    "fmin":     lambda w, m, v, c: v if softfloat.lt(FORMAT[w], v, m)[0] else m,
+    "fmax":     lambda w, m, v, c: v if softfloat.lt(FORMAT[w], m, v)[0] else m,
+    "fadd":     lambda w, m, v, c: softfloat.add(FORMAT[w], m, v, softfloat.RNE)[0],
+}
+# fmt: on
+"""What memory becomes, from the width, what it held, the value and the value to compare with."""
+
+
+class LaneAtomics(LaneMemory):
+    """The atomics of `isa.gcn.algebra.WaveAlgebra`."""
+
+    def atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: Value,
+        v: Value,
+        compare: Value | None = None,
+        where: Value | None = None,
+    ) -> Value:
+        """Lane after lane: memory m becomes kind(m, v); gives the old m."""
+        lanes = self.lanes_where(where)
+        numbers = lanes.tolist()
+        addresses = self._addresses(space, address, lanes).tolist()
+        places = [self._place(space, kind, bits, a, n) for a, n in zip(addresses, numbers, strict=True)]
+        values = _ints(v, bits, lanes)
+        others = values if compare is None else _ints(compare, bits, lanes)
+        result = np.zeros(LANES, UNSIGNED[bits])
+        for number, place, value, other in zip(numbers, places, values, others, strict=True):
+            result[number] = self._update(kind, bits, place, value, other)
+        return result
+
+    def scalar_atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: int,
+        v: int,
+        compare: int | None = None,
+        where: int | None = None,
+    ) -> int:
+        """One atomic operation of the wave, if `where` is not 0."""
+        place = None if where == 0 else self._place(space, kind, bits, address, None)
+        return self._update(kind, bits, place, v, v if compare is None else compare)
+
+    def _place(
+        self, space: str, kind: str, bits: int, address: int, lane: int | None
+    ) -> tuple[Plain | None, int] | None:
+        """Where an atomic acts: plain memory and an offset, or (None, address), or None where it has no effect."""
+        size = bits >> 3
+        if space == "flat":
+            space, address = self._flat_place(size, address, lane or 0)
+        if space != "global":
+            share = self._gds if space == "gds" else self._local()
+            return (share, address) if address + size <= share.end else None
+        found = self.memory.plain(address, size, store=True)
+        try:
+            if address % size:
+                text = f"atomic of {size} bytes at {address:#x}: it must be aligned to its size"
+                raise AccessFault(text, address=address, access="atomic")
+            if found is None:
+                self.memory.check(address, size, "write")
+            elif found.type.completer is not None:
+                found.type.completer.check(kind, bits, address)
+        except AccessFault as fault:
+            raise (fault if lane is None else fault.at("lane", lane)) from None
+        return (None, address) if found is None else (found, address - found.base)
+
+    def _flat_place(self, size: int, address: int, lane: int) -> tuple[str, int]:
+        high, low = address >> 32, address & LIMIT
+        if high == self.words[SHARED_BASE] >> 32:
+            return "lds", low
+        if high != self.words[PRIVATE_BASE] >> 32:
+            return "global", address
+        self._offsets(size, np.array([address], np.uint64), np.array([lane]), "atomic")
+        if size > 4:
+            address = pointer_of(self.mode, address)
+            raise AccessFault(
+                f"atomic of {size} bytes at {address:#x}: private memory has atomics of 4 bytes",
+                address=address,
+                access="atomic",
+            ).at("lane", lane)
+        return "global", self._private_memory()[0] + (low >> 2) * ROW + 4 * lane + (low & 3)
+
+    def _update(self, kind: str, bits: int, place: tuple[Plain | None, int] | None, v: int, compare: int) -> int:
+        if place is None:
+            return 0
+        where, at = place
+        size = bits >> 3
+        if where is None:
+            old = int.from_bytes(self.memory.read(at, size), "little")
+            self.memory.write(at, self.changed(kind, bits, old, v, compare))
+            return old
+        if where.type.completer is not None:
+            return where.type.completer.update(kind, bits, int(where.bytes.ctypes.data) + at, v, compare)
+        cell = where.view[at : at + size]
+        old = int.from_bytes(cell, "little")
+        cell[:] = self.changed(kind, bits, old, v, compare)
+        return old
+
+    @staticmethod
+    def changed(kind: str, bits: int, old: int, v: int, compare: int) -> bytes:
+        """What memory becomes."""
+        return KINDS[kind](bits, old, v, compare).to_bytes(bits >> 3, "little")
+
+
+def _ints(v: Value, bits: int, lanes: Indices) -> list[int]:
+    return [v] * len(lanes) if type(v) is int else v[lanes].tolist()

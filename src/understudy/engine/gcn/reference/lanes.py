@@ -1,0 +1,326 @@
+"""The whole wave algebra of the reference, over one wave at a time: registers, lanes, memory and control."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Self
+
+import numpy as np
+
+from understudy.core.errors import BeyondModel, GuestFault
+from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, OnHint, OnTrap
+from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
+from understudy.engine.gcn.reference.lane_integer import Array, Value, lanes_of
+from understudy.engine.gcn.reference.lane_memory import bits_of, mask_of
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.state import (
+    AT_BARRIER,
+    ENDED,
+    EXEC,
+    FULL,
+    HW_ID,
+    LANES,
+    LDS_SIZE,
+    MODE,
+    MODE_BITS,
+    RETIRED,
+    SCC,
+    SLEPT,
+    STATUS,
+    TRAPSTS,
+    VCC,
+    VGPRS,
+    Mode,
+    Wave,
+)
+
+M32: Final = 0xFFFF_FFFF
+LANE_IDS: Final[Array] = np.arange(LANES, dtype=np.uint32)
+INDEXED_SGPRS: Final = VCC
+"""Scalar registers from here on cannot be reached by a computed number."""
+
+# Hardware registers by the ids of s_getreg.
+HW_MODE: Final = 1
+HW_STATUS: Final = 2
+HW_TRAPSTS: Final = 3
+HW_HW_ID: Final = 4
+HW_GPR_ALLOC: Final = 5
+HW_LDS_ALLOC: Final = 6
+HW_IB_STS: Final = 7
+HW_SH_MEM_BASES: Final = 15
+
+# Bits of STATUS.
+EXECZ: Final = 9
+VCCZ: Final = 10
+IN_GROUP: Final = 11
+VALID: Final = 16
+
+
+class View:
+    """A wave's block with the handles that make single accesses from Python cheap."""
+
+    __slots__ = ("rows", "sgpr", "wave", "words")
+
+    def __init__(self, wave: Wave) -> None:
+        self.wave = wave
+        self.rows: list[Array] = list(wave.vgpr)
+        self.sgpr = wave.sgpr.data
+        self.words = wave.words.data
+
+
+class Lanes(LaneAtomics):
+    """`isa.gcn.algebra.WaveAlgebra` over the wave that `begin` named last.
+
+    `target` is where execution goes on. `is_recorded`: instructions that run often may be replayed (`replay.py`), past
+    what a subclass overrides. `vgprs` and `sgprs` are the registers allocated, for s_getreg only.
+    """
+
+    is_recorded = True
+
+    def __init__(
+        self,
+        memory: GpuMemory,
+        gds: Any = None,
+        on_hint: OnHint | None = None,
+        on_trap: OnTrap | None = None,
+        vgprs: int = VGPRS,
+        sgprs: int = 102,
+    ) -> None:
+        super().__init__(memory, gds)
+        self.on_hint = on_hint
+        self.on_trap = on_trap
+        self.target = 0
+        self._allocated = (vgprs, sgprs)
+        self._restricted: int | None = None
+        self._mode_bits = -1
+
+    @classmethod
+    def of(cls, dispatch: Dispatch) -> Self:
+        """The algebra of a dispatch's waves."""
+        return cls(
+            dispatch.memory,
+            dispatch.gds,
+            dispatch.on_hint,
+            dispatch.on_trap,
+            dispatch.vgpr_count,
+            dispatch.sgpr_count,
+        )
+
+    def begin(self, view: View, insn: Insn, lanes: int | None = None) -> None:
+        """Set up for one instruction of a wave, for lanes of the mask `lanes` only where that is given."""
+        self.view = view
+        self.rows = view.rows
+        self.sgpr = view.sgpr
+        self.words = view.words
+        self.target = insn.next_pc
+        bits = view.sgpr[EXEC] | view.sgpr[EXEC + 1] << 32
+        self._restricted = lanes
+        if lanes is not None:
+            bits &= lanes
+        if bits != self.exec_bits:
+            self.exec_bits = bits
+            self.exec = mask_of(bits)
+        if view.words[MODE] != self._mode_bits:
+            self._mode_bits = view.words[MODE]
+            self.mode = Mode.decode(self._mode_bits)
+
+    # -- scalar state
+
+    def s(self, n: int) -> int:
+        """Scalar register by operand code."""
+        return self.sgpr[n]
+
+    def set_s(self, n: int, v: int) -> None:
+        """Write a scalar register."""
+        self.sgpr[n] = v
+
+    def s64(self, n: int) -> int:
+        """Scalar registers n and n + 1."""
+        return self.sgpr[n] | self.sgpr[n + 1] << 32
+
+    def set_s64(self, n: int, v: int) -> None:
+        """Write scalar registers n and n + 1."""
+        self.sgpr[n + 1] = v >> 32
+        self.sgpr[n] = v & M32
+
+    def scc(self) -> int:
+        """The scalar condition code."""
+        return int(self.words[SCC])
+
+    def set_scc(self, v: int) -> None:
+        """Write it."""
+        self.words[SCC] = v
+
+    def s_indexed(self, n: int, offset: int, w: int = 32) -> int:
+        """Scalar register n + offset; out of range reads register n."""
+        index = self._indexed(n, offset, w, n)
+        return self.s64(index) if w == 64 else self.s(index)
+
+    def set_s_indexed(self, n: int, offset: int, v: int, w: int = 32) -> None:
+        """Write scalar register n + offset; out of range writes nothing."""
+        index = self._indexed(n, offset, w, None)
+        if index is not None:
+            (self.set_s64 if w == 64 else self.set_s)(index, v)
+
+    def _indexed(self, n: int, offset: int, w: int, otherwise: Any) -> Any:
+        index = (n + offset) & M32
+        return index if index + w // 32 <= INDEXED_SGPRS else otherwise
+
+    def hwreg(self, number: int) -> int:
+        """A hardware register of s_getreg; `BeyondModel` for those of the trap handler and of debugging."""
+        words = self.words
+        if number == HW_MODE:
+            return int(words[MODE]) & MODE_BITS
+        if number == HW_STATUS:
+            flags = words[SCC] | (self.exec_bits == 0) << EXECZ | (self.s64(VCC) == 0) << VCCZ
+            return int(flags | 1 << IN_GROUP | 1 << VALID)
+        if number == HW_TRAPSTS:
+            return int(words[TRAPSTS]) & M32
+        if number == HW_HW_ID:
+            return int(words[HW_ID]) & M32
+        if number == HW_GPR_ALLOC:
+            vgprs, sgprs = self._allocated
+            return (-(-vgprs // 4) - 1) << 8 | (-(-sgprs // 16) - 1) << 24
+        if number == HW_LDS_ALLOC:
+            return -(-int(words[LDS_SIZE]) // 512) << 12
+        if number == HW_IB_STS:
+            return 0
+        if number == HW_SH_MEM_BASES:
+            return self.aperture("private") >> 48 | self.aperture("shared") >> 48 << 16
+        raise BeyondModel(f"hardware register {number}")
+
+    def set_hwreg(self, number: int, v: int) -> None:
+        """Write MODE or TRAPSTS; the others can be read only, and writing them has no effect."""
+        if number == HW_MODE:
+            self.words[MODE] = self.words[MODE] & ~MODE_BITS | v
+        elif number == HW_TRAPSTS:
+            self.words[TRAPSTS] = v
+        elif number > HW_IB_STS:
+            raise BeyondModel(f"hardware register {number}")
+
+    def time(self, kind: str) -> int:
+        """A clock that counts the wave's instructions."""
+        return int(self.words[RETIRED])
+
+    # -- lanes
+
+    def v(self, n: int) -> Array:
+        """Vector register n."""
+        return self.rows[n].copy()
+
+    def set_v(self, n: int, v: Value, where: Value | None = None) -> None:
+        """Write lanes of EXEC (and of `where`)."""
+        self._put(self.rows[n], v, where)
+
+    def _put(self, row: Array, v: Value, where: Value | None) -> None:
+        if type(v) is int:
+            v = lanes_of(32, v)
+        if where is not None:
+            mask = (mask_of(FULL if where else 0) if type(where) is int else where) & self.exec
+            np.copyto(row, v, casting="no", where=mask)
+        elif self.exec_bits == FULL:
+            np.copyto(row, v, casting="no")
+        else:
+            np.copyto(row, v, casting="no", where=self.exec)
+
+    def mask(self, n: int) -> Array:
+        """Scalar register pair n as one bit per lane."""
+        return mask_of(self.s64(n))
+
+    def set_mask(self, n: int, m: Value) -> None:
+        """Scalar register pair n becomes the lanes `m`, 0 outside EXEC."""
+        if type(m) is int:
+            bits = self.exec_bits if m else 0
+        else:
+            bits = bits_of(m) & self.exec_bits
+        if self._restricted is not None:
+            bits |= self.s64(n) & ~self._restricted
+        self.set_s64(n, bits)
+
+    def lane_bits(self, b: int) -> Array:
+        """The bits of a 64-bit scalar as lanes."""
+        return mask_of(b)
+
+    def lane_id(self) -> Array:
+        """0..63."""
+        return LANE_IDS
+
+    def active(self) -> Array:
+        """EXEC."""
+        return self.exec
+
+    # -- across lanes
+
+    def v_at(self, n: int, lane: Value) -> Array:
+        """Vector register n of the lane that each lane names."""
+        chosen: Array = self.rows[n][lanes_of(32, lane) if type(lane) is int else lane]
+        return chosen
+
+    def push(self, n: int, v: Value, lane: Value) -> None:
+        """Each active lane sends `v` to the lane it names, highest last; active lanes that nobody names get 0."""
+        lanes = self.lanes_where(None)
+        result = np.zeros(LANES, np.uint32)
+        names: Array = lanes_of(32, lane) if type(lane) is int else lane
+        values: Array = lanes_of(32, v) if type(v) is int else v
+        for to, value in zip(names[lanes].tolist(), values[lanes].tolist(), strict=True):
+            result[to] = value
+        self.set_v(n, result)
+
+    def lane(self, n: int, lane: int) -> int:
+        """Vector register n of one lane."""
+        return int(self.rows[n][lane])
+
+    def set_lane(self, n: int, lane: int, v: int) -> None:
+        """Write one lane, whatever EXEC says."""
+        self.rows[n][lane] = v
+
+    def v_indexed(self, n: int, offset: int) -> Array:
+        """Vector register n + offset; out of range reads register 0."""
+        index = (n + offset) & M32
+        return self.v(index if index < VGPRS else 0)
+
+    def set_v_indexed(self, n: int, offset: int, v: Value) -> None:
+        """Write vector register n + offset; out of range writes nothing."""
+        index = (n + offset) & M32
+        if index < VGPRS:
+            self.set_v(index, v)
+
+    # -- control
+
+    def order(self, what: str, n: int = 0) -> None:
+        """Everything is in order already: an access is over when its instruction is."""
+
+    def branch(self, c: int, target: int) -> None:
+        """Go to `target` where `c` is 1."""
+        if c:
+            self.target = target
+
+    def jump(self, target: int) -> None:
+        """Go to `target`."""
+        self.target = target
+
+    def jump_to(self, target: int) -> None:
+        """Go to a computed address, whose two low bits are ignored."""
+        self.target = target & ~3
+
+    def end(self) -> None:
+        """The wave has ended."""
+        self.words[STATUS] = ENDED
+
+    def barrier(self) -> None:
+        """Wait for the other waves of the work-group."""
+        self.words[STATUS] = AT_BARRIER
+
+    def hint(self, what: str, n: int = 0) -> None:
+        """Tell who listens of what concerns a device. A pause is noted; engines end the wave's turn there."""
+        if what == "sleep":
+            self.words[SLEPT] += 1
+        elif self.on_hint is not None and what not in QUIET_HINTS:
+            self.on_hint(self.view.wave, what, n)
+
+    def trap(self, number: int) -> None:
+        """Ask the trap handler whether to go on; without one, a `GuestFault`."""
+        if self.on_trap is None:
+            raise GuestFault(f"s_trap {number}: there is no trap handler")
+        if not self.on_trap(self.view.wave, number):
+            raise GuestFault(f"s_trap {number}: the trap handler stopped the wave")

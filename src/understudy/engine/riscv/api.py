@@ -1,0 +1,39 @@
+"""What a device may ask of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from understudy.engine.riscv.stops import Exit
+from understudy.isa.riscv.state import Hart
+
+
+class Engine(Protocol):
+    """Runs harts. The reference and the JIT engine are interchangeable."""
+
+    between_slices: Callable[[Hart], None] | None
+    """Called on the hart's thread about 20 times a second or more often while it runs; may raise."""
+
+    def run(self, hart: Hart, fuel: int) -> Exit:
+        """Execute from hart.pc until something happens, at most `fuel` instructions: the turn of a hart.
+
+        A reservation lasts for one turn: it is gone after the exits FUEL and WAIT, where others may store next.
+        """
+
+    def flush_code(self, hart: Hart) -> None:
+        """Forget cached instructions of `hart` (fence.i, SYNC_CACHE, reset)."""
+
+    def flush_pages(self, hart: Hart) -> None:
+        """Forget cached page translations of `hart` (window changes, SYNC_CACHE, sfence.vma)."""
+
+    def close(self) -> None:
+        """Give memory and threads back; harts run no more."""
+
+    def code_written(self, host_address: int, size: int) -> None:
+        """Somebody else (host, DMA, command processor) wrote these bytes of this process: reservations of them end,
+        and coherent engines drop instructions cached from there."""
+
+    def code_exposed(self, holds: Callable[[int, int], bool]) -> None:
+        """Memory for which `holds(host_address, size)` may have been written without notice: coherent engines drop
+        instructions cached from there."""

@@ -1,0 +1,357 @@
+"""The algebra over Python integers: every operation of `isa.riscv.algebra` as plain arithmetic."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from understudy.core.errors import AccessFault
+from understudy.engine.riscv.pages import LIMIT, MASK64, PageTables, peek, poke
+from understudy.engine.riscv.stops import (
+    ILLEGAL,
+    LOAD_ACCESS,
+    LOAD_MISALIGNED,
+    STORE_ACCESS,
+    STORE_MISALIGNED,
+    Alone,
+    Trap,
+)
+from understudy.ir import softfloat
+from understudy.ir.integers import IntegerOps, signed
+from understudy.isa.riscv import csr
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.port import CachingPort, ReservingPort
+from understudy.isa.riscv.state import (
+    FFLAGS,
+    FRM,
+    NO_ADDRESS,
+    RESERVED_ADDRESS,
+    RESERVED_VALUE,
+    SHARED,
+    SYNCHRONIZED,
+    F,
+    Hart,
+)
+
+Stored = Callable[[PageTables, int, int], None]
+Fenced = Callable[[Hart, bool], None]
+BOX = 0xFFFF_FFFF_0000_0000
+_atomic = threading.Lock()
+
+
+AMO: dict[str, Callable[[int, int, int], int]] = {
+    "swap": lambda w, m, v: v,
+    "add": lambda w, m, v: (m + v) & ((1 << w) - 1),
+    "and": lambda w, m, v: m & v,
+    "or": lambda w, m, v: m | v,
+    "xor": lambda w, m, v: m ^ v,
+    "min": lambda w, m, v: m if signed(w, m) < signed(w, v) else v,
+    "max": lambda w, m, v: m if signed(w, m) > signed(w, v) else v,
+    "minu": lambda w, m, v: min(m, v),
+    "maxu": lambda w, m, v: max(m, v),
+}
+
+
+class Evaluator(IntegerOps):
+    """The whole algebra for one hart: values are ints, floats are their bit patterns."""
+
+    def __init__(self, hart: Hart, pages: PageTables, stored: Stored, fenced: Fenced) -> None:
+        self.hart = hart
+        self.words = hart.words
+        self.pages = pages
+        self._stored = stored
+        self._fenced = fenced
+        self.pc = 0
+        self.next_pc = 0
+        self.target = 0
+        self.word = 0
+        self.waiting = False
+
+    def begin(self, pc: int, insn: Insn) -> None:
+        """Set up for the instruction at `pc`."""
+        self.pc = pc
+        self.word = insn.word
+        self.target = self.next_pc = (pc + insn.length) & MASK64
+
+    # -- registers and control flow
+
+    def x(self, n: int) -> int:
+        """Integer register."""
+        return self.words[n]
+
+    def set_x(self, n: int, v: int) -> None:
+        """Write an integer register."""
+        if n:
+            self.words[n] = v
+
+    def branch(self, c: int, offset: int) -> None:
+        """Conditional, pc-relative."""
+        if c:
+            self.target = (self.pc + offset) & MASK64
+
+    def jump(self, offset: int) -> None:
+        """Unconditional, pc-relative."""
+        self.target = (self.pc + offset) & MASK64
+
+    def jump_to(self, address: int) -> None:
+        """Computed."""
+        self.target = address
+
+    # -- memory
+
+    def load(self, w: int, address: int) -> int:
+        """Aligned little-endian load."""
+        size = w >> 3
+        if address & (size - 1):
+            raise Trap(LOAD_MISALIGNED, address)
+        host = self._direct(address, "load")
+        if host:
+            return peek(host, size)
+        try:
+            return self.hart.port.load(address, size)
+        except AccessFault as fault:
+            raise Trap(LOAD_ACCESS, address, fault) from None
+
+    def store(self, w: int, address: int, v: int) -> None:
+        """Aligned little-endian store."""
+        size = w >> 3
+        if address & (size - 1):
+            raise Trap(STORE_MISALIGNED, address)
+        host = self._direct(address, "store")
+        if host:
+            poke(host, size, v)
+            return
+        try:
+            self.hart.port.store(address, size, v)
+        except AccessFault as fault:
+            raise Trap(STORE_ACCESS, address, fault) from None
+        self._stored(self.pages, address, size)
+
+    def amo(self, kind: str, w: int, address: int, v: int) -> int:
+        """Read, combine, write back; gives the old value."""
+        self._synchronize()
+        if address & ((w >> 3) - 1):
+            raise Trap(STORE_MISALIGNED, address)
+        operation = AMO[kind]
+        return self._replace(w, address, lambda old: operation(w, old, v))
+
+    def _replace(self, w: int, address: int, new: Callable[[int], int]) -> int:
+        """Replace an aligned word by a function of it, atomically where it is memory; gives the old one."""
+        host = self._direct(address, "store") and self._direct(address, "load")
+        if host:
+            return self.exchange(host, w, new)
+        port, size = self.hart.port, w >> 3
+        try:
+            if isinstance(port, CachingPort):
+                return port.exchange(address, size, new)
+            old = port.load(address, size)
+            port.store(address, size, new(old))
+        except AccessFault as fault:
+            raise Trap(STORE_ACCESS, address, fault) from None
+        self._stored(self.pages, address, size)
+        return old
+
+    def exchange(self, host: int, w: int, new: Callable[[int], int]) -> int:
+        """Atomically replace memory of this process by a function of it; gives the old value."""
+        with _atomic:
+            old = peek(host, w >> 3)
+            poke(host, w >> 3, new(old))
+        return old
+
+    def load_reserved(self, w: int, address: int) -> int:
+        """Load and reserve."""
+        self._synchronize()
+        port = self.hart.port
+        self._check_reservable(w, address, "load", LOAD_ACCESS)
+        if isinstance(port, CachingPort) and not address & ((w >> 3) - 1) and not self._direct(address, "load"):
+            try:
+                value = port.load_uncached(address, w >> 3)
+            except AccessFault as fault:
+                raise Trap(LOAD_ACCESS, address, fault) from None
+        else:
+            value = self.load(w, address)
+        self.words[RESERVED_ADDRESS] = address
+        self.words[RESERVED_VALUE] = value
+        return value
+
+    def store_conditional(self, w: int, address: int, v: int) -> int:
+        """0 and stored if the reservation holds, else 1."""
+        self._synchronize()
+        if address & ((w >> 3) - 1):
+            raise Trap(STORE_MISALIGNED, address)
+        self._check_reservable(w, address, "store", STORE_ACCESS)
+        words = self.words
+        expected = words[RESERVED_VALUE] & ((1 << w) - 1)
+        held = words[RESERVED_ADDRESS] == address
+        words[RESERVED_ADDRESS] = NO_ADDRESS
+        if not held:
+            self._check_writable(w, address)
+            return 1
+        return int(self._replace(w, address, lambda old: v if old == expected else old) != expected)
+
+    def _check_reservable(self, w: int, address: int, access: str, cause: int) -> None:
+        """Registers behind the hart's port may refuse reservations."""
+        port = self.hart.port
+        if address & ((w >> 3) - 1) or self._direct(address, access) or not isinstance(port, ReservingPort):
+            return
+        try:
+            port.check_reservable(address, w >> 3, access)
+        except AccessFault as fault:
+            raise Trap(cause, address, fault) from None
+
+    def _check_writable(self, w: int, address: int) -> None:
+        """A store-conditional faults like a store, even where it fails."""
+        if not (self._direct(address, "store") and self._direct(address, "load")):
+            self._replace(w, address, lambda old: old)
+
+    def fence(self) -> None:
+        """Nothing: this engine's accesses are ordered."""
+        self._synchronize()
+
+    def _synchronize(self) -> None:
+        """What synchronizes harts runs when no other one does, and is noted."""
+        words = self.words
+        words[SYNCHRONIZED] = 1
+        if words[SHARED]:
+            raise Alone
+
+    def _direct(self, address: int, access: str) -> int:
+        if address >= LIMIT:
+            return 0
+        table = self.pages.load if access == "load" else self.pages.store
+        entry = table[address >> 12] or self.pages.fill(address, access)
+        return (address + entry) & MASK64 if entry else 0
+
+    # -- float registers
+
+    def f(self, n: int, fmt: str) -> int:
+        """Register in a format, NaN-boxing checked."""
+        raw = self.words[F + n]
+        if fmt == "d":
+            return raw
+        return raw & 0xFFFF_FFFF if raw & BOX == BOX else softfloat.CANONICAL_NAN["s"]
+
+    def set_f(self, n: int, fmt: str, v: int) -> None:
+        """Write a register, NaN-boxed."""
+        self.words[F + n] = v if fmt == "d" else v | BOX
+
+    def f_raw(self, n: int) -> int:
+        """All 64 bits."""
+        return self.words[F + n]
+
+    def f_bits(self, fmt: str, v: int) -> int:
+        """Bit pattern."""
+        return v
+
+    def f_from_bits(self, fmt: str, v: int) -> int:
+        """Bit pattern."""
+        return v
+
+    # -- float arithmetic
+
+    def _rounding(self, rm: int) -> int:
+        if rm == 7:
+            rm = self.words[FRM]
+        if rm > 4:
+            raise Trap(ILLEGAL, self.word)
+        return rm
+
+    def _flags(self, result: tuple[int, int]) -> int:
+        self.words[FFLAGS] |= result[1]
+        return result[0]
+
+    def fadd(self, fmt: str, a: int, b: int, rm: int) -> int:
+        """a + b."""
+        return self._flags(softfloat.add(fmt, a, b, self._rounding(rm)))
+
+    def fsub(self, fmt: str, a: int, b: int, rm: int) -> int:
+        """a - b."""
+        return self._flags(softfloat.sub(fmt, a, b, self._rounding(rm)))
+
+    def fmul(self, fmt: str, a: int, b: int, rm: int) -> int:
+        """a * b."""
+        return self._flags(softfloat.mul(fmt, a, b, self._rounding(rm)))
+
+    def fdiv(self, fmt: str, a: int, b: int, rm: int) -> int:
+        """a / b."""
+        return self._flags(softfloat.div(fmt, a, b, self._rounding(rm)))
+
+    def fsqrt(self, fmt: str, a: int, rm: int) -> int:
+        """Square root."""
+        return self._flags(softfloat.sqrt(fmt, a, self._rounding(rm)))
+
+    def fma(self, fmt: str, a: int, b: int, c: int, rm: int) -> int:
+        """a * b + c, rounded once."""
+        return self._flags(softfloat.fma(fmt, a, b, c, self._rounding(rm)))
+
+    def fneg(self, fmt: str, a: int) -> int:
+        """Flip the sign bit."""
+        return a ^ (1 << 63 if fmt == "d" else 1 << 31)
+
+    def fmin(self, fmt: str, a: int, b: int) -> int:
+        """minimumNumber."""
+        return self._flags(softfloat.minimum(fmt, a, b))
+
+    def fmax(self, fmt: str, a: int, b: int) -> int:
+        """maximumNumber."""
+        return self._flags(softfloat.maximum(fmt, a, b))
+
+    def feq(self, fmt: str, a: int, b: int) -> int:
+        """Quiet a == b."""
+        return self._flags(softfloat.eq(fmt, a, b))
+
+    def flt(self, fmt: str, a: int, b: int) -> int:
+        """Signalling a < b."""
+        return self._flags(softfloat.lt(fmt, a, b))
+
+    def fle(self, fmt: str, a: int, b: int) -> int:
+        """Signalling a <= b."""
+        return self._flags(softfloat.le(fmt, a, b))
+
+    def fclass(self, fmt: str, a: int) -> int:
+        """Class mask."""
+        return softfloat.classify(fmt, a)
+
+    def f_to_f(self, to: str, fmt: str, a: int, rm: int) -> int:
+        """Convert between formats."""
+        return self._flags(softfloat.convert(to, fmt, a, self._rounding(rm)))
+
+    def f_to_int(self, w: int, is_signed: bool, fmt: str, a: int, rm: int) -> int:
+        """Convert to an integer, saturating."""
+        return self._flags(softfloat.to_int(w, is_signed, fmt, a, self._rounding(rm)))
+
+    def int_to_f(self, fmt: str, w: int, is_signed: bool, v: int, rm: int) -> int:
+        """Convert from an integer."""
+        return self._flags(softfloat.from_int(fmt, w, is_signed, v, self._rounding(rm)))
+
+    # -- the system part
+
+    def csr_read(self, number: int) -> int:
+        """Read a csr at the current privilege."""
+        return csr.read(self.hart, number, self.hart.privilege)
+
+    def csr_write(self, number: int, v: int) -> None:
+        """Write a csr at the current privilege."""
+        csr.write(self.hart, number, v, self.hart.privilege)
+
+    def trap(self, cause: int, value: int = 0) -> None:
+        """Raise a synchronous exception."""
+        raise Trap(cause, value)
+
+    def return_from(self, privilege: str) -> None:
+        """mret or sret."""
+        csr.leave_trap(self.hart, privilege)
+        self.target = self.hart.pc
+        self.fence_vma()
+
+    def fence_i(self) -> None:
+        """Later fetches see earlier stores."""
+        self._fenced(self.hart, True)
+
+    def fence_vma(self) -> None:
+        """Drop cached translations."""
+        self._fenced(self.hart, False)
+
+    def wait_for_interrupt(self) -> None:
+        """A hint, handed on to whoever runs this hart."""
+        self.waiting = True

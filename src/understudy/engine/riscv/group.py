@@ -1,0 +1,57 @@
+"""Several harts at once, on threads: translated code runs without the interpreter lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from understudy.core.errors import UnderstudyError
+from understudy.core.forks import tell_forks
+from understudy.engine.riscv.api import Engine
+from understudy.engine.riscv.stops import Exit
+from understudy.isa.riscv.state import Hart
+
+
+class Group:
+    """A pool of threads that run harts side by side. `threads` None: as many as this process may use."""
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads if threads is not None else _processors()
+        self._pool: ThreadPoolExecutor | None = None
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process, which has none of the threads: new ones come when they are needed."""
+        self._pool = None
+
+    def run(self, engine: Engine, harts: Sequence[Hart], fuel: int) -> list[Exit | UnderstudyError]:
+        """Run each hart for at most `fuel` instructions; how each ended, or the error it raised, in order.
+
+        Results of kernels without races do not depend on the number of threads.
+        """
+        if self.threads < 2 or len(harts) < 2:
+            return [_run(engine, hart, fuel) for hart in harts]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="understudy-hart")
+        return list(self._pool.map(lambda hart: _run(engine, hart, fuel), harts))
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _run(engine: Engine, hart: Hart, fuel: int) -> Exit | UnderstudyError:
+    try:
+        return engine.run(hart, fuel)
+    except UnderstudyError as error:
+        return error

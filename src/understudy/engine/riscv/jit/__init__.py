@@ -1,0 +1,1 @@
+"""Translation of RV64 regions to machine code of the host."""

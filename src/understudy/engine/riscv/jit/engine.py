@@ -1,0 +1,319 @@
+"""The JIT engine: regions of guest code translated to machine code of the host, everything else on the reference.
+
+Tiers: code runs on the reference engine while it is cold, is then compiled quickly, and is compiled again with
+optimisation by a background thread once it has proved hot. The new code is taken up at the next slice boundary.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from understudy.core.errors import AccessFault, ModelBug
+from understudy.core.space import PAGE_SIZE
+from understudy.engine.riscv.evaluate import Evaluator
+from understudy.engine.riscv.jit.dispatcher import DISPATCHER, MISS, OUT_OF_FUEL, POLLED, RETURNED, STEP
+from understudy.engine.riscv.jit.emit_region import RegionEmitter
+from understudy.engine.riscv.jit.region import Region, discover, region_key
+from understudy.engine.riscv.jit.translation import SLOTS, JitContext, Translation, snapshot_of
+from understudy.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
+from understudy.engine.riscv.reference import Context, OnRetire, ReferenceEngine
+from understudy.engine.riscv.stops import Exit, Why
+from understudy.ir import llvm
+from understudy.ir.object_cache import ObjectCache, default_folder, linked
+from understudy.ir.slow_host import HARTS, warn_where_slow
+from understudy.isa.riscv.state import FUEL, NO_ADDRESS, PC, RESERVED_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
+
+LAST_SLICE: Final = 50_000_000
+PENDING_SLICE: Final = 2_000_000
+"""Slice while better code is on its way."""
+HOT: Final = 300_000
+"""Instructions that a hart runs in quick code before that is worth optimising."""
+COLD_VISITS: Final = 2
+COLD_STEPS: Final = 400
+PATIENCE: Final = 100
+MAX_VERSIONS: Final = 16
+"""Translations kept for one pc: guests that rewrite their code would fill memory with them."""
+
+
+class Runtime:
+    """The dispatcher and what else is compiled once per process and cache."""
+
+    def __init__(self, cache: ObjectCache) -> None:
+        self._code = linked(DISPATCHER.replace("{mask}", str(SLOTS - 1)), cache)
+        word, pointer = ctypes.c_uint64, ctypes.c_void_p
+        self.dispatch: Callable[[int], int] = self._code.function("dispatch", word, pointer)
+        self.compare_exchange = {w: self._code.function(f"exchange{w}", word, pointer, word, word) for w in (32, 64)}
+
+
+@cache
+def _shared_runtime(folder: Path | None) -> Runtime:
+    """One for all engines of this process."""
+    return Runtime(ObjectCache(folder))
+
+
+class SharingEvaluator(Evaluator):
+    """Atomic towards translated code that other threads run."""
+
+    compare_exchange: dict[int, Callable[[int, int, int], int]]
+
+    def exchange(self, host: int, w: int, new: Callable[[int], int]) -> int:
+        """Atomically replace memory of this process by a function of it; gives the old value."""
+        old = peek(host, w >> 3)
+        while (seen := self.compare_exchange[w](host, old, new(old))) != old:
+            old = seen
+        return old
+
+
+class JitEngine(ReferenceEngine):
+    """Runs harts as machine code of the host.
+
+    `coherent`, `tlb_entries` and `on_retire` as for `ReferenceEngine` (a retire hook means that everything runs on the
+    reference). `tier` fixes the tier (`llvm.QUICK` or `llvm.OPTIMISED`, compiled at once at first sight) instead of
+    rising through them. `cache`: where objects are kept; by default in the user's cache folder.
+    """
+
+    def __init__(
+        self,
+        coherent: bool = True,
+        tlb_entries: int | None = None,
+        on_retire: OnRetire | None = None,
+        tier: int | None = None,
+        cache: ObjectCache | None = None,
+    ) -> None:
+        super().__init__(coherent, tlb_entries, on_retire)
+        self.tier = tier
+        self.cache = cache if cache is not None else ObjectCache(default_folder())
+        self.translations: dict[tuple[int, bool], list[Translation]] = {}
+        self._workers: ThreadPoolExecutor | None = None
+        warn_where_slow(HARTS)
+        if llvm.is_x86():  # here, so that opening a device pays for LLVM and not its first kernel
+            self.runtime = _shared_runtime(self.cache.folder)
+
+    def after_fork(self) -> None:
+        """In a child process: what the other thread was compiling is asked for once more."""
+        super().after_fork()
+        self._workers = None
+        for versions in self.translations.values():
+            for translation in versions:
+                if translation.better is not None and not translation.better.done():
+                    translation.better = None
+
+    # -- the engine contract ------------------------------------------------------------------------------------
+
+    def run(self, hart: Hart, fuel: int) -> Exit:
+        """Execute from hart.pc until something happens, at most `fuel` instructions."""
+        if self.on_retire is not None or not llvm.is_x86():
+            return super().run(hart, fuel)
+        context = self.context(hart)
+        assert isinstance(context, JitContext)
+        dispatch = self.runtime.dispatch
+        words, address, left = hart.words, hart.address, fuel
+        context.choose()
+        while left > 0:
+            if self.between_slices is not None and left < fuel:
+                self.between_slices(hart)
+            slice_ = min(left, context.slice)
+            words[FUEL] = slice_
+            why = dispatch(address)
+            used = slice_ - words[FUEL]
+            words[RETIRED] += used
+            left -= used
+            context.work += used
+            if why in (RETURNED, POLLED):
+                self._turn_over(context)
+                if why == RETURNED:
+                    return Exit(Why.RETURN, words[PC])
+                words[RESERVED_ADDRESS] = NO_ADDRESS
+                return Exit(Why.WAIT, words[PC])
+            if why == OUT_OF_FUEL and left > 0 and used + left > slice_:
+                with self._lock:
+                    self._slice_end(context)
+                continue
+            before = words[RETIRED]
+            with self._lock:  # memory and devices behind ports see one hart at a time
+                exit_ = self._leave(context, why, left)
+            left -= words[RETIRED] - before
+            if exit_ is not None:
+                return exit_
+        self._turn_over(context)
+        return self.turn_end(hart)
+
+    def _turn_over(self, context: JitContext) -> None:
+        """Turns may be too short to end a slice: what is hot is optimised all the same."""
+        if context.work >= HOT:
+            with self._lock:
+                self._heat(context)
+
+    def _leave(self, context: JitContext, why: int, left: int) -> Exit | None:
+        """Go on where translated code could not: at most `left` instructions."""
+        hart = context.hart
+        if why == OUT_OF_FUEL:
+            return self.steps(hart, left) if left else None
+        if why == STEP:
+            exit_ = self.steps(hart, min(left, COLD_STEPS), context.installed[context.native])
+        elif why == MISS:
+            exit_ = self._miss(context, left)
+        else:
+            raise ModelBug(f"translated code left with code {why}")
+        context.choose()
+        return exit_
+
+    def flush_code(self, hart: Hart) -> None:
+        """Forget cached instructions of `hart`; compiled code is taken up again if memory still holds the same."""
+        super().flush_code(hart)
+        context = self.context(hart)
+        assert isinstance(context, JitContext)
+        context.uninstall()
+
+    def close(self) -> None:
+        """Give back what was kept for harts, and stop compiling."""
+        super().close()
+        if self._workers is not None:
+            self._workers.shutdown(wait=False, cancel_futures=True)
+            self._workers = None
+        self.translations.clear()
+
+    def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
+        """This engine's kind of context."""
+        return JitContext(self, hart, pages, evaluator)
+
+    def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:
+        """This engine's kind of evaluator."""
+        if not llvm.is_x86():
+            return super().make_evaluator(hart, pages)
+        evaluator = SharingEvaluator(hart, pages, self._stored, self._fenced)
+        evaluator.compare_exchange = self.runtime.compare_exchange
+        return evaluator
+
+    # -- from a miss to code ------------------------------------------------------------------------------------
+
+    def _miss(self, context: JitContext, left: int) -> Exit | None:
+        hart = context.hart
+        pc = hart.pc
+        known = context.installed[context.native].get(pc)
+        translation = known or self._find(context, pc)
+        if translation is None:
+            visits = context.visits[pc] = context.visits.get(pc, 0) + 1
+            if self.tier is None and visits <= COLD_VISITS:
+                return self.steps(hart, min(left, COLD_STEPS), context.installed[context.native], PATIENCE)
+            translation = self._translate(context, pc)
+        if translation is None:
+            return self.steps(hart, min(left, COLD_STEPS), context.installed[context.native])
+        context.install(translation)
+        return None
+
+    def _find(self, context: JitContext, pc: int) -> Translation | None:
+        """A translation made earlier (for any hart) that fits what this hart sees now."""
+        home = context.hart.words[RETURN_ADDRESS]
+        for translation in self.translations.get((pc, context.native), ()):
+            if translation.region.holds(home):
+                continue
+            if not all(self._sees(context, address, code) for address, code in translation.snapshot):
+                continue
+            if not self.coherent or self._guard_all(context, translation.region):
+                return translation
+        return None
+
+    def _translate(self, context: JitContext, pc: int) -> Translation | None:
+        home = context.hart.words[RETURN_ADDRESS]
+        region = discover(pc, lambda at: self.peek_insn(context, at), frozenset({home}), context.native)
+        if not region.blocks or (self.coherent and not self._guard_all(context, region)):
+            return None
+        key = region_key(region, context.native, llvm.QUICK)
+        versions = self.translations.setdefault((pc, context.native), [])
+        for translation in versions:
+            if translation.key == key:  # but memory cannot be compared with it
+                return translation
+        tier = llvm.QUICK if self.tier is None else self.tier
+        if self.tier is None and self.cache.get(region_key(region, context.native, llvm.OPTIMISED)) is not None:
+            tier = llvm.OPTIMISED
+        code = self._compile(region, context.native, tier)
+        snapshot = snapshot_of(region)
+        translation = Translation(region, key, context.native, snapshot, tier, code, code.address("region"))
+        versions.append(translation)
+        del versions[:-MAX_VERSIONS]  # harts that still have one keep it
+        return translation
+
+    def _compile(self, region: Region, native_float: bool, tier: int) -> llvm.Code:
+        key = region_key(region, native_float, tier)
+        image = self.cache.get(key)
+        if image is None:
+            text = RegionEmitter(region, llvm.host_features(), native_float).text()
+            image = llvm.compile_ir(text, tier)
+            self.cache.put(key, image)
+        return llvm.Code(image)
+
+    def _guard_all(self, context: JitContext, region: Region) -> bool:
+        return all(
+            self.guard(context, max(first, page), min(last, page + PAGE_SIZE) - max(first, page))
+            for first, last in region.spans
+            for page in range(first & -PAGE_SIZE, last, PAGE_SIZE)
+        )
+
+    def _sees(self, context: JitContext, address: int, code: bytes) -> bool:
+        """Whether this hart's memory holds `code` at `address`."""
+        done = 0
+        while done < len(code):
+            at = address + done
+            room = min(len(code) - done, PAGE_SIZE - at % PAGE_SIZE)
+            try:
+                addend = context.hart.port.page(at, "load") if at < LIMIT else None
+            except AccessFault:
+                return False
+            if addend is None or ctypes.string_at((at + addend) & MASK64, room) != code[done : done + room]:
+                return False
+            done += room
+        return True
+
+    # -- tiers --------------------------------------------------------------------------------------------------
+
+    def _slice_end(self, context: JitContext) -> None:
+        """Between slices: take up better code, ask for it, and let slices grow."""
+        translation = context.installed[context.native].get(context.hart.pc)
+        if translation is not None:
+            self._improve(translation)
+        pending = self._heat(context) if context.work >= HOT else self._refresh(context)
+        context.slice = min(context.slice, PENDING_SLICE) if pending else min(context.slice * 2, LAST_SLICE)
+
+    def _heat(self, context: JitContext) -> bool:
+        """This hart has worked enough to have all its code optimised; whether some is not ready yet."""
+        context.work = 0
+        for translation in context.translations():
+            self._improve(translation)
+        return self._refresh(context)
+
+    def _refresh(self, context: JitContext) -> bool:
+        """Take up the better code that is ready; whether some is not yet."""
+        pending = False
+        for translation in context.translations():
+            if translation.better is not None and translation.better.done():
+                self._take_up(translation)
+            pending |= translation.better is not None
+        for native, known in context.installed.items():
+            table = context.tables[native]
+            for pc, translation in known.items():
+                slot = (pc >> 1) & (SLOTS - 1)
+                if table[slot, 0] == pc:
+                    table[slot, 1] = translation.address
+        return pending
+
+    def _improve(self, translation: Translation) -> None:
+        if self.tier is not None or translation.tier != llvm.QUICK or translation.better is not None:
+            return
+        if self._workers is None:
+            self._workers = ThreadPoolExecutor(max_workers=1, thread_name_prefix="understudy-compile")
+        translation.better = self._workers.submit(
+            self._compile, translation.region, translation.native_float, llvm.OPTIMISED
+        )
+
+    def _take_up(self, translation: Translation) -> None:
+        assert translation.better is not None
+        code = translation.better.result()
+        translation.old.append(translation.code)  # another hart may still be running it
+        translation.code, translation.address = code, code.address("region")
+        translation.tier, translation.better = llvm.OPTIMISED, None

@@ -1,0 +1,123 @@
+"""Translated regions, and the tables through which the dispatcher finds those of one hart."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Final
+
+from understudy.engine.riscv.evaluate import Evaluator
+from understudy.engine.riscv.jit.region import Region
+from understudy.engine.riscv.pages import PageTables, Words, zeros
+from understudy.engine.riscv.reference import Context, ReferenceEngine
+from understudy.ir import llvm
+from understudy.isa.riscv import floatstate
+from understudy.isa.riscv.state import CODE_TABLE, FRM, RETURN_ADDRESS, Hart
+
+SLOTS: Final = 1 << 16
+"""Rows of a code table; a pc belongs into row (pc / 2) mod this."""
+FIRST_SLICE: Final = 100_000
+
+
+@dataclass(slots=True)
+class Translation:
+    """A region, its code, and the guest bytes it was made from."""
+
+    region: Region
+    key: str
+    native_float: bool
+    snapshot: list[tuple[int, bytes]]
+    tier: int
+    code: llvm.Code
+    address: int
+    better: Future[llvm.Code] | None = None
+    old: list[llvm.Code] = field(default_factory=list)
+
+
+class JitContext(Context):
+    """Adds the table that the dispatcher reads: one for native floats, one for floats on the reference."""
+
+    def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: Evaluator) -> None:
+        super().__init__(owner, hart, pages, evaluator)
+        self.tables = {native: zeros(2 * SLOTS).reshape(SLOTS, 2) for native in (True, False)}
+        for table in self.tables.values():
+            _vacate(table, 0)
+        self.addresses = {native: int(table.ctypes.data) for native, table in self.tables.items()}
+        self.installed: dict[bool, dict[int, Translation]] = {True: {}, False: {}}
+        self.dropped: list[Translation] = []
+        self.home = hart.words[RETURN_ADDRESS]
+        self.visits: dict[int, int] = {}
+        self.slice = FIRST_SLICE
+        self.work = 0
+        self.native = True
+
+    def choose(self) -> bool:
+        """Point the dispatcher at the table for the present float mode; gives whether floats are native."""
+        words = self.hart.words
+        self.dropped.clear()  # the hart is not in them, or else nobody would be here
+        if words[RETURN_ADDRESS] != self.home:
+            self.home = words[RETURN_ADDRESS]
+            if any(translation.region.holds(self.home) for translation in self.translations()):
+                self.uninstall()
+        native = words[FRM] <= 3 and floatstate.is_dirty(self.hart)
+        self.native = native
+        words[CODE_TABLE] = self.addresses[native]
+        return native
+
+    def install(self, translation: Translation) -> None:
+        """Make a translation reachable at all its entries."""
+        table, known = self.tables[translation.native_float], self.installed[translation.native_float]
+        region = translation.region
+        for pc in region.entries | region.heads:
+            slot = (pc >> 1) & (SLOTS - 1)
+            _vacate(table, slot)
+            table[slot, 1] = translation.address
+            table[slot, 0] = pc
+            known[pc] = translation
+
+    def translations(self) -> list[Translation]:
+        """All that are installed."""
+        return list({id(t): t for known in self.installed.values() for t in known.values()}.values())
+
+    def uninstall(self) -> None:
+        """Forget all translations of this hart, which may be running one at the moment."""
+        self.dropped += self.translations()
+        for native, known in self.installed.items():
+            for pc in known:
+                _vacate(self.tables[native], (pc >> 1) & (SLOTS - 1))
+            known.clear()
+
+    def close(self) -> None:
+        """Give the tables' memory back as well."""
+        super().close()
+        self.uninstall()
+        self.dropped.clear()
+        self.hart.words[CODE_TABLE] = 0
+        self.tables = {}
+
+    def forget(self) -> None:
+        """Drop everything that came from code which may have changed, which then has to prove hot again."""
+        super().forget()
+        self.uninstall()
+        self.visits.clear()
+
+
+def _vacate(table: Words, slot: int) -> None:
+    """Let no pc match this row: its tag is a pc that belongs into another one."""
+    table[slot, 0] = 0 if slot else 2
+
+
+def snapshot_of(region: Region) -> list[tuple[int, bytes]]:
+    """The code bytes of a region, run by run."""
+    words: dict[int, bytes] = {}
+    for block in region.blocks.values():
+        for pc, insn in block.insns:
+            words[pc] = insn.word.to_bytes(insn.length, "little")
+    out = []
+    for first, last in region.spans:
+        data = bytearray(last - first)
+        for pc, code in words.items():
+            if first <= pc < last:
+                data[pc - first : pc - first + len(code)] = code
+        out.append((first, bytes(data)))
+    return out

@@ -1,0 +1,91 @@
+"""What a caller says besides arguments: processor and engine, sizes, offsets, the engine's options. All is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.core.errors import WireError
+from understudy.core.limits import checked_time_limit
+from understudy.engine.gcn.api import Engine
+from understudy.isa.gcn.target import TARGETS, Target
+
+Size = int | Sequence[int]
+"""Work-items or work-groups in one to three directions."""
+MASK32: Final = 0xFFFF_FFFF
+COUNTS: Final = {"step_limit": 1, "turn": 1, "seed": 0, "poison": 0}
+"""Options that are numbers, and the least of each."""
+TIME_LIMIT: Final = "time_limit_seconds"
+CALLS: Final = ("on_hint", "on_trap")
+"""Options that are called."""
+MAY_BE_NONE: Final = ("seed", "poison", *CALLS)
+
+
+def processor_of(target: Any) -> Target:
+    """A processor by itself or by its name; `WireError` for what is none."""
+    found = TARGETS.get(target) if isinstance(target, str) else target
+    if not isinstance(found, Target):
+        raise WireError(f"no processor {target!r}: there are {', '.join(TARGETS)}")
+    return found
+
+
+def engine_of(engine: Any) -> Engine:
+    """An engine by itself or by its name; `WireError` for what is none."""
+    if isinstance(engine, str):
+        return _named_engine(engine)
+    if not callable(getattr(engine, "run", None)):
+        raise WireError(f"engine {engine!r}, expected jit, reference or an engine")
+    found: Engine = engine
+    return found
+
+
+@cache
+def _named_engine(name: str) -> Engine:
+    if name == "jit":
+        from understudy.engine.gcn.jit.engine import JitEngine
+
+        return JitEngine()
+    if name == "reference":
+        from understudy.engine.gcn.reference.engine import ReferenceEngine
+
+        return ReferenceEngine()
+    raise WireError(f"engine {name!r}, expected jit or reference")
+
+
+def checked_sizes(size: Any, what: str) -> tuple[int, ...]:
+    """One size or several as a tuple; `WireError` for what is none."""
+    many = isinstance(size, (Sequence, np.ndarray)) and not isinstance(size, (str, bytes, bytearray))
+    found = tuple(size) if many and np.ndim(size) == 1 else (size,)
+    if len(found) > 3 or not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in found):
+        raise WireError(f"{what} must be 1 to 3 integers, not {size!r}")
+    return tuple(int(each) for each in found)
+
+
+def checked_offsets(offset: Any, bits: int) -> tuple[int, ...]:
+    """The global offsets in three directions; `WireError` for those that do not fit size_t of `bits` bits."""
+    found = (*checked_sizes(offset, "global offset"), 0, 0)[:3]
+    if not all(0 <= each < 1 << bits for each in found):
+        raise WireError(f"global offset {found}: expected 0 to {(1 << bits) - 1:#x} in {bits}-bit programs")
+    return found
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """A `WireError` for what engines do not take from a caller."""
+    for name, value in options.items():
+        if name not in COUNTS and name not in CALLS and name != TIME_LIMIT:
+            raise WireError(f"no option {name!r}: there are {', '.join((*COUNTS, TIME_LIMIT, *CALLS))}")
+        if name == TIME_LIMIT:
+            checked_time_limit(value)
+            continue
+        if value is None and name in MAY_BE_NONE:
+            continue
+        if name in CALLS:
+            if not callable(value):
+                raise WireError(f"option {name} must be callable, not {type(value).__name__}")
+        elif not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < COUNTS[name]:
+            raise WireError(f"option {name} must be an integer of {COUNTS[name]} or more, not {value!r}")
+    if (options.get("poison") or 0) > MASK32:
+        raise WireError(f"option poison must fit 32 bits, not {options['poison']:#x}")

@@ -1,0 +1,233 @@
+"""What a caller gives a kernel, as the bytes that the kernarg segment holds.
+
+With metadata every value is fitted to its argument: Python numbers become the type that the kernel was compiled with,
+arrays become addresses, `Local` becomes an offset in LDS. Without metadata (mesa3d, and objects that were stripped of
+it) values are laid out as C does, so their own types have to say how large they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.core.errors import BeyondModel, WireError
+from understudy.core.words import align_up
+from understudy.device.hsa.launch.kernarg import Hidden, Value, pack_kernarg, segment_bytes
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.image.hsa.code_object import Kernel
+from understudy.image.hsa.metadata import Argument
+
+LOCAL_ALIGNMENT: Final = 16
+"""Of LDS that is given at launch, where metadata does not say more."""
+POINTERS: Final = frozenset({"global_buffer", "pipe", "queue", "image", "sampler"})
+"""Value kinds that are addresses."""
+_SCALARS: Final = {
+    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
+    "half": "f2", "float": "f4", "double": "f8", "bool": "u1", "size_t": "u8",
+}  # fmt: skip
+_TYPE: Final = re.compile(r"(\w+?)(2|3|4|8|16)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """LDS of `size` bytes that an argument points to: dynamic group memory."""
+
+    size: int
+
+
+Given = int | float | bool | bytes | bytearray | memoryview | np.generic | np.ndarray | Sequence[Any] | Local
+"""What an argument may be given as. Objects with an `address` (queues, signals) are taken for that."""
+Address = Callable[[np.ndarray], int]
+"""Finds the device address of an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What arguments make of a launch: the kernarg segment, and the LDS of a work-group."""
+
+    kernarg: bytes
+    group_bytes: int
+
+
+def pack(
+    kernel: Kernel,
+    values: Sequence[Any] | bytes,
+    packet: KernelDispatchPacket,
+    hidden: Hidden,
+    address: Address,
+    group_bytes: int = 0,
+    pointer_bytes: int = 8,
+) -> Segments:
+    """The segments for `values`: one for each argument that is not hidden, or the whole kernarg segment as bytes.
+
+    `group_bytes` of LDS are added to the kernel's own. `pointer_bytes` matters without metadata only. `WireError` with
+    the argument where a value does not fit it.
+    """
+    if group_bytes < 0:
+        raise WireError(f"group_bytes {group_bytes}, expected 0 or more")
+    group, size = kernel.group_bytes + group_bytes, segment_bytes(kernel.metadata, kernel.kernarg_bytes)
+    if isinstance(values, bytes | bytearray | memoryview):
+        if len(values) < kernel.kernarg_bytes:
+            text = f"{len(values)} bytes of arguments, expected the {kernel.kernarg_bytes} of kernel {kernel.name}"
+            raise WireError(f"{text}, hidden ones included")
+        return Segments(bytes(values), group)
+    if kernel.metadata is None:
+        return Segments(_by_hand(values, address, pointer_bytes).ljust(size, b"\0"), group)
+    explicit = [each for each in kernel.metadata.arguments if not each.is_hidden]
+    if len(values) != len(explicit):
+        takes = ", ".join(each.name or each.type_name or each.kind for each in explicit) or "none"
+        raise WireError(f"kernel {kernel.name} takes {len(explicit)} arguments ({takes}), not {len(values)}")
+    fitted: list[Value] = []
+    for number, (argument, value) in enumerate(zip(explicit, values, strict=True)):
+        try:
+            if argument.kind == "dynamic_shared_pointer":
+                group = align_up(group, max(argument.pointee_align, LOCAL_ALIGNMENT))
+                fitted.append(group)
+                group += _local(value)
+            else:
+                fitted.append(_fitted(argument, value, address))
+        except (WireError, BeyondModel) as error:
+            raise error.at("argument", number, argument.name or argument.type_name) from None
+    hidden = replace(hidden, dynamic_lds_size=group - kernel.group_bytes)
+    return Segments(pack_kernarg(kernel.metadata, size, fitted, packet, hidden), group)
+
+
+def _local(value: Any) -> int:
+    if not isinstance(value, Local):
+        raise WireError(f"{_what(value)}, expected Local(bytes): it points to group memory")
+    if value.size < 0:
+        raise WireError(f"Local of {value.size} bytes, expected 0 or more")
+    return value.size
+
+
+def _fitted(argument: Argument, value: Any, address: Address) -> Value:
+    if isinstance(value, Local):
+        raise WireError(f"Local for an argument of kind {argument.kind}, expected one that points to group memory")
+    if argument.kind in POINTERS:
+        if isinstance(value, np.ndarray):
+            _check_items(argument, value)
+        return address_of(value, address, argument.size)
+    if argument.kind != "by_value":
+        raise BeyondModel(f"arguments of kind {argument.kind} have no values here: give the kernarg segment as bytes")
+    return _by_value(argument, value)
+
+
+def _check_items(argument: Argument, array: np.ndarray) -> None:
+    """A `WireError` for an array whose elements are of another size than what the pointer points to.
+
+    Bytes may stand for anything, and so may structures; a vector may be one element or several.
+    """
+    match = _TYPE.match(argument.type_name.removesuffix("*").rstrip())
+    code = _SCALARS.get(match.group(1)) if match and argument.type_name.endswith("*") else None
+    if match is None or code is None or array.dtype.kind in "VO" or match.group(1) == "size_t":
+        return
+    one, count = np.dtype(code).itemsize, int(match.group(2) or 1)
+    sizes = {one, one * (4 if count == 3 else count)}
+    if array.dtype.itemsize not in (1, *sizes):
+        expected = " or ".join(map(str, sorted(sizes)))
+        text = f"an array of {array.dtype} for {argument.type_name}, expected elements of {expected} bytes"
+        raise WireError(f"{text} (or of 1: array.view(np.uint8))")
+
+
+def address_of(value: Any, address: Address, size: int) -> int:
+    """The address that a pointer of `size` bytes gets; None is the null pointer."""
+    if value is None:
+        return 0
+    place = address(value) if isinstance(value, np.ndarray) else getattr(value, "address", value)
+    if isinstance(place, int | np.integer) and not isinstance(place, bool):
+        if place < 0 or int(place).bit_length() > 8 * size:
+            raise WireError(f"address {place:#x} does not fit {8 * size} bits")
+        return int(place)
+    raise WireError(f"{_what(value)}, expected an array or an address")
+
+
+def _by_value(argument: Argument, value: Any) -> bytes:
+    dtype, count = _type(argument)
+    if isinstance(value, bytes | bytearray | memoryview):
+        raw = bytes(value)
+    elif dtype is None:
+        raw = _untyped(argument, value)
+    else:
+        raw = b"".join(_number(dtype, each) for each in _elements(argument, value, count))
+        raw = raw.ljust(argument.size, b"\0") if count == 3 else raw  # a vector of 3 takes the room of 4
+    if len(raw) != argument.size:
+        raise WireError(f"{len(raw)} bytes, expected {argument.size}")
+    return raw
+
+
+def _type(argument: Argument) -> tuple[np.dtype[Any] | None, int]:
+    """Element type and number of elements that an argument's type name says; None where it is no OpenCL type."""
+    match = _TYPE.match(argument.type_name)
+    code = _SCALARS.get(match.group(1)) if match else None
+    if match is None or code is None:
+        return None, 1
+    dtype, count = np.dtype(f"<{code}"), int(match.group(2) or 1)
+    fits = dtype.itemsize * (4 if count == 3 else count) == argument.size
+    return (dtype, count) if fits else (None, 1)
+
+
+def _elements(argument: Argument, value: Any, count: int) -> list[Any]:
+    if count == 1 and np.ndim(value) == 0:
+        return [value]
+    elements = list(np.ravel(np.asarray(value)))
+    if len(elements) != count:
+        raise WireError(f"{len(elements)} elements for {argument.type_name}, expected {count}")
+    return elements
+
+
+def _number(dtype: np.dtype[Any], value: Any) -> bytes:
+    """A number as the type that the kernel expects; `WireError` where it would be another number."""
+    if not isinstance(value, int | float | np.number | np.bool_):
+        raise WireError(f"{_what(value)}, expected a number")
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return np.array(value, dtype).tobytes()
+    if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
+        raise WireError(f"{value} for {dtype.name}, expected a whole number")
+    number, bits = int(value), dtype.itemsize * 8
+    low = 0 if dtype.kind == "u" else -(1 << bits - 1)
+    # -1 for an unsigned, and 0xffffffff for a signed argument are how C programs write bit patterns.
+    if not min(low, -(1 << bits - 1)) <= number < 1 << bits:
+        raise WireError(f"{number} does not fit {dtype.name}")
+    return (number & (1 << bits) - 1).to_bytes(dtype.itemsize, "little")
+
+
+def _untyped(argument: Argument, value: Any) -> bytes:
+    """A structure, or a number whose type metadata does not name."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tobytes()
+    if isinstance(value, float):
+        if argument.size not in (2, 4, 8):
+            raise WireError(f"a float for {argument.size} bytes, expected bytes")
+        return np.array(value, f"<f{argument.size}").tobytes()
+    if isinstance(value, int):
+        if not -(1 << argument.size * 8) // 2 <= value < 1 << argument.size * 8:
+            raise WireError(f"{value} does not fit {argument.size} bytes")
+        return (value & (1 << argument.size * 8) - 1).to_bytes(argument.size, "little")
+    raise WireError(f"{_what(value)}, expected bytes or a NumPy value of {argument.size} bytes")
+
+
+def _by_hand(values: Sequence[Any], address: Address, pointer_bytes: int) -> bytes:
+    """Values one behind the other, each at a multiple of its size, as C lays out a structure."""
+    data = b""
+    for number, value in enumerate(values):
+        if isinstance(value, np.generic):
+            raw, alignment = value.tobytes(), value.dtype.alignment
+        elif isinstance(value, bytes):
+            raw, alignment = value, 1
+        elif isinstance(value, np.ndarray) or hasattr(value, "address") or value is None:
+            alignment = pointer_bytes
+            raw = address_of(value, address, alignment).to_bytes(alignment, "little")
+        else:
+            text = f"{_what(value)}, expected a NumPy value: without metadata nobody knows its size"
+            raise WireError(text).at("argument", number)
+        data = data.ljust(align_up(len(data), alignment), b"\0") + raw
+    return data
+
+
+def _what(value: Any) -> str:
+    return f"{type(value).__name__} {value!r:.40}"

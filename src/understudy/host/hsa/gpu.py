@@ -1,0 +1,413 @@
+"""A GPU as its users see it: kernels from files or source, NumPy arrays as its memory, queues and signals.
+
+>>> import numpy as np
+>>> with Gpu.open("gfx900") as gpu:
+...     x, y = gpu.array(np.arange(256, dtype=np.float32)), gpu.zeros(256)
+...     result = gpu.run(demo_code("gfx900"), "saxpy", grid=256, args=[2.0, x, y])
+...     print(y[:4], result.kernel)
+[0. 2. 4. 6.] saxpy
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from understudy.core.errors import RuleError
+from understudy.device.hsa.agents import AGENTS
+from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.packets import FenceScope
+from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.records import QueueType
+from understudy.device.hsa.signals import Condition, Signal
+from understudy.device.hsa.snapshot import DeviceState
+from understudy.host.hsa.arguments import Local, Segments, pack
+from understudy.host.hsa.executable import Executable, Kernel, file_bytes, read
+from understudy.host.hsa.hidden import Printf, given_by_name, told
+from understudy.host.hsa.launch import (
+    KERNARG_ALIGNMENT,
+    Launch,
+    Result,
+    Size,
+    Three,
+    beyond,
+    group_of,
+    packet_of,
+    private_bytes,
+    three,
+)
+from understudy.host.hsa.memory import Arrays, Block, Borrowed
+
+__all__ = [
+    "AGENTS",
+    "Condition",
+    "Executable",
+    "Gpu",
+    "Kernel",
+    "Launch",
+    "Local",
+    "Queue",
+    "Result",
+    "Signal",
+    "demo_code",
+]
+
+QUEUE_PACKETS: Final = 256
+"""Size of the queue that launches use where none is named."""
+Code = Executable | bytes | bytearray | str | Path
+"""An executable, a code object, its file, or the file of an OpenCL source (.cl)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GpuState:
+    """A device's state, and which arrays and queues there are, for `Gpu.restore`; to be kept, not to be looked into."""
+
+    device: DeviceState
+    arrays: tuple[Block, ...] = field(repr=False)
+    queue: Queue | None = field(repr=False)
+    mine: frozenset[Queue] = field(repr=False)
+
+
+class Gpu:
+    """One agent with its memory. Make it with `open`; everything of it ends with `close` or its ``with`` block.
+
+    Launches may come from several threads.
+    """
+
+    def __init__(self, device: HsaDevice, *, exact: bool = False) -> None:
+        self.device = device
+        self._arrays = Arrays(device, exact)
+        self._queue: Queue | None = None
+        self._mine: set[Queue] = set()
+        self._users: dict[Queue, int] = {}
+        """Launches on each queue that have not been waited for."""
+        self._loaded: dict[bytes, Executable] = {}
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(cls, agent: str = "gfx900", *, exact: bool = False, **settings: Any) -> Self:
+        """A fresh agent: gfx700, gfx701, gfx800 to gfx804, gfx900, gfx901 or gfx906.
+
+        Arrays are whole pages; with `exact` the first byte behind one is a fault.
+        `settings` are those of the device: engine ("jit" or "reference"), execution ("synchronous", "threaded" or
+        "manual"), machine_model ("large" or "small"), threads, seed, step_limit, poison, and what `Settings` lists.
+        """
+        return cls(HsaDevice(agent, **settings), exact=exact)
+
+    def __repr__(self) -> str:
+        return repr(self.device).replace("HsaDevice", "Gpu", 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the device's threads. Launches are refused then, and to wait for one that is left is an error."""
+        self.device.close()
+
+    # ---- snapshots -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> GpuState:
+        """The state of the device (see `HsaDevice.snapshot`), arrays included, for `restore`.
+
+        `RuleError` where a launch has not been waited for.
+        """
+        with self._lock:
+            if self._users:
+                raise RuleError(
+                    f"{sum(self._users.values())} launches were not waited for, expected none in a snapshot"
+                )
+            state = self.device.snapshot()
+            return GpuState(state, self._arrays.snapshot(), self._queue, frozenset(self._mine))
+
+    def restore(self, state: GpuState) -> None:
+        """Go back to a state that `snapshot` of this object gave. Arrays of then hold what they held.
+
+        Arrays, queues, signals and executables that are newer are not on the device any more (`run` takes such an array
+        like any other; `HsaDevice.restore` says the rest). To wait for a launch that nobody has waited for is an error.
+        """
+        with self._lock:
+            self.device.restore(state.device)
+            self._arrays.restore(state.arrays)
+            self._queue, self._mine, self._users = state.queue, set(state.mine), {}
+
+    def reset(self) -> None:
+        """Go back to a fresh device: nothing is allocated, loaded or shared."""
+        with self._lock:
+            self.device.reset()
+            self._arrays.restore(())
+            self._queue, self._mine, self._users = None, set(), {}
+
+    # ---- memory --------------------------------------------------------------------------------------------------
+
+    def array(self, values: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[Any]:
+        """A copy of values in device memory: a NumPy array that kernels see as it is."""
+        return self._arrays.copy(values, dtype)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """An array of zeros in device memory."""
+        return self._arrays.empty(shape, dtype)
+
+    def share(self, array: NDArray[Any]) -> int:
+        """Make an array that was made elsewhere device memory, without a copy, until `free`; its device address.
+
+        Launches do so for the time that they take; sharing once is faster for an array that is used often.
+        """
+        return self._arrays.share(array)
+
+    def address(self, array: NDArray[Any]) -> int:
+        """Device address of an array that is device memory, or of a part of one; `RuleError` where it is none."""
+        return self._arrays.address(array)
+
+    def free(self, array: NDArray[Any]) -> None:
+        """Give an array's device memory back, or share it no longer."""
+        self._arrays.free(array)
+
+    # ---- code ----------------------------------------------------------------------------------------------------
+
+    def load(
+        self,
+        code: bytes | bytearray | str | Path,
+        externals: Mapping[str, int | NDArray[Any]] | None = None,
+        *,
+        any_target: bool = False,
+    ) -> Executable:
+        """Load a code object: its bytes, or its file; of an offload bundle the entry for this agent.
+
+        `externals`: addresses (or arrays in device memory) of symbols that the object only names. `WireError` for what
+        is no code object, `RuleError` for one that is for another processor or machine model; with `any_target`, code
+        for another processor of the same generation is loaded, too.
+        """
+        places = {
+            name: self.address(value) if isinstance(value, np.ndarray) else int(value)
+            for name, value in (externals or {}).items()
+        }
+        return Executable(self.device, read(code, self.device.agent.name), places, any_target=any_target)
+
+    def compile(self, source: str, *, options: Sequence[str] = (), version: str = "V5") -> Executable:
+        """Compile OpenCL C for this agent, and load it; needs ``understudy[kernels]`` or an installed clang.
+
+        `options` are clang's; `version` is the code object version. `CompileError` with the compiler's diagnostics.
+        """
+        from understudy.host.hsa.compile import compile_opencl  # here, since few programs compile
+
+        return self.load(compile_opencl(source, self.device.agent.name, options=options, version=version))
+
+    # ---- queues and signals --------------------------------------------------------------------------------------
+
+    def queue(self, size: int = QUEUE_PACKETS, type: QueueType = QueueType.MULTI, **more: Any) -> Queue:
+        """A new AQL queue of `size` packets that writes timestamps. `more` are options of `HsaDevice.create_queue`."""
+        return self.device.create_queue(size, type, **{"profiling": True} | more)
+
+    def signal(self, value: int = 0) -> Signal:
+        """A new signal."""
+        return self.device.create_signal(value)
+
+    # ---- launches ------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        code: Code,
+        kernel: str,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Any] | bytes = (),
+        **more: Any,
+    ) -> Result:
+        """Run a kernel of a code object to its end: load it if it is new, dispatch, wait.
+
+        `grid` counts work-items. `args` has one value for each argument: numbers, NumPy arrays (any contiguous one: it
+        is mapped, not copied), `Local`; or it is the kernarg segment as bytes. `more` are options of `dispatch`. Errors
+        of the kernel name it, with lane, address and pc.
+        """
+        found = self._executable(code).kernel(kernel)
+        if more.get("queue") is not None:
+            return self.dispatch(found, grid, group, args, **more).wait()
+        more["queue"] = used = self._take_idle()
+        try:
+            return self.dispatch(found, grid, group, args, **more).wait()
+        finally:
+            self._give(used)
+
+    def dispatch(
+        self,
+        kernel: Kernel,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Any] | bytes = (),
+        *,
+        queue: Queue | None = None,
+        offset: Size = (0, 0, 0),
+        group_bytes: int = 0,
+        stack_bytes: int | None = None,
+        barrier: bool = False,
+        acquire: FenceScope = FenceScope.SYSTEM,
+        release: FenceScope = FenceScope.SYSTEM,
+        hidden: Mapping[str, Any] | None = None,
+    ) -> Launch:
+        """Write a dispatch packet into a queue and ring its doorbell; wait for the result when it is needed.
+
+        `offset` is OpenCL's global offset, `group_bytes` LDS beyond the kernel's own, `stack_bytes` private memory
+        beyond it. `barrier`, `acquire` and `release` go into the packet's header. `hidden` gives hidden arguments by
+        name (``{"hostcall_buffer": array}``) instead of what they get otherwise. Where a launch fails, its packet,
+        kernarg segment, signal and printf buffer stay, so that its queue may be resumed; arrays that were mapped for it
+        are not device memory any more: `share` those that it has to find again.
+        """
+        self.device.check_open()
+        offsets, _ = three(offset, "offset", 0)
+        sizes, dimensions = three(grid, "grid")
+        shape = self._group(kernel, sizes, group)
+        draft = packet_of(sizes, shape, dimensions, barrier=barrier, acquire=acquire, release=release)
+        used = self._take(queue)
+        borrowed, printf = self._arrays.lend(), None
+        try:
+            given = given_by_name(kernel.image, hidden or {}, borrowed.address)
+            printf = Printf.of(self.device, kernel.image, given)
+            place = printf.address if printf else 0
+            words = replace(told(self.device, used, offsets), printf_buffer=place, given=given)
+            segments = pack(kernel.image, args, draft, words, borrowed.address, group_bytes, self._pointer_bytes)
+            packet = replace(
+                draft,
+                kernel_object=kernel.address,
+                group_segment_size=segments.group_bytes,
+                private_segment_size=private_bytes(kernel, stack_bytes),
+            )
+            return self._submit(used, kernel, packet, segments.kernarg, borrowed, printf)
+        except BaseException:
+            borrowed.release()
+            if printf is not None:
+                printf.free()
+            self._give(used)
+            raise
+
+    def pack(
+        self,
+        kernel: Kernel,
+        grid: Size,
+        group: Size | None = None,
+        args: Sequence[Any] = (),
+        *,
+        group_bytes: int = 0,
+        hidden: Mapping[str, Any] | None = None,
+    ) -> Segments:
+        """The kernarg segment and the LDS of a launch, for a packet that is written by hand.
+
+        Arrays have to be device memory already. Hidden arguments are told of the queue that launches use by default;
+        `hidden` gives others, and without it there is no printf buffer.
+        """
+        sizes, dimensions = three(grid, "grid")
+        draft = packet_of(sizes, self._group(kernel, sizes, group), dimensions)
+        address = self._arrays.address
+        given = given_by_name(kernel.image, hidden or {}, address)
+        words = replace(told(self.device, self._own(), (0, 0, 0)), given=given)
+        return pack(kernel.image, args, draft, words, address, group_bytes, self._pointer_bytes)
+
+    # ---- parts ---------------------------------------------------------------------------------------------------
+
+    def _executable(self, code: Code) -> Executable:
+        """What `run` was given, loaded once for each content."""
+        if isinstance(code, Executable):
+            return code
+        data = bytes(code) if isinstance(code, bytes | bytearray) else file_bytes(Path(code))
+        key = hashlib.sha256(data).digest()
+        is_source = isinstance(code, str | Path) and Path(code).suffix == ".cl"
+        with self._lock:
+            if key not in self._loaded or not self._loaded[key].is_loaded:
+                self._loaded[key] = self.compile(data.decode("utf-8", "replace")) if is_source else self.load(data)
+            return self._loaded[key]
+
+    def _group(self, kernel: Kernel, grid: Three, group: Size | None) -> Three:
+        """The work-group size of a launch; a lint where the kernel was compiled for smaller ones."""
+        found = group_of(kernel, grid, group)
+        text = beyond(kernel, found)
+        if text:
+            with self.device.desk:
+                self.device.telemetry.lint("group-beyond-kernel", text)
+        return found
+
+    def _own(self) -> Queue:
+        """The queue of dispatches that name none; a new one after an error."""
+        with self._lock:
+            if self._queue is None or not self._queue.is_active:
+                self._queue = self.queue()
+                self._mine.add(self._queue)
+            return self._queue
+
+    def _take(self, queue: Queue | None) -> Queue:
+        """The queue for a launch, which has to give it back."""
+        with self._lock:
+            used = queue or self._own()
+            self._users[used] = self._users.get(used, 0) + 1
+            return used
+
+    def _take_idle(self) -> Queue:
+        """A queue that nobody else uses now: an error of another thread's kernel is none of ours."""
+        with self._lock:
+            idle = (each for each in self._mine if each.is_active and each not in self._users)
+            found = next(idle, None) or self.queue()
+            self._mine.add(found)
+            return self._take(found)
+
+    def _give(self, queue: Queue) -> None:
+        """A launch needs its queue no longer. One of ours that failed ends with the last of them."""
+        with self._lock:
+            self._users[queue] -= 1
+            if not self._users[queue]:
+                del self._users[queue]
+                if queue in self._mine and not queue.is_active:
+                    self._mine.remove(queue)
+                    queue.destroy()
+
+    @property
+    def _pointer_bytes(self) -> int:
+        return self.device.signal_bits // 8
+
+    def _submit(
+        self,
+        queue: Queue,
+        kernel: Kernel,
+        packet: KernelDispatchPacket,
+        kernarg: bytes,
+        borrowed: Borrowed,
+        printf: Printf | None,
+    ) -> Launch:
+        device = self.device
+        place = device.allocate(len(kernarg), KERNARG_ALIGNMENT, mtype=device.fine_mtype)
+        device.memory.write(place, kernarg)
+        signal = device.create_signal(1)
+        users = self._users
+
+        def release(completed: bool) -> None:
+            borrowed.release()
+            if users is self._users:  # else the device went back to before the launch
+                self._give(queue)
+            if completed:  # else the packet is still in its ring, and somebody may resume the queue
+                device.free(place)
+                device.destroy_signal(signal)
+                if printf is not None:
+                    printf.free()
+
+        ready = replace(packet, kernarg_address=place, completion_signal=signal.address)
+        index = queue.submit(ready.pack())
+        return Launch(kernel, queue, index, signal, ready, release, None if printf is None else printf.read)
+
+
+def demo_code(agent: str = "gfx900") -> bytes:
+    """The code object of the kernels that come with Understudy, for one generation; their source is beside it."""
+    name = {"7": "gfx700", "8": "gfx803", "9": "gfx900"}.get(agent[3:4], "")
+    path = files("understudy").joinpath("data", f"hsa_kernels-{name}.co")
+    if not path.is_file():
+        raise RuleError(f"no demo kernels for {agent}: there are those for gfx700, gfx803 and gfx900")
+    return path.read_bytes()

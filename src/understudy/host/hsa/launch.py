@@ -1,0 +1,188 @@
+"""One launch of a kernel: its packet, what it needs while it runs, and what came of it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, SupportsIndex
+
+from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.packets import FenceScope
+from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.signals import Condition, Signal
+from understudy.host.hsa.executable import Kernel
+
+DYNAMIC_STACK_BYTES: Final = 1024
+"""Private memory that a kernel with a dynamic call stack gets beyond what is known statically."""
+DEFAULT_GROUP: Final = 64
+"""Work-items of a work-group where nobody says: one wave."""
+KERNARG_ALIGNMENT: Final = 64
+
+Size = SupportsIndex | Sequence[SupportsIndex]
+"""Work-items in x, or in x, y and z."""
+Three = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a launch took: `start` and `end` on the device's clock, wave instructions retired in between.
+
+    `printf` is what the kernel printed, as it stands in the printf buffer behind its header: nothing formats it.
+    """
+
+    kernel: str
+    start: int
+    end: int
+    printf: bytes = field(default=b"", repr=False)
+
+    @property
+    def instructions(self) -> int:
+        """Wave instructions retired, which the clock counts besides packets; 0 on a queue without profiling."""
+        return max(self.end - self.start - 1, 0)
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """A dispatch packet on its way. `wait` for it before looking at what it writes."""
+
+    kernel: Kernel
+    queue: Queue
+    index: int
+    signal: Signal
+    packet: KernelDispatchPacket
+    _release: Callable[[bool], None] = field(repr=False)
+    """Gives back what the launch needed; called with whether it completed."""
+    _printed: Callable[[], bytes] | None = field(default=None, repr=False)
+    """Reads the printf buffer that the launch was given, if it was."""
+    _result: Result | None = field(default=None, init=False, repr=False)
+    _failure: UnderstudyError | None = field(default=None, init=False, repr=False)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the completion signal has been decremented."""
+        return self._result is not None or self.signal.load() <= 0
+
+    def wait(self, timeout_seconds: float | None = None) -> Result:
+        """Wait until it has completed; what it took.
+
+        The queue's error, with the kernel's name, where it failed; `TimeoutError` where the time is over first.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._result is None:
+            try:
+                value = self.signal.wait(Condition.LT, 1, timeout_seconds)
+            except RuleError as stuck:
+                self._fail(self.queue.error or stuck)
+            if value >= 1:
+                if self.queue.error is not None:
+                    self._fail(self.queue.error)
+                raise TimeoutError(f"kernel {self.kernel.name} has not completed in {timeout_seconds} seconds")
+            record = self.signal.record()
+            printed = b"" if self._printed is None else self._printed()
+            self._result = Result(self.kernel.name, record.start_ts, record.end_ts, printed)
+            self._release(True)
+        return self._result
+
+    def _fail(self, error: UnderstudyError) -> None:
+        is_mine = any(place.kind == "AQL packet" and place.where == str(self.index) for place in error.path)
+        if is_mine or error is not self.queue.error:
+            self._failure = named(error, self.kernel)
+        else:
+            text = f"kernel {self.kernel.name} does not run, an earlier packet of its queue failed: {error}"
+            self._failure = RuleError(text)
+        self._release(False)
+        raise self._failure from (None if is_mine else error)
+
+
+def named(error: UnderstudyError, kernel: Kernel) -> UnderstudyError:
+    """The error with the kernel's name, and each pc with its place in the code."""
+    if any(place.kind == "kernel" for place in error.path):
+        return error
+    error.path = tuple(_placed(place, kernel) for place in error.path)
+    return error.at("kernel", kernel.name)
+
+
+def _placed(place: Place, kernel: Kernel) -> Place:
+    if place.kind != "pc":
+        return place
+    where = kernel.executable.name_at(int(place.where, 16))
+    what = ", ".join(part for part in (where, place.what) if part)
+    return Place(place.kind, place.where, what)
+
+
+# ---- sizes ---------------------------------------------------------------------------------------------------------
+
+
+def three(size: Size, what: str, least: int = 1) -> tuple[Three, int]:
+    """Sizes in x, y and z, `least` or more each, and how many of them were given; `WireError` for what is no size."""
+    given = _whole(size, what)
+    if not 1 <= len(given) <= 3:
+        raise WireError(f"{what} {given} has {len(given)} dimensions, expected 1 to 3")
+    if any(each < least for each in given):
+        raise WireError(f"{what} {given}, expected sizes of {least} or more")
+    x, y, z = (*given, least, least)[:3]
+    return (x, y, z), len(given)
+
+
+def _whole(size: Any, what: str) -> tuple[int, ...]:
+    try:
+        return (operator.index(size),)
+    except TypeError:
+        pass
+    try:
+        return tuple(operator.index(each) for each in size)
+    except TypeError:
+        raise WireError(f"{what} {size!r:.40}, expected a whole number, or up to three of them") from None
+
+
+def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
+    """The work-group size: as given, as the kernel requires, or one wave along x.
+
+    `RuleError` where the kernel requires another one.
+    """
+    metadata = kernel.image.metadata
+    required = metadata.required_workgroup_size if metadata else ()
+    if group is None:
+        if len(required) == 3:
+            return three(required, f"the size of work-groups that kernel {kernel.name} requires")[0]
+        return min(DEFAULT_GROUP, grid[0]), 1, 1
+    sizes, _ = three(group, "group")
+    if len(required) == 3 and sizes != required:
+        raise RuleError(f"work-groups of {sizes}, but kernel {kernel.name} requires {tuple(required)}")
+    return sizes
+
+
+def beyond(kernel: Kernel, group: Three) -> str:
+    """What is odd about work-groups that are larger than the kernel was compiled for; "" for others."""
+    metadata, items = kernel.image.metadata, group[0] * group[1] * group[2]
+    most = metadata.max_workgroup_size if metadata else 0
+    if not most or items <= most:
+        return ""
+    return f"work-groups of {items} work-items, but kernel {kernel.name} was compiled for {most} at most"
+
+
+def packet_of(
+    grid: Three,
+    group: Three,
+    dimensions: int,
+    *,
+    barrier: bool = False,
+    acquire: FenceScope = FenceScope.SYSTEM,
+    release: FenceScope = FenceScope.SYSTEM,
+) -> KernelDispatchPacket:
+    """A dispatch packet that names no kernel yet."""
+    return KernelDispatchPacket.over(
+        dimensions, grid, group, barrier=int(barrier), acquire_scope=acquire, release_scope=release
+    )
+
+
+def private_bytes(kernel: Kernel, stack_bytes: int | None) -> int:
+    """Private memory of a work-item: the static part, and a call stack where the kernel has a dynamic one."""
+    if stack_bytes is not None and stack_bytes < 0:
+        raise WireError(f"stack_bytes {stack_bytes}, expected 0 or more")
+    if stack_bytes is None:
+        stack_bytes = DYNAMIC_STACK_BYTES if kernel.image.uses_dynamic_stack else 0
+    return kernel.image.private_bytes + stack_bytes

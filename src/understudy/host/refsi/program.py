@@ -1,0 +1,180 @@
+"""Programs: an ELF file in device memory, the windows through which harts see it, and their stacks.
+
+The layout is the reference host's: executables are linked below 0x8000000 and reach DRAM through window 0; each hart's
+share of TCDM appears to it at 0x14000000 through window 1, with its stack at the far end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.core.errors import AccessFault, RuleError, WireError
+from understudy.core.space import PAGE_SIZE
+from understudy.core.words import align_down, align_up
+from understudy.device.refsi.registers import DRAM_BASE, DRAM_SIZE, TCDM_HART_BASE, TCDM_HART_SIZE
+from understudy.device.refsi.toolkit.builder import READ, WRITE, CommandBuffer
+from understudy.host.refsi.driver import RefSiDriver
+from understudy.image.elf.program import ElfImage, Segment
+from understudy.isa.riscv.decode import assemble
+
+ELF_BASE: Final = 0x1_0000
+ELF_END: Final = 0x800_0000
+"""Where executables are linked; nothing of the device lies there, so that a window can."""
+HART_BASE: Final = 0x1400_0000
+"""Where a hart sees its share of TCDM."""
+ELF_WINDOW: Final = 0
+HART_WINDOW: Final = 1
+ZERO_FILL_BYTES: Final = 1 << 20
+EXIT_STUB: Final = "addi a0,zero,0; addi a7,zero,0; ecall"
+"""Code at the return address, as the reference host has it: instances end there, and it would end one that went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of a loaded program: its name and entry point."""
+
+    name: str
+    entry: int
+    program: Program
+
+
+class Program:
+    """An ELF image in device memory, ready to launch. `stack_top` and `return_address` are what launches set."""
+
+    def __init__(self, driver: RefSiDriver, image: ElfImage, profile: str) -> None:
+        self.image = image
+        self._driver = driver
+        self._profile = profile
+        self._allocated: list[int] = []
+        info = driver.info
+        self.hart_share = align_down(TCDM_HART_SIZE // (info.cores * info.harts_per_core), PAGE_SIZE)
+        self.stack_top = HART_BASE + self.hart_share
+        self.return_address = 0
+        try:
+            self._load()
+        except BaseException:
+            self.unload()
+            raise
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel called `name`; `WireError` that says what there is instead."""
+        return Kernel(name, self.image.symbol(name).address, self)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of all global symbols in executable segments."""
+        code = [segment for segment in self.image.segments if segment.flags & 1]
+        return tuple(
+            name
+            for name, symbol in (self.image.symbols or {}).items()
+            if symbol.is_global and any(segment.address <= symbol.address < segment.end for segment in code)
+        )
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the program is in device memory."""
+        return bool(self._allocated)
+
+    def unload(self) -> None:
+        """Give the program's memory back. Its window is closed when the next program is loaded."""
+        for address in self._allocated:
+            self._driver.free(address)
+        self._allocated.clear()
+
+    def _load(self) -> None:
+        self._reserve()
+        windowed = [segment for segment in self.image.segments if ELF_BASE <= segment.address < ELF_END]
+        buffer = CommandBuffer(self._profile).close_window(ELF_WINDOW).close_window(HART_WINDOW)
+        if windowed:
+            low = align_down(min(segment.address for segment in windowed), PAGE_SIZE)
+            high = align_up(max(segment.end for segment in windowed), PAGE_SIZE)
+            if high > ELF_END:
+                raise _misplaced(max(windowed, key=lambda segment: segment.end))
+            target = self._allocate(high - low)
+            buffer.window(ELF_WINDOW, base=low, target=target, size=high - low)
+            for segment in windowed:
+                self._write(segment, target - low + segment.address)
+        for segment in self.image.segments:
+            if segment not in windowed:
+                self._write(segment, segment.address)
+        stub = assemble(EXIT_STUB)
+        self.return_address = self._allocate(len(stub))
+        self._driver.write(self.return_address, stub)
+        buffer.window(
+            HART_WINDOW,
+            base=HART_BASE,
+            target=TCDM_HART_BASE,
+            size=self.hart_share,
+            mode="PER_HART",
+            scale=self.hart_share,
+            perms=READ | WRITE,
+        )
+        self._driver.run(buffer.sync_cache().finish())
+
+    def _reserve(self) -> None:
+        """Take the pages of DRAM that segments lie in, so that no array comes there; refuse harts' own memory."""
+        pages: set[tuple[int, int]] = set()
+        for segment in self.image.segments:
+            if segment.address < TCDM_HART_BASE + TCDM_HART_SIZE and segment.end > TCDM_HART_BASE:
+                raise WireError(
+                    f"ELF segment at {segment.address:#x}..{segment.end:#x} lies in the harts' own memory, "
+                    f"{TCDM_HART_BASE:#x}..{TCDM_HART_BASE + TCDM_HART_SIZE:#x}, expected {ELF_BASE:#x}..{ELF_END:#x}: "
+                    "link it with -Wl,-Ttext-segment=0x10000"
+                )
+            first = max(align_down(segment.address, PAGE_SIZE), DRAM_BASE)
+            last = min(align_up(segment.end, PAGE_SIZE), DRAM_BASE + DRAM_SIZE)
+            if first < last:
+                pages.add((first, last))
+        for first, last in _merged(pages):
+            if not self._driver.port.reserve(first, last - first):
+                raise WireError(
+                    f"ELF segments take device memory at {first:#x}..{last:#x}, which is in use, expected free memory: "
+                    "load the program before arrays are made, or link it with -Wl,-Ttext-segment=0x10000"
+                )
+            self._allocated.append(first)
+
+    def _allocate(self, size: int) -> int:
+        address = self._driver.allocate(size, PAGE_SIZE)
+        self._allocated.append(address)
+        return address
+
+    def _write(self, segment: Segment, address: int) -> None:
+        try:
+            for offset, data in _pieces(segment):
+                self._driver.write(address + offset, data)
+        except AccessFault as error:
+            raise _misplaced(segment) from error
+
+
+def _pieces(segment: Segment) -> Iterator[tuple[int, bytes]]:
+    if segment.data:
+        yield 0, segment.data
+    for offset in range(len(segment.data), segment.memory_size, ZERO_FILL_BYTES):
+        yield offset, bytes(min(ZERO_FILL_BYTES, segment.memory_size - offset))
+
+
+def _merged(ranges: set[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in order, those that touch or overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def _misplaced(segment: Segment) -> WireError:
+    return WireError(
+        f"ELF segment at {segment.address:#x}..{segment.end:#x} fits neither {ELF_BASE:#x}..{ELF_END:#x}, which "
+        "reaches DRAM through a window, nor a memory of the device: link it with -Wl,-Ttext-segment=0x10000"
+    )
+
+
+def check_loaded(program: Program | None) -> Program:
+    """`program`, if it is in device memory; else a `RuleError`."""
+    if program is None or not program.is_loaded:
+        raise RuleError("no program is loaded, expected load_elf before (a new program replaces the old one)")
+    return program

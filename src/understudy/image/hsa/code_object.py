@@ -1,0 +1,337 @@
+"""AMD HSA code objects: V1 and V2 (amd_kernel_code_t), V3 to V6 (kernel descriptors), and mesa3d objects.
+
+`read_code_object` reads a file and checks it; `CodeObject.load` gives the bytes that a device sees, relocated for a
+base address. What decides a launch comes from the kernel's header, never from metadata: metadata that is malformed
+only gives a warning.
+
+Layouts: `image.hsa.records`; sources: the ROCm Code Object document, "AMD Kernel Code Object", and LLVM's objects.
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from understudy.core.errors import BeyondModel, UnderstudyError, WireError
+from understudy.image.elf.checked_bytes import wrong
+from understudy.image.hsa import bundle, metadata, targets
+from understudy.image.hsa.elf import (
+    STT_FILE,
+    STT_FUNC,
+    STT_HSA_KERNEL,
+    STT_OBJECT,
+    STT_SECTION,
+    ElfFile,
+    Symbol,
+)
+from understudy.image.hsa.loader import Layout, Loading, lay_out
+from understudy.image.hsa.metadata import KernelMetadata
+from understudy.image.hsa.notes import NoteFacts, read_notes
+from understudy.image.hsa.records import Header, KernelCode, KernelDescriptor, complaints
+from understudy.isa.gcn.target import TARGETS
+
+OSABI_NONE: Final = 0
+OSABI_HSA: Final = 64
+OSABI_PAL: Final = 65
+OSABI_MESA3D: Final = 66
+VERSIONS: Final = ("V2", "V3", "V4", "V5", "V6")
+"""Code object versions by ABI version; ABI version 0 is V1 as well."""
+DESCRIPTOR_SUFFIX: Final = ".kd"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of a code object. Addresses count from the first byte of the loaded image.
+
+    `address` is that of the header, which a dispatch packet calls kernel_object; `entry` that of the first instruction.
+    """
+
+    name: str
+    symbol: Symbol
+    address: int
+    entry: int
+    header: Header
+    metadata: KernelMetadata | None
+
+    @property
+    def group_bytes(self) -> int:
+        """Static LDS of a work-group."""
+        if isinstance(self.header, KernelCode):
+            return self.header.workgroup_group_segment_byte_size
+        return self.header.group_segment_fixed_size
+
+    @property
+    def private_bytes(self) -> int:
+        """Private memory of a work-item, as far as it is known statically."""
+        if isinstance(self.header, KernelCode):
+            return self.header.workitem_private_segment_byte_size
+        return self.header.private_segment_fixed_size
+
+    @property
+    def kernarg_bytes(self) -> int:
+        """Size of the kernarg segment; descriptors of old tools say 0, then metadata decides."""
+        if isinstance(self.header, KernelCode):
+            return self.header.kernarg_segment_byte_size
+        return self.header.kernarg_size or (self.metadata.kernarg_size if self.metadata else 0)
+
+    @property
+    def is_ptr64(self) -> bool:
+        """Whether its pointers have 64 bits; those of kernels with descriptors always do."""
+        if isinstance(self.header, KernelCode):
+            return bool(self.header.kernel_code_properties.is_ptr64)
+        return True
+
+    @property
+    def uses_dynamic_stack(self) -> bool:
+        """Whether `private_bytes` is only a lower bound: "Dynamic call stack"."""
+        if isinstance(self.header, KernelCode):
+            return bool(self.header.kernel_code_properties.is_dynamic_callstack)
+        return bool(self.header.kernel_code_properties.uses_dynamic_stack)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCode:
+    """A code object at `base`: `data` are its bytes there, `kernels` addresses of headers, `symbols` of everything."""
+
+    base: int
+    data: bytearray = field(repr=False)
+    kernels: Mapping[str, int]
+    symbols: Mapping[str, int] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """A code object that was read. `version` is "V1" to "V6" or "mesa3d", `target` a processor (``gfx803``) or "".
+
+    `features` has "on", "off" or "any" for ``xnack`` and ``sramecc`` where the object says something. `missing` names
+    symbols that must be given to `load`; `warnings` what is odd but does not matter for execution.
+    """
+
+    elf: ElfFile = field(repr=False)
+    layout: Layout = field(repr=False)
+    version: str
+    target: str
+    features: Mapping[str, str]
+    notes: NoteFacts = field(repr=False)
+    kernels: Mapping[str, Kernel]
+    missing: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name; a `WireError` that says what is near."""
+        found = self.kernels.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self.kernels, n=3)
+            hint = f"; close to it: {', '.join(near)}" if near else f": there are {', '.join(self.kernels) or 'none'}"
+            raise WireError(f"code object has no kernel {name!r}{hint}")
+        return found
+
+    def load(self, base: int, externals: Mapping[str, int] | None = None) -> LoadedCode:
+        """The bytes for `base` (a multiple of 4 KiB), relocated.
+
+        `externals`: addresses of agent and program globals that the object only names; a `WireError` where one of them
+        is missing.
+        """
+        if base & 0xFFF:
+            raise WireError(f"base {base:#x} is not a multiple of 4 KiB")
+        loading = Loading(self.elf, self.layout, base, externals or {})
+        kernels = {name: base + kernel.address for name, kernel in self.kernels.items()}
+        symbols = {name: base + place for name, place in self.places.items()}
+        return LoadedCode(base, loading.data, kernels, symbols)
+
+    @cached_property
+    def labels(self) -> Mapping[int, str]:
+        """Names of places inside of functions: symbols without a type, local ones or such in a function's extent.
+
+        Local ones that begin behind the end of the function before them are code of its own.
+        """
+        placed = [(place, each) for each in _symbols(self.elf) if (place := self.layout.place(each)) is not None]
+        sizes = {place: each.size for place, each in placed if each.kind in (STT_FUNC, STT_HSA_KERNEL)}
+        for kernel in self.kernels.values():
+            if isinstance(kernel.header, KernelCode):
+                sizes.setdefault(kernel.address, kernel.symbol.size)
+            else:
+                sizes.setdefault(kernel.entry, 0)
+        starts = sorted(sizes)
+        heads = {at for kernel in self.kernels.values() for at in (kernel.address, kernel.entry)} | sizes.keys()
+        found: dict[int, str] = {}
+        for place, symbol in placed:
+            index = bisect_right(starts, place) - 1
+            start = starts[index] if index >= 0 else place
+            size = sizes.get(start, 0)
+            is_inside = start < place < start + size or (symbol.binding == 0 and not size)
+            if symbol.kind == 0 and place not in heads and is_inside:
+                found.setdefault(place, symbol.name)
+        return found
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where symbols lie, relative to the base; global ones win."""
+        found: dict[str, int] = {}
+        for symbol in sorted(_symbols(self.elf), key=lambda each: each.is_global):
+            place = self.layout.place(symbol)
+            if place is not None and 0 <= place < self.layout.size:
+                found[symbol.name] = place
+        return found
+
+
+def read_code_object(data: bytes, processor: str = "") -> CodeObject:
+    """Read a code object held in memory; of an offload bundle the entry for `processor`, or the only one.
+
+    `WireError` with the byte offset of the first thing that cannot be; `BeyondModel` for objects of PAL.
+    """
+    if bundle.is_bundle(data):
+        entry = bundle.pick(data, processor)
+        try:
+            return _read(data[entry.offset : entry.offset + entry.size])
+        except UnderstudyError as error:
+            raise error.at("bundle entry", entry.name) from None
+    return _read(data)
+
+
+def _read(data: bytes) -> CodeObject:
+    elf = ElfFile(data)
+    notes = read_notes(elf.notes)
+    version = _version(elf, notes)
+    layout = lay_out(elf, version)
+    missing: list[str] = []
+    loading = Loading(elf, layout, 0, {}, missing)
+    warnings = [*elf.warnings, *notes.warnings]
+    described = _metadata(notes, warnings)
+    kernels = {kernel.name: kernel for kernel in _kernels(elf, loading, version, described, warnings)}
+    target, features = _target(elf, notes, kernels, warnings)
+    warnings += _complaints(kernels.values(), version, target, layout.size)
+    return CodeObject(elf, layout, version, target, features, notes, kernels, tuple(missing), tuple(warnings))
+
+
+def _version(elf: ElfFile, notes: NoteFacts) -> str:
+    abi, version = elf.header.os_abi, elf.header.abi_version
+    if abi == OSABI_MESA3D:
+        return "mesa3d"
+    if abi == OSABI_PAL:
+        raise BeyondModel("code objects of PAL (EI_OSABI 65) are not modelled").at("byte", 7)
+    first_generation = notes.version is not None and notes.version[0] == 1
+    if abi == OSABI_NONE and notes.version is not None:
+        return "V1" if first_generation else "V2"
+    if abi != OSABI_HSA:
+        raise wrong(f"EI_OSABI is {abi}, expected {OSABI_HSA} (AMD HSA) or {OSABI_MESA3D} (mesa3d)", 7)
+    if version >= len(VERSIONS):
+        raise BeyondModel(f"EI_ABIVERSION {version} is later than {VERSIONS[-1]}").at("byte", 8)
+    return "V1" if version == 0 and first_generation else VERSIONS[version]
+
+
+def _metadata(notes: NoteFacts, warnings: list[str]) -> dict[str, KernelMetadata]:
+    """Metadata of all kernels by symbol and by name."""
+    found: dict[str, KernelMetadata] = {}
+    documents = [metadata.from_yaml(each) for each in notes.yaml]
+    documents += [metadata.from_msgpack(each) for each in notes.msgpack]
+    for kernels, problems in documents:
+        warnings += problems
+        for kernel in kernels:
+            found.setdefault(kernel.name, kernel)
+            found[kernel.symbol] = kernel
+    found.pop("", None)
+    return found
+
+
+def _target(
+    elf: ElfFile, notes: NoteFacts, kernels: Mapping[str, Kernel], warnings: list[str]
+) -> tuple[str, dict[str, str]]:
+    """Processor and features: the notes' word goes before e_flags', which some tools write wrongly."""
+    flagged, features = targets.of_flags(elf.header.flags, elf.header.abi_version)
+    named = next((each["amdhsa.target"] for each in notes.msgpack if isinstance(each.get("amdhsa.target"), str)), "")
+    name, more = targets.of_name(notes.isa_name or named)
+    if not name and notes.isa_version is not None:
+        name = targets.of_version(*notes.isa_version)
+    if not name and not flagged:
+        for kernel in kernels.values():
+            header = kernel.header
+            if isinstance(header, KernelCode) and header.amd_machine_version_major:
+                minor, stepping = header.amd_machine_version_minor, header.amd_machine_version_stepping
+                name = targets.of_version(header.amd_machine_version_major, minor, stepping)
+                break
+    if flagged and targets.WITH_XNACK.get(name) == flagged:
+        return flagged, features | more | {"xnack": "on"}
+    if name and flagged and name != flagged:
+        warnings.append(f"e_flags {elf.header.flags:#x} say {flagged}, the notes {name}")
+    return name or flagged, features | more
+
+
+def _complaints(kernels: Iterable[Kernel], version: str, target: str, size: int) -> Iterator[str]:
+    """What is odd about headers. What those of other processors hold is not in the document."""
+    is_known = not target or targets.read_as(target) in TARGETS
+    for kernel in kernels:
+        for text in complaints(kernel.header, is_finalized=version == "V1") if is_known else ():
+            yield f"kernel {kernel.name}: {text}"
+        if not 0 <= kernel.entry < size:
+            yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} lies outside of what is loaded"
+
+
+def _symbols(elf: ElfFile) -> Iterator[Symbol]:
+    """Named symbols of both tables; hidden ones are only in .symtab, stripped files have only .dynsym."""
+    for symbol in (*elf.symbols, *elf.dynamic_symbols):
+        if symbol.name and symbol.is_defined and symbol.kind not in (STT_SECTION, STT_FILE):
+            yield symbol
+
+
+def _kernels(
+    elf: ElfFile, loading: Loading, version: str, described: Mapping[str, KernelMetadata], warnings: list[str]
+) -> Iterator[Kernel]:
+    candidates = _described if version in VERSIONS[1:] else _with_code_header
+    seen: set[str] = set()
+    for symbol, place in candidates(elf, loading):
+        if symbol.name in seen:
+            continue
+        seen.add(symbol.name)
+        header = _header(loading, version, place)
+        if header is None:
+            warnings.append(f"kernel {symbol.name}: its header at {place:#x} lies outside of what is loaded")
+            continue
+        name = symbol.name.removesuffix(DESCRIPTOR_SUFFIX) if isinstance(header, KernelDescriptor) else symbol.name
+        entry = place + header.kernel_code_entry_byte_offset
+        meta = described.get(symbol.name) or described.get(f"{symbol.name}@kd") or described.get(name)
+        yield Kernel(name, symbol, place, entry, header, meta)
+
+
+def _header(loading: Loading, version: str, place: int) -> Header | None:
+    record: type[KernelCode] | type[KernelDescriptor] = KernelDescriptor if version in VERSIONS[1:] else KernelCode
+    if not 0 <= place <= len(loading.data) - record.size_bytes:
+        return None
+    return record.parse(loading.data, place)
+
+
+def _described(elf: ElfFile, loading: Loading) -> Iterator[tuple[Symbol, int]]:
+    """V3 and later: data symbols whose names end in .kd; old linkers give some of them size 0."""
+    for symbol in _symbols(elf):
+        place = loading.layout.place(symbol)
+        if symbol.name.endswith(DESCRIPTOR_SUFFIX) and symbol.kind in (0, STT_OBJECT) and place is not None:
+            yield symbol, place
+
+
+def _with_code_header(elf: ElfFile, loading: Loading) -> Iterator[tuple[Symbol, int]]:
+    """V1, V2, mesa3d: symbols of the type for kernels; where a tool does not use it, what begins like a header."""
+    placed = [(symbol, loading.layout.place(symbol)) for symbol in _symbols(elf)]
+    found = [(symbol, place) for symbol, place in placed if place is not None]
+    marked = [each for each in found if each[0].kind == STT_HSA_KERNEL]
+    if marked:
+        yield from marked
+        return
+    for symbol, place in found:
+        if symbol.kind in (0, STT_OBJECT, STT_FUNC) and _looks_like_header(loading, place):
+            yield symbol, place
+
+
+def _looks_like_header(loading: Loading, place: int) -> bool:
+    if place & 63 or not 0 <= place <= len(loading.data) - KernelCode.size_bytes:
+        return False
+    code = KernelCode.parse(loading.data, place)
+    return (
+        code.amd_kernel_code_version_major == 1
+        and code.amd_kernel_code_version_minor <= 2
+        and code.amd_machine_kind == 1
+        and code.wavefront_size == 6
+    )

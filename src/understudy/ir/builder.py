@@ -1,0 +1,243 @@
+"""Values of the JIT: names of LLVM IR values, and the text they are written into.
+
+A `Value` is scalar or per-lane (one vector of `Text.lanes` lanes: the chunk that the loop around a segment works on).
+It has an integer form, a float form, or both; each is made from the other when first asked for. A float form may hold
+any NaN: the integer form made from it holds the canonical one, so arithmetic that feeds arithmetic pays for that once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from understudy.ir import llvm
+
+FLOAT_TYPE: Final = {"h": "half", "s": "float", "d": "double"}
+WIDTH: Final = {"h": 16, "s": 32, "d": 64}
+QUIET_NAN: Final = {"h": 0x7E00, "s": 0x7FC0_0000, "d": 0x7FF8_0000_0000_0000}
+INFINITY: Final = {"h": 0x7C00, "s": 0x7F80_0000, "d": 0x7FF0_0000_0000_0000}
+
+
+NAMES: Final = re.compile(r"%[\w.]+")
+"""Local names in a line."""
+
+
+class Value:
+    """An IR value of `w` bits; `number` is its value where that is known at translation time.
+
+    What is remembered of integers, for addresses: `halves` of 64 bits, the operation that `made` it, and the `scalar`
+    that all lanes hold.
+    """
+
+    __slots__ = ("fmt", "halves", "ir", "is_canonical", "made", "number", "real", "scalar", "vec", "w")
+
+    def __init__(
+        self,
+        w: int,
+        vec: bool,
+        ir: str | None = None,
+        *,
+        number: int | None = None,
+        real: str | None = None,
+        fmt: str = "",
+        is_canonical: bool = False,
+    ) -> None:
+        self.w = w
+        self.vec = vec
+        self.ir = ir
+        self.number = number
+        self.real = real
+        self.fmt = fmt
+        self.is_canonical = is_canonical
+        self.halves: Halves | None = None
+        self.made: tuple[str, Value, Value] | None = None
+        self.scalar: Value | None = None if vec else self
+
+
+class Halves(NamedTuple):
+    """What a 64-bit value per lane was made of: two of 32 bits, and a scalar of 64 bits that was added."""
+
+    low: Value
+    high: Value
+    plus: Value | None = None
+
+
+class Text:
+    """IR lines being written. `lanes` is the number of lanes in a chunk."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        self.lines: list[str] = []
+        self.label = "entry"
+        self.declarations: set[str] = set()
+        self.allocas: list[str] = []
+        """Lines for the head of the function."""
+        self._made: dict[str, str] = {}
+        self._same: dict[str, bool] = {}
+        self._count = 0
+
+    # ---- lines -----------------------------------------------------------------------------------------------
+    def put(self, line: str) -> None:
+        """Add an instruction without a result."""
+        self.lines.append("  " + line)
+
+    def let(self, line: str) -> str:
+        """Add an instruction and name its result."""
+        self._count += 1
+        name = f"%t{self._count}"
+        self.lines.append(f"  {name} = {line}")
+        self._made[name] = line
+        return name
+
+    def fresh(self, stem: str) -> str:
+        """A new name for a label or variable, without its prefix."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def start(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def call(self, result: str, name: str, *arguments: str) -> str:
+        """Call an external function or intrinsic whose arguments are written ``type value``."""
+        self.declare(result, name, arguments)
+        return self.let(f"call {result} @{name}({', '.join(arguments)})")
+
+    def call_void(self, name: str, *arguments: str) -> None:
+        """Likewise without a result."""
+        self.declare("void", name, arguments)
+        self.put(f"call void @{name}({', '.join(arguments)})")
+
+    def declare(self, result: str, name: str, arguments: tuple[str, ...]) -> None:
+        """Note that `name` is needed."""
+        types = ", ".join(map(_type, arguments))
+        self.declarations.add(f"declare {result} @{name}({types})")
+
+    # ---- types -----------------------------------------------------------------------------------------------
+    def itype(self, w: int, vec: bool) -> str:
+        """The integer type."""
+        return f"<{self.lanes} x i{w}>" if vec else f"i{w}"
+
+    def ftype(self, fmt: str, vec: bool) -> str:
+        """The float type."""
+        return f"<{self.lanes} x {FLOAT_TYPE[fmt]}>" if vec else FLOAT_TYPE[fmt]
+
+    def suffix(self, kind: str, vec: bool) -> str:
+        """How intrinsics are named for a type: kind like "i32" or "f64"."""
+        return f"v{self.lanes}{kind}" if vec else kind
+
+    # ---- values ----------------------------------------------------------------------------------------------
+    def number(self, w: int, n: int) -> Value:
+        """A constant."""
+        n &= (1 << w) - 1
+        return Value(w, False, number=n)
+
+    def splat(self, kind: str, ir: str) -> str:
+        """A vector whose lanes are all the scalar `ir` of LLVM type `kind`."""
+        one = self.let(f"insertelement <{self.lanes} x {kind}> poison, {kind} {ir}, i64 0")
+        name = self.let(
+            f"shufflevector <{self.lanes} x {kind}> {one}, <{self.lanes} x {kind}> poison, "
+            f"<{self.lanes} x i32> zeroinitializer"
+        )
+        self._same[name] = True
+        return name
+
+    def mask_of(self, bits: str) -> str:
+        """The instruction that spreads an integer of one bit per lane over a vector of width 1."""
+        if self.lanes == 16:
+            return f"bitcast i16 {bits} to <16 x i1>"
+        # Hosts without mask registers take bits apart one by one where this is a bitcast.
+        every = self.splat("i32", self.let(f"zext i{self.lanes} {bits} to i32"))
+        ones = ", ".join(f"i32 {1 << lane}" for lane in range(self.lanes))
+        return (
+            f"icmp ne <{self.lanes} x i32> {self.let(f'and <{self.lanes} x i32> {every}, <{ones}>')}, zeroinitializer"
+        )
+
+    def is_same(self, ir: str) -> bool:
+        """Whether a vector is one scalar in all lanes, and might prove to be a constant."""
+        if ir.startswith("splat"):
+            return True
+        work = [ir]
+        while work:
+            name = work[-1]
+            names = NAMES.findall(self._made.get(name, ""))
+            unknown = [] if name in self._same else [each for each in names if each not in self._same]
+            work += unknown
+            if not unknown:
+                work.pop()
+                if name not in self._same:
+                    self._same[name] = bool(names) and all(self._same[each] for each in names)
+        return self._same[ir]
+
+    def hidden(self, kind: str, ir: str) -> str:
+        """A value of which nothing is known any more."""
+        at = f"hidden.{kind.strip('<>').replace(' ', '')}"
+        line = f"%{at} = alloca {kind}"
+        if line not in self.allocas:
+            self.allocas.append(line)
+        self.put(f"store volatile {kind} {ir}, ptr %{at}")
+        return self.let(f"load volatile {kind}, ptr %{at}")
+
+    def bits(self, value: Value, vec: bool | None = None) -> str:
+        """The integer form; with `vec` as a vector even where the value is scalar."""
+        wide = value.vec if vec is None else vec
+        if value.number is not None:
+            return self.literal(value.w, value.number, wide)
+        if value.ir is None:
+            value.ir = self._from_real(value)
+        return self.splat(f"i{value.w}", value.ir) if wide and not value.vec else value.ir
+
+    def literal(self, w: int, number: int, vec: bool) -> str:
+        """A constant operand."""
+        if w == 1:
+            text = "true" if number else "false"
+        else:
+            text = str(number - (1 << w) if number >> (w - 1) else number)
+        return f"splat (i{w} {text})" if vec else text
+
+    def floating(self, value: Value, fmt: str, vec: bool | None = None) -> str:
+        """The float form in the format `fmt`, whose width is the value's."""
+        wide = value.vec if vec is None else vec
+        if value.real is None or value.fmt != fmt:
+            source = self.bits(value)
+            value.real = self.let(f"bitcast {self.itype(value.w, value.vec)} {source} to {self.ftype(fmt, value.vec)}")
+            value.fmt = fmt
+            value.is_canonical = True
+        return self.splat(FLOAT_TYPE[fmt], value.real) if wide and not value.vec else value.real
+
+    def _from_real(self, value: Value) -> str:
+        assert value.real is not None
+        ftype, itype = self.ftype(value.fmt, value.vec), self.itype(value.w, value.vec)
+        raw = self.let(f"bitcast {ftype} {value.real} to {itype}")
+        if value.is_canonical:
+            return raw
+        nan = self.let(
+            f"fcmp uno {ftype} {value.real}, zeroinitializer" if value.vec else f"fcmp uno {ftype} {value.real}, 0.0"
+        )
+        quiet = self.literal(value.w, QUIET_NAN[value.fmt], value.vec)
+        return self.let(f"select {self.itype(1, value.vec)} {nan}, {itype} {quiet}, {itype} {raw}")
+
+
+def vector_width(lanes: int) -> str:
+    """Attributes of functions that work on chunks of `lanes` lanes.
+
+    Chunks narrower than the host's are for hosts with narrower vectors, and use only what those have.
+    """
+    # Spilled vectors that cross cache lines are slow to come back.
+    text = f'alignstack={4 * lanes} "prefer-vector-width"="{32 * lanes}" "min-legal-vector-width"="{32 * lanes}"'
+    features = llvm.host_features()
+    unused = sorted(name for name in features if (lanes < 16 and "avx512" in name) or (lanes < 8 and name == "avx2"))
+    if not unused:
+        return text
+    kept = [f"+{name}" for name in sorted(features) if name not in unused]
+    return f'{text} "target-features"="{",".join([*kept, *(f"-{name}" for name in unused)])}"'
+
+
+def _type(argument: str) -> str:
+    """The type of an argument ``type value`` whose value may be ``splat (...)`` or a constant vector."""
+    if argument.startswith("<"):
+        return argument[: argument.index(">") + 1]
+    if argument.startswith("["):
+        return argument[: argument.index("]") + 1]
+    return argument.split(" ", 1)[0]

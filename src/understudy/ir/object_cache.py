@@ -1,0 +1,100 @@
+"""Translated code, kept: compiled objects by content in memory and on disk.
+
+A file is named by a digest of everything that decides its content (guest code, translator, options, CPU, library
+versions) and begins with a digest of its name and the rest, so that a damaged or renamed file is a miss and never
+code. The folder belongs to the user alone, else it is as if there were none; nothing in it is needed, all of it may
+be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+from understudy.ir import llvm
+from understudy.ir.private_folder import PrivateFolder
+
+_DIGEST = hashlib.sha256
+_SIZE = _DIGEST().digest_size
+
+
+def default_folder() -> Path | None:
+    """Where objects are kept unless told otherwise: the user's cache folder. None for users without a home."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():  # such a value is to be ignored
+        try:
+            base = Path.home() / ".cache"
+        except RuntimeError:
+            return None
+    return base / "understudy" / "code"
+
+
+class ObjectCache:
+    """Objects by key, in memory and, with a `folder`, on disk. Disk errors are misses, never failures."""
+
+    def __init__(self, folder: Path | None = None, limit_bytes: int = 256 << 20) -> None:
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self._memory: dict[str, bytes] = {}
+        self._kept = 0
+        self._unpruned = limit_bytes
+
+    def get(self, key: str) -> bytes | None:
+        """The object, or None."""
+        image = self._memory.get(key)
+        if image is None and self.folder is not None:
+            image = self._read(self.folder, key)
+            if image is not None:
+                self._keep(key, image)
+        return image
+
+    def put(self, key: str, image: bytes) -> None:
+        """Keep an object."""
+        self._keep(key, image)
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                self._write(self.folder, key, image)
+
+    def _keep(self, key: str, image: bytes) -> None:
+        """In memory, as long as there is room."""
+        if key not in self._memory:
+            self._kept += len(image)
+        self._memory[key] = image
+        if self._kept > self.limit_bytes:
+            self._memory = {key: image}
+            self._kept = len(image)
+
+    def _read(self, folder: Path, key: str) -> bytes | None:
+        try:
+            data = PrivateFolder(folder).read(key)
+        except OSError:
+            return None
+        image = data[_SIZE:]
+        return image if _seal(key, image) == data[:_SIZE] else None
+
+    def _write(self, folder: Path, key: str, image: bytes) -> None:
+        private = PrivateFolder(folder)
+        try:
+            private.write(key, _seal(key, image) + image)
+        finally:  # a disk that is full is one more reason
+            self._unpruned += len(image)
+            if self._unpruned > self.limit_bytes // 8:
+                self._unpruned = 0
+                private.prune(self.limit_bytes)
+
+
+def _seal(key: str, image: bytes) -> bytes:
+    """What a file begins with: a file under another's name does not fit either."""
+    return _DIGEST(key.encode() + image).digest()
+
+
+def linked(text: str, objects: ObjectCache) -> llvm.Code:
+    """Machine code of an IR module that does not depend on a guest, optimised; from `objects` if it is there."""
+    key = _DIGEST(f"{llvm.host_key()} {text}".encode()).hexdigest()
+    image = objects.get(key)
+    if image is None:
+        image = llvm.compile_ir(text, llvm.OPTIMISED)
+        objects.put(key, image)
+    return llvm.Code(image)

@@ -1,0 +1,1 @@
+"""Assembly text: printing, parsing, macros, listings."""

@@ -1,0 +1,1 @@
+"""Instruction words: formats, fields, operands; decoding and encoding."""

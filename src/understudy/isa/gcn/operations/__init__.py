@@ -1,0 +1,1 @@
+"""The tables of operations, by encoding: opcodes per generation, signature, semantics, fidelity."""

@@ -1,0 +1,170 @@
+"""SMRD (GFX7) and SMEM (GFX8, GFX9): scalar loads, stores, atomics, cache control and clocks.
+
+An address is SBASE (`pointer`) plus an offset, both taken in bytes and rounded down to a dword. The buffer forms take
+a V# and give 0, or store nothing, for every dword outside of it (NUM_RECORDS bytes, or NUM_RECORDS * STRIDE where the
+stride is not 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from understudy.isa.gcn.insn import Insn, Meaning, Op, ops
+from understudy.isa.gcn.semantics.access import ATOMICS, Value, set_sregs, sregs, takes_compare, whole, words
+from understudy.isa.gcn.semantics.pointer import scalar_pointer
+
+
+def offset(o: Any, i: Insn, scale: int = 0) -> Value:
+    """The byte offset, 64 bits: immediate, register, or (GFX9) both; a register counts in units of 2**scale."""
+    if i.form == "SMRD":
+        if i["imm"]:
+            return o.const(64, i["offset"] * 4)
+        if i.literal is not None:
+            return o.const(64, i.literal * 4)
+        return o.zext(64, 32, sregs(o, i["offset"], 1)[0])
+    immediate = o.const(64, (i["offset"] & 0x1F_FFFF ^ 0x10_0000) - 0x10_0000 if i.target.level == 9 else i["offset"])
+    number = i.get("soffset") if i.get("soffset_en") else None if i["imm"] else i["offset"] & 0x7F
+    if number is None:
+        return immediate
+    register = o.shl(64, o.zext(64, 32, sregs(o, number, 1)[0]), o.const(64, scale))
+    return o.add(64, immediate, register) if i["imm"] else register
+
+
+def data(i: Insn) -> int:
+    """The first data register."""
+    return i["sdst"] if i.form == "SMRD" else i["sdata"]
+
+
+def plain_address(o: Any, i: Insn, scale: int = 0) -> Value:
+    """SBASE + offset, rounded down to a dword."""
+    at = o.add(64, scalar_pointer(o, i["sbase"]), offset(o, i, scale))
+    return o.and_(64, at, o.const(64, -4))
+
+
+def buffer_places(o: Any, i: Insn, count: int) -> list[tuple[Value, Value]]:
+    """Address of each dword in a buffer, and whether it lies within."""
+    low, high, records, _ = sregs(o, i["sbase"], 4)
+    base = o.and_(64, whole(o, [low, high]), o.const(64, 0xFFFF_FFFF_FFFC))
+    stride = o.and_(32, o.lshr(32, high, o.const(32, 16)), o.const(32, 0x3FFF))
+    unit = o.zext(64, 32, o.umax(32, stride, o.const(32, 1)))
+    size = o.mul(64, o.zext(64, 32, records), unit)
+    first = o.and_(64, offset(o, i), o.const(64, -4))
+    places = []
+    for k in range(count):
+        at = o.add(64, first, o.const(64, 4 * k))
+        places.append((o.add(64, base, at), o.ult(64, at, size)))
+    return places
+
+
+def load(dwords: int, scale: int = 0) -> Meaning:
+    """sdata = memory[SBASE + offset]."""
+    return lambda o, i: set_sregs(o, data(i), o.scalar_load(dwords, plain_address(o, i, scale)))
+
+
+def buffer_load(dwords: int) -> Meaning:
+    """sdata = buffer[offset]."""
+
+    def meaning(o: Any, i: Insn) -> None:
+        values = []
+        for at, inside in buffer_places(o, i, dwords):
+            values.append(o.select(32, inside, o.scalar_load(1, at, inside)[0], o.const(32, 0)))
+        set_sregs(o, data(i), values)
+
+    return meaning
+
+
+def store(dwords: int, scale: int = 0) -> Meaning:
+    """memory[SBASE + offset] = sdata."""
+    return lambda o, i: o.scalar_store(plain_address(o, i, scale), sregs(o, i["sdata"], dwords))
+
+
+def buffer_store(dwords: int) -> Meaning:
+    """buffer[offset] = sdata."""
+
+    def meaning(o: Any, i: Insn) -> None:
+        values = sregs(o, i["sdata"], dwords)
+        for (at, inside), value in zip(buffer_places(o, i, dwords), values, strict=True):
+            o.scalar_store(at, [value], inside)
+
+    return meaning
+
+
+def atomic(kind: str, bits: int, *, buffer: bool) -> Meaning:
+    """memory = kind(memory, sdata); with glc sdata = what memory held (0 outside of a buffer)."""
+
+    def meaning(o: Any, i: Insn) -> None:
+        n = bits // 32
+        at, inside = buffer_places(o, i, 1)[0] if buffer else (plain_address(o, i), None)
+        at = o.and_(64, at, o.const(64, -bits // 8))
+        v = whole(o, sregs(o, i["sdata"], n))
+        compare = whole(o, sregs(o, i["sdata"] + n, n)) if takes_compare(kind) else None
+        old = o.scalar_atomic("global", kind, bits, at, v, compare, inside)
+        if i["glc"]:
+            old = old if inside is None else o.select(bits, inside, old, o.const(bits, 0))
+            set_sregs(o, i["sdata"], words(o, old, bits))
+
+    return meaning
+
+
+def clock(kind: str) -> Meaning:
+    """sdata = a counter, 64 bits."""
+    return lambda o, i: set_sregs(o, data(i), words(o, o.time(kind), 64))
+
+
+def order(what: str) -> Meaning:
+    """A cache operation."""
+    return lambda o, i: o.order(what)
+
+
+def hint(what: str) -> Meaning:
+    """Nothing a result depends on."""
+    return lambda o, i: o.hint(what)
+
+
+# fmt: off
+CONTROL: Final = (
+    # name             GFX7  GFX8  GFX9
+    ("s_dcache_inv",       0x1F, 0x20, 0x20, None, order("dcache_inv")),
+    ("s_dcache_wb",        None, 0x21, 0x21, None, order("dcache_wb")),
+    ("s_dcache_inv_vol",   0x1D, 0x22, 0x22, None, order("dcache_inv")),
+    ("s_dcache_wb_vol",    None, 0x23, 0x23, None, order("dcache_wb")),
+    ("s_memtime",          0x1E, 0x24, 0x24, None, clock("memtime"),     {"operands": "sdata:2"}),
+    ("s_memrealtime",      None, 0x25, 0x25, None, clock("memrealtime"), {"operands": "sdata:2"}),
+    ("s_atc_probe",        None, 0x26, 0x26, None, hint("atc_probe"),    {"operands": "sdata sbase:2 offset"}),
+    ("s_atc_probe_buffer", None, 0x27, 0x27, None, hint("atc_probe"),    {"operands": "sdata sbase:4 offset"}),
+    ("s_dcache_discard",    None, None, 0x28, None, hint("dcache_discard"), {"operands": "sbase:2 offset"}),
+    ("s_dcache_discard_x2", None, None, 0x29, None, hint("dcache_discard"), {"operands": "sbase:2 offset"}),
+)
+# fmt: on
+
+
+def size_name(dwords: int) -> str:
+    """dword, dwordx2, ..."""
+    return "dword" if dwords == 1 else f"dwordx{dwords}"
+
+
+def rows() -> Iterator[tuple[Any, ...]]:
+    """All operations, by opcode of GFX9."""
+    for k, n in enumerate((1, 2, 4, 8, 16)):
+        plain, buffer = {"operands": f"sdata:{n} sbase:2 offset"}, {"operands": f"sdata:{n} sbase:4 offset"}
+        yield f"s_load_{size_name(n)}", k, k, k, None, load(n), plain
+        yield f"s_buffer_load_{size_name(n)}", 8 + k, 8 + k, 8 + k, None, buffer_load(n), buffer
+    for k, n in enumerate((1, 2, 4)):
+        plain, buffer = {"operands": f"sdata:{n} sbase:2 offset"}, {"operands": f"sdata:{n} sbase:4 offset"}
+        yield f"s_scratch_load_{size_name(n)}", None, None, 0x05 + k, None, load(n, 6), plain
+        yield f"s_store_{size_name(n)}", None, 0x10 + k, 0x10 + k, None, store(n), plain
+        yield f"s_scratch_store_{size_name(n)}", None, None, 0x15 + k, None, store(n, 6), plain
+        yield f"s_buffer_store_{size_name(n)}", None, 0x18 + k, 0x18 + k, None, buffer_store(n), buffer
+    yield from CONTROL
+    for buffer_form, first in ((True, 0x40), (False, 0x80)):
+        for bits, step in ((32, 0), (64, 0x20)):
+            for k, kind in enumerate(ATOMICS):
+                name = f"s_{'buffer_' if buffer_form else ''}atomic_{kind}{'_x2' if bits == 64 else ''}"
+                n = bits // 32 * (2 if takes_compare(kind) else 1)
+                operands = {"operands": f"sdata:{n} sbase:{4 if buffer_form else 2} offset"}
+                yield name, None, None, first + step + k, None, atomic(kind, bits, buffer=buffer_form), operands
+
+
+OPS: Final[tuple[Op, ...]] = ops("smem", tuple(rows()))
+"""All operations of SMRD and SMEM."""

@@ -1,0 +1,1 @@
+"""What operations do, as functions over `isa.gcn.algebra`."""

@@ -1,0 +1,1 @@
+"""What image operations do: resources, texels, filtering."""

@@ -1,0 +1,82 @@
+"""Threads beside the calling one keep off its processor, where the system lets them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+import pytest
+
+from understudy.engine.gcn.jit import thread_pool
+from understudy.engine.gcn.jit.thread_pool import Beside, processor
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has threads that choose their processors")
+
+
+@pytest.fixture
+def placed(monkeypatch: pytest.MonkeyPatch) -> dict[int, set[int]]:
+    """Where threads were put, on a machine of four processors; the caller runs on the third."""
+    found: dict[int, set[int]] = {}
+    monkeypatch.setattr(thread_pool, "processor", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda thread, those: found.update({thread: set(those)}))
+    return found
+
+
+def test_work_is_done_on_another_thread() -> None:
+    threads = Beside(2)
+    assert threads.submit(lambda a, b: (a + b, threading.get_native_id()), 2, b=3).result()[0] == 5
+    assert threads.submit(threading.get_native_id).result() != threading.get_native_id()
+    threads.close()
+
+
+@linux
+def test_threads_keep_off_the_callers_processor(placed: dict[int, set[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = Beside(1)
+    one = threads.submit(threading.get_native_id).result()
+    assert placed == {one: {0, 1, 3}}
+    placed.clear()
+    threads.submit(int).result()
+    assert not placed
+    monkeypatch.setattr(thread_pool, "processor", lambda: 0)
+    threads.submit(int).result()
+    assert placed == {one: {1, 2, 3}}
+    threads.close()
+
+
+@linux
+def test_where_there_is_one_processor_threads_stay(
+    placed: dict[int, set[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2})
+    threads = Beside(1)
+    threads.submit(int).result()
+    assert not placed
+    threads.close()
+
+
+def test_where_nobody_tells_the_processor_threads_stay(
+    placed: dict[int, set[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(thread_pool, "processor", lambda: None)
+    threads = Beside(1)
+    threads.submit(int).result()
+    assert not placed
+    threads.close()
+
+
+@linux
+def test_a_system_that_refuses_is_no_error(placed: dict[int, set[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(thread: int, those: set[int]) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuses)
+    threads = Beside(1)
+    assert threads.submit(int).result() == 0
+    threads.close()
+
+
+@linux
+def test_the_processor_is_one_of_those_allowed() -> None:
+    assert processor() in os.sched_getaffinity(0)

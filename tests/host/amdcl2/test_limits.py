@@ -1,0 +1,46 @@
+"""Limits of time and Ctrl-C for AMD OpenCL 2.0 programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.engine.gcn.test_interrupts import interrupted, soon
+from tests.host.amdcl2.rig import NEWEST, kernel, program
+from understudy.core.errors import WireError
+from understudy.core.limits import TimeLimit
+from understudy.host.amdcl2.program import Program, load
+from understudy.image.amdcl2.build import pointer
+from understudy.image.amdcl2.writer import ProgramSource, write_container
+
+
+def endless(engine: str) -> Program:
+    return program("gfx900", kernel("gfx900", "k", "again: s_branch again", [pointer("o", "uint*")]), engine=engine)
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_time_limit_of_a_run_and_of_a_program(engine: str) -> None:
+    found, out = endless(engine), np.zeros(1, np.uint32)
+    options = {"step_limit": 1 << 60}
+    with soon(), pytest.raises(TimeLimit, match=r"within 0\.2 s \(time_limit_seconds; step_limit is .*at kernel k"):
+        found.kernel("k").run(64, 64, [out], time_limit_seconds=0.2, **options)
+    found.time_limit_seconds = 0.1
+    with soon(), pytest.raises(TimeLimit, match=r"within 0\.1 s"):
+        found.kernel("k").run(64, 64, [out], **options)
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_ctrl_c(engine: str) -> None:
+    found, out = endless(engine), np.zeros(1, np.uint32)
+    for _ in range(2):
+        with soon(), pytest.raises(KeyboardInterrupt), interrupted():
+            found.kernel("k").run(64, 64, [out], step_limit=1 << 60)
+    found.reset()
+
+
+def test_time_limits_of_programs_are_checked() -> None:
+    data = write_container(ProgramSource("gfx900", NEWEST, 64, [kernel("gfx900", "k", "s_endpgm", [])]))
+    assert load(data, time_limit_seconds=5).time_limit_seconds == 5
+    assert load(data, time_limit_seconds=None).time_limit_seconds is None
+    with pytest.raises(WireError, match="time_limit_seconds 'x', expected a number of seconds above 0, or None"):
+        load(data, time_limit_seconds="x")  # type: ignore[arg-type]

@@ -1,0 +1,137 @@
+"""What the errors of kernels say about their cause: the instruction, its registers, gp, the stack."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.host.programs import program
+from understudy.core.errors import AccessFault, BeyondModel, GuestFault, UnderstudyError, WireError
+from understudy.host.refsi.refsi import RefSi
+
+EVERY = pytest.mark.parametrize("profile", ["spec", "refsidrv"])
+ENGINES = pytest.mark.parametrize("engine", ["jit", "reference"])
+
+
+def failure(text: str, profile: str = "spec", engine: str = "jit", **options: object) -> UnderstudyError:
+    """The error of a kernel in assembly text, called with an array and 5."""
+    with RefSi.open(profile=profile, engine=engine) as device:
+        device.load_elf(program(text, **options))  # type: ignore[arg-type]
+        with pytest.raises(UnderstudyError) as caught:
+            device.launch("kernel", 2, [device.zeros(64, np.int64), 5])
+    return caught.value
+
+
+@EVERY
+@ENGINES
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("lui t0, 0x8\nld t1, 16(t0)", "(kernel+0x4: ld t1,16(t0), t0 = 0x8000)"),
+        ("addi t0, zero, -8\nsb t1, 0(t0)", "(kernel+0x4: sb t1,0(t0), t0 = 0xfffffffffffffff8)"),
+        ("amoadd.w t1, t2, (a2)", "(kernel: amoadd.w t1,t2,(a2), a2 = 0x5)"),
+        ("lw t1, 4(a2)", "(kernel: lw t1,4(a2), a2 = 0x5)"),
+        ("csrrs t0, time, zero", "(kernel: csrrs t0,time,zero)"),
+        ("ebreak", "(kernel: ebreak)"),
+    ],
+)
+def test_a_fault_tells_the_instruction(text: str, told: str, profile: str, engine: str) -> None:
+    error = failure(text, profile, engine)
+    assert isinstance(error, GuestFault)
+    assert told in str(error)
+
+
+@EVERY
+def test_no_instruction_where_none_could_be_fetched(profile: str) -> None:
+    error = failure("lui t0, 0x8\njalr zero, 0(t0)", profile)
+    assert "at pc 0x8000, at hart 0" in str(error)
+
+
+@EVERY
+def test_an_access_below_the_stack(profile: str) -> None:
+    error = failure("lui t0, 0x80\nsub sp, sp, t0\nsd a0, -24(sp)", profile)
+    assert isinstance(error, AccessFault)
+    assert "(below this hart's stack, which lies at 0x14000000..0x14080000)" in str(error)
+    assert "sd a0,-24(sp), sp = 0x14000000" in str(error)
+
+
+@EVERY
+@pytest.mark.parametrize("text", ["lw t0, -2000(gp)", "addi t0, gp, -2000\nlw t1, 0(t0)"])
+def test_an_access_relative_to_gp(text: str, profile: str) -> None:
+    told = (
+        "(the code before it uses gp, which nothing sets: the linker expects __global_pointer$ = 0x10800 there; link "
+        "with -Wl,--no-relax)"
+    )
+    symbols = {"__global_pointer$": 0x1_0800}
+    assert told in str(failure(text, profile, symbols=symbols))
+    assert told not in str(failure(text, profile)), "nobody knows of a global pointer"
+    assert told not in str(failure("lui gp, 0x8\n" + text, profile, symbols=symbols)), "the kernel sets it"
+    assert told not in str(failure("lw t0, 8(zero)", profile, symbols=symbols)), "that is a null pointer"
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("word", "name"), [(0x0D00_72D7, "vsetvli"), (0x0205_E007, "vle32.v"), (0x4E2F_A057, "a vector instruction")]
+)
+def test_vector_instructions_have_names(word: int, name: str, profile: str) -> None:
+    error = failure("addi zero, zero, 0", profile, tail=word.to_bytes(4, "little"))
+    assert isinstance(error, BeyondModel)
+    assert f"is {name}, of the vector extension (V 1.0), which is not modelled: compile with -march=rv64gc" in str(
+        error
+    )
+    assert "at pc 0x10004 (kernel+0x4)" in str(error)
+
+
+# -- programs that are linked into memory of the device
+
+
+HIGH = 0xBFFE_0000
+
+
+@EVERY
+def test_a_program_in_dram_keeps_its_memory(profile: str) -> None:
+    text = "addi t0, zero, 77; sd t0, 0(a1)"
+    constant = np.arange(1000, dtype=np.int64)
+    file = program(text, base=HIGH, segments=[(HIGH + 0x1000, constant.tobytes())])
+    with RefSi.open(profile=profile) as device:
+        loaded = device.load_elf(file)
+        arrays = [device.array(np.full(100_000, n, np.int64)) for n in range(3)]
+        for array in arrays:
+            assert array.address + array.nbytes <= HIGH or array.address >= HIGH + 0x3000
+        for array in arrays:
+            device.launch(loaded.kernel("kernel"), 1, [array])
+            assert array.array[0] == 77
+        assert device.read(HIGH + 0x1000, 8000) == constant.tobytes()
+        loaded.unload()
+        assert device.port.reserve(HIGH, 0x3000), "it was given back"  # type: ignore[attr-defined]
+
+
+@EVERY
+def test_a_program_over_an_array_is_refused(profile: str) -> None:
+    with RefSi.open(profile=profile) as device:
+        array = device.zeros(1000, np.int64)
+        file = program("addi t0, zero, 77", base=array.address + 0x1000)
+        message = rf"device memory at 0x{array.address + 0x1000:x}\.\.0x{array.address + 0x2000:x}, which is in use"
+        with pytest.raises(WireError, match=message):
+            device.load_elf(file)
+        assert not array.array.any()
+        device.load_elf(program("addi t0, zero, 77"))
+
+
+@EVERY
+@pytest.mark.parametrize("base", [0x1020_0000, 0x103F_FFF8, 0x101F_FFFC])
+def test_a_program_in_the_harts_memory_is_refused(base: int, profile: str) -> None:
+    with RefSi.open(profile=profile) as device:
+        message = r"lies in the harts' own memory, 0x10200000\.\.0x10400000, expected 0x10000\.\.0x8000000"
+        with pytest.raises(WireError, match=message):
+            device.load_elf(program("addi t0, zero, 77", base=base))
+        device.load_elf(program("addi t0, zero, 77", base=0x1000_0000))
+
+
+def test_a_new_program_takes_the_place_of_the_old_one() -> None:
+    with RefSi.open() as device:
+        for _ in range(3):
+            device.load_elf(program("addi t0, zero, 77; sd t0, 0(a1)", base=HIGH))
+            out = device.zeros(1, np.int64)
+            device.launch("kernel", 1, [out])
+            assert out.array[0] == 77

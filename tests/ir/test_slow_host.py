@@ -1,0 +1,84 @@
+"""On a host that is not an x86 results are the same, and that they come slowly is said, once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from understudy.engine.gcn.jit import emit_strip
+from understudy.engine.riscv.jit.engine import JitEngine
+from understudy.host.hsa.gpu import Gpu, demo_code
+from understudy.host.refsi.refsi import RefSi, demo_kernels
+from understudy.ir import llvm, slow_host
+from understudy.ir.slow_host import SlowHostWarning
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def other_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As on an aarch64, say: what is asked about the host's processor says no."""
+    slow_host._warn.cache_clear()
+    monkeypatch.setattr(llvm, "is_x86", lambda: False)
+    monkeypatch.setattr(emit_strip, "is_x86", lambda: False)
+    yield
+    slow_host._warn.cache_clear()
+
+
+def vector_add() -> np.ndarray:
+    with RefSi.open() as device:
+        device.load_elf(demo_kernels())
+        a, b = np.arange(64, dtype=np.int32), np.full(64, 100, dtype=np.int32)
+        c = np.zeros(64, dtype=np.int32)
+        device.launch("vector_add", 4, [a, b, c, 16])
+    return c
+
+
+def saxpy() -> np.ndarray:
+    with Gpu.open("gfx900") as gpu:
+        x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
+        gpu.run(demo_code("gfx900"), "saxpy", grid=100, group=64, args=[2.0, x, y])
+    return y
+
+
+@pytest.mark.usefixtures("other_host")
+@pytest.mark.parametrize(
+    ("run", "expected", "message"),
+    [
+        (vector_add, np.arange(100, 164), "this host is not an x86: RISC-V kernels run on the reference engine"),
+        (saxpy, 2 * np.arange(100) + 1, "this host is not an x86: wave code that flushes denormals or rounds"),
+    ],
+)
+def test_the_slow_way_is_told_once_and_is_right(run, expected, message) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert (run() == expected).all()
+        assert (run() == expected).all()
+    [warning] = caught
+    assert warning.category is SlowHostWarning
+    assert str(warning.message).startswith(message)
+    assert warning.filename == __file__, "it shows the user's own line"
+
+
+@pytest.mark.usefixtures("other_host")
+def test_engines_that_are_made_by_hand_warn_too() -> None:
+    with pytest.warns(SlowHostWarning, match="about a million instructions a second"):
+        JitEngine()
+
+
+def test_nothing_is_said_where_there_is_machine_code() -> None:
+    if not llvm.is_x86():
+        pytest.skip("this host is not an x86")
+    slow_host._warn.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (vector_add() == np.arange(100, 164)).all()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/engines.md", "docs/gcn.md"])
+def test_the_pages_say_so(page: str) -> None:
+    assert "not an x86" in (ROOT / page).read_text("utf-8")
