@@ -6,24 +6,19 @@ and reads hart 0's counters with COPY_MEM64.
 
 import numpy as np
 
-from understudy.core.space import PAGE_SIZE
-from understudy.core.words import align_up
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.device.refsi.toolkit.lint import lint
-from understudy.device.refsi.toolkit.listing import listing
-from understudy.host.refsi import RefSi, demo_kernels
-from understudy.image.elf.program import read_elf
+from understudy import RefSi
+from understudy.refsi import CommandBuffer, demo_kernels, lint, listing, read_elf
 
 HART_BASE, HART_SIZE, TCDM_HARTS = 0x1400_0000, 0x8_0000, 0x1020_0000
 COUNTERS, ACC_HART_0 = 0x2010_0000, 3 << 24
-N = 8
+N, PAGE_SIZE = 8, 4096
 
 image = read_elf(demo_kernels())
 (segment,) = image.segments
 entry = image.symbol("vector_add").address
 
 with RefSi.open() as device:
-    code_size = align_up(segment.memory_size, PAGE_SIZE)
+    code_size = -(-segment.memory_size // PAGE_SIZE) * PAGE_SIZE
     code = device.allocate(code_size, PAGE_SIZE)
     device.write(code, segment.data)
     data = device.array(np.arange(4 * N, dtype=np.int32))

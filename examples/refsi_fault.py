@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from understudy.core.errors import UnderstudyError
-from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.device.refsi.toolkit.lint import lint
-from understudy.host.refsi import RefSi, demo_kernels
+from understudy import RefSi, UnderstudyError
+from understudy.refsi import CommandBuffer, demo_kernels, lint
 
 with RefSi.open(step_limit=100_000) as device:
     device.load_elf(demo_kernels())

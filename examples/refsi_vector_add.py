@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from understudy.host.refsi import RefSi, demo_kernels
+from understudy import RefSi
+from understudy.refsi import demo_kernels
 
 INSTANCES = 16
 SHARE = 1000

@@ -25,8 +25,10 @@ LAYERS = (
     ("campaign",),
     ("cli", "pytest_plugin", "strategies"),
 )
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+FACES = ("acceldev", "amdcl2", "fletcher", "gcn", "hsa", "refsi", "riscv")
+"""What the package shows of its layers, interface by interface: names from below, and nothing that is their own."""
 OUTERMOST = len(LAYERS) - 1
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names} | dict.fromkeys(FACES, OUTERMOST)
 
 
 def imported_modules(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
@@ -128,6 +130,15 @@ def test_no_layer_imports_one_to_its_right():
 )
 def test_the_check_itself(path, source, expected):
     assert complaints(source, path) == expected
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_faces_only_name_what_is_below(face):
+    tree = ast.parse((PACKAGE / f"{face}.py").read_text(encoding="utf-8"))
+    doc, *body = tree.body
+    assert isinstance(doc, ast.Expr)
+    assert all(isinstance(node, ast.ImportFrom) for node in body[:-1])
+    assert isinstance(body[-1], ast.Assign)  # __all__
 
 
 # ---- what is said of it ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,16 @@ PUBLIC = [
     "UnderstudyError",
     "WireError",
     "__version__",
+    "acceldev",
+    "amdcl2",
+    "fletcher",
+    "gcn",
+    "hsa",
     "load",
+    "refsi",
+    "riscv",
 ]
+INTERFACES = ["acceldev", "amdcl2", "fletcher", "gcn", "hsa", "refsi", "riscv"]
 DEVICES = {
     "RefSi": "refsi.refsi",
     "Acceldev": "acceldev.acceldev",
@@ -64,6 +73,7 @@ def test_a_name_that_is_none_is_an_attribute_error():
 def test_the_version_is_that_of_the_project():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert understudy.__version__ == project["version"]
+    assert f"\nversion: {project['version']}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def run(code: str) -> str:
@@ -81,6 +91,33 @@ def test_every_public_name_can_be_imported_first():
     for name in PUBLIC:
         assert run(f"from understudy import {name}; print({name!r})") == f"{name}\n"
     assert run("from understudy import *; print(Gpu.__name__, load.__name__)") == "Gpu load\n"
+
+
+def test_interfaces_have_what_the_package_has_of_them():
+    for name, module in DEVICES.items():
+        interface = getattr(understudy, module.partition(".")[0])
+        assert getattr(interface, name) is getattr(understudy, name)
+    for interface in INTERFACES:
+        module = getattr(understudy, interface)
+        assert all(inspect.getdoc(getattr(module, name)) for name in module.__all__)
+
+
+def test_host_packages_still_have_their_names():
+    for module in DEVICES.values():
+        interface = module.partition(".")[0]
+        host = import_module(f"understudy.host.{interface}")
+        face = getattr(understudy, interface)
+        assert all(getattr(host, name) is getattr(face, name) for name in host.__all__)
+
+
+def programs() -> list[Path]:
+    return [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.py")]
+
+
+@pytest.mark.parametrize("page", programs(), ids=lambda path: path.name)
+def test_pages_and_examples_import_public_names_only(page):
+    found = re.findall(r"^\s*(?:from|import) (understudy[\w.]*)", page.read_text("utf-8"), re.MULTILINE)
+    assert set(found) <= {"understudy", "understudy.trace", *(f"understudy.{name}" for name in INTERFACES)}
 
 
 @pytest.mark.slow
@@ -112,4 +149,4 @@ def test_the_reference_has_every_public_name():
 def test_the_page_of_public_names_names_them():
     text = (ROOT / "docs" / "public.md").read_text("utf-8")
     for name in set(PUBLIC) - {"Place"}:
-        assert f"`{name}`" in text, name
+        assert f"`{name}`" in text or f"`understudy.{name}`" in text, name

@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from understudy.device.fletcher.kernels import find
-from understudy.host.fletcher import Context, Kernel, Platform
+from understudy import Platform
+from understudy.fletcher import Context, Kernel, find
 
 design = find("sum")
 batch = pa.record_batch([pa.array(np.arange(1_000_000))], schema=design.schemas[0])

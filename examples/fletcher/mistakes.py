@@ -3,9 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from understudy.core.errors import UnderstudyError
-from understudy.device.fletcher.kernels import find
-from understudy.host.fletcher import Context, Kernel, Platform
+from understudy import Platform, UnderstudyError
+from understudy.fletcher import Context, Kernel, find
 
 SUM, FILTER = find("sum"), find("filter")
 

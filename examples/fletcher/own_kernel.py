@@ -8,7 +8,7 @@ Run as a program it does the same within one process.
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from understudy.device.fletcher.kernel import kernel
+from understudy.fletcher import kernel
 
 
 @kernel("largest", read={"ExampleBatch": [("number", pa.int64())]})
@@ -23,7 +23,8 @@ def largest(job):
 
 
 if __name__ == "__main__":
-    from understudy.host.fletcher import Context, Kernel, Platform
+    from understudy import Platform
+    from understudy.fletcher import Context, Kernel
 
     batch = pa.record_batch([pa.array([3, 17, -5])], schema=largest.schemas[0])
     with Platform(largest) as platform, Context(platform) as context:

@@ -4,6 +4,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from understudy import acceldev, amdcl2, fletcher, gcn, hsa, refsi, riscv
     from understudy.core.errors import (
         AccessFault,
         BeyondModel,
@@ -41,7 +42,14 @@ __all__ = [
     "UnderstudyError",
     "WireError",
     "__version__",
+    "acceldev",
+    "amdcl2",
+    "fletcher",
+    "gcn",
+    "hsa",
     "load",
+    "refsi",
+    "riscv",
 ]
 
 _HOMES = {
@@ -57,10 +65,13 @@ _HOMES = {
     "host.hsa.gpu": ("Gpu",),
     "host.refsi.refsi": ("RefSi",),
 }
+_INTERFACES = ("acceldev", "amdcl2", "fletcher", "gcn", "hsa", "refsi", "riscv")
 
 if not TYPE_CHECKING:  # else every name would be there for a type checker, misspelt ones too
 
     def __getattr__(name: str) -> object:
+        if name in _INTERFACES:
+            return _import_module(f"{__name__}.{name}")
         for module, names in _HOMES.items():
             if name in names:
                 value = getattr(_import_module(f"{__name__}.{module}"), name)

@@ -9,7 +9,8 @@ import pytest
 
 from tests.host.amdcl2.rig import FOLDER, kernel, vectors
 from understudy.cli import main
-from understudy.cli.demo_amdcl2 import lines, saxpy
+from understudy.cli.demo_amdcl2 import lines
+from understudy.host.amdcl2.demo import demo_program
 from understudy.image.amdcl2.build import pointer
 from understudy.image.amdcl2.container import READ_ONLY, read_container
 from understudy.image.amdcl2.records import SamplerInit
@@ -158,4 +159,4 @@ def test_demo_runs_on_three_cards() -> None:
     found, good = lines(1 << 10)
     assert good
     assert [line.split()[0] for line in found] == ["bonaire", "tonga", "gfx900"]
-    assert saxpy("tonga", 200406)[:4] == b"\x7fELF"
+    assert demo_program("tonga", 200406)[:4] == b"\x7fELF"

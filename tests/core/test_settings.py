@@ -100,6 +100,6 @@ def test_a_closed_program(amdcl2_saxpy: bytes) -> None:
 
 @pytest.fixture
 def amdcl2_saxpy() -> bytes:
-    from understudy.cli.demo_amdcl2 import saxpy
+    from understudy.host.amdcl2.demo import demo_program
 
-    return saxpy("tonga", 200406)
+    return demo_program("tonga", 200406)

@@ -10,7 +10,9 @@ from typing import Any
 
 
 def reference(name: str, thing: Any) -> str:
-    """A section about a public class or function, and everything public of it that is its own or inherited."""
+    """A section about a public class, function or module, and everything public of it that is its own or inherited."""
+    if inspect.ismodule(thing):
+        return "\n".join([f"### `understudy.{name}`", "", *_text(thing), *_names(thing)]) + "\n"
     lines = [f"### `{name}`", ""]
     if not inspect.isclass(thing):
         return "\n".join([*lines, f"`{name}{signature(thing)}`", "", *_text(thing)])
@@ -50,6 +52,18 @@ def _value(value: Any) -> str:
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     return value.__name__ if inspect.isclass(value) else repr(value)
+
+
+def _names(module: Any) -> Iterator[str]:
+    """A line for each name of a module's `__all__`."""
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isfunction(thing):
+            yield f"- `{name}{signature(thing)}`: {_first(thing)}"
+        elif inspect.isclass(thing) or inspect.ismodule(thing):
+            yield f"- `{name}`: {_first(thing)}"
+        else:
+            yield f"- `{name}`: a constant"
 
 
 def _members(name: str, cls: type) -> Iterator[str]:

@@ -1,0 +1,46 @@
+"""AMD OpenCL 2.0: programs of Catalyst, read, written and run."""
+
+from understudy.host.amdcl2.demo import demo_program
+from understudy.host.amdcl2.program import (
+    Addressing,
+    ChannelOrder,
+    ChannelType,
+    DeviceQueue,
+    Filter,
+    Image,
+    ImageKind,
+    Kernel,
+    Local,
+    Program,
+    Result,
+    Sampler,
+    load,
+)
+from understudy.image.amdcl2.build import build_kernel
+from understudy.image.amdcl2.container import read_container
+from understudy.image.amdcl2.formats import supported_formats
+from understudy.image.amdcl2.objects import image_object
+from understudy.image.amdcl2.writer import source_of, write_container
+
+__all__ = [
+    "Addressing",
+    "ChannelOrder",
+    "ChannelType",
+    "DeviceQueue",
+    "Filter",
+    "Image",
+    "ImageKind",
+    "Kernel",
+    "Local",
+    "Program",
+    "Result",
+    "Sampler",
+    "build_kernel",
+    "demo_program",
+    "image_object",
+    "load",
+    "read_container",
+    "source_of",
+    "supported_formats",
+    "write_container",
+]

@@ -1,0 +1,10 @@
+"""RV64 machine code: assembling, harts, and engines that run them."""
+
+from understudy.core.space import Ram
+from understudy.engine.riscv.jit.engine import JitEngine
+from understudy.engine.riscv.reference import ReferenceEngine
+from understudy.isa.riscv import csr
+from understudy.isa.riscv.decode import assemble
+from understudy.isa.riscv.state import RETURN_ADDRESS, Hart
+
+__all__ = ["RETURN_ADDRESS", "Hart", "JitEngine", "Ram", "ReferenceEngine", "assemble", "csr"]
