@@ -133,10 +133,11 @@ BUFFERS = (
 
 @pytest.mark.parametrize("flags", [0, 1, 2, 3])
 @pytest.mark.parametrize("gpu", GPUS)
-def test_every_untyped_operation(gpu: str, flags: int) -> None:
+def test_every_untyped_operation(subtests: pytest.Subtests, gpu: str, flags: int) -> None:
     for seed, name in enumerate(untyped(gpu)):
-        b = BUFFERS[(seed + 2 * flags) % len(BUFFERS)]
-        check(gpu, name, b, flags, seed)
+        with subtests.test(name):
+            b = BUFFERS[(seed + 2 * flags) % len(BUFFERS)]
+            check(gpu, name, b, flags, seed)
 
 
 @pytest.mark.parametrize("b", BUFFERS, ids=range(len(BUFFERS)))

@@ -151,22 +151,23 @@ def values(kind: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("gpu", ["gfx700", "gfx803", "gfx900"])
-def test_every_conversion(gpu: str, mode: int) -> None:
+def test_every_conversion(subtests: pytest.Subtests, gpu: str, mode: int) -> None:
     for op in operations(gpu):
-        kinds = [kind for kind in op.sources if kind != "old"]
-        size = 16 if op.results[0] in ("f16", "u16", "i16") else width(op.results[0])
-        for exec_, form in zip((FULL, PARTIAL), forms(op), strict=False):
-            of_width = {width(kind): values(kind) for kind in reversed(kinds)}
-            for columns in batches([width(kind) for kind in kinds], of_width.__getitem__, limit=2):
-                found = vector_results(op, form, columns, gpu, mode, exec_)
-                for lane, (got,) in zip([n for n in range(64) if exec_ >> n & 1], found, strict=True):
-                    sources = [column[lane] for column in columns]
-                    if "old" in op.sources:
-                        sources.append(OLD_VALUES[lane])
-                    expected = ORACLE[op.name](mode, *sources) & (1 << size) - 1
-                    assert got & (1 << size) - 1 == expected, (
-                        f"{op.name} ({gpu}, MODE {mode:#x}) of {[hex(n) for n in sources]}"
-                    )
+        with subtests.test(op.name):
+            kinds = [kind for kind in op.sources if kind != "old"]
+            size = 16 if op.results[0] in ("f16", "u16", "i16") else width(op.results[0])
+            for exec_, form in zip((FULL, PARTIAL), forms(op), strict=False):
+                of_width = {width(kind): values(kind) for kind in reversed(kinds)}
+                for columns in batches([width(kind) for kind in kinds], of_width.__getitem__, limit=2):
+                    found = vector_results(op, form, columns, gpu, mode, exec_)
+                    for lane, (got,) in zip([n for n in range(64) if exec_ >> n & 1], found, strict=True):
+                        sources = [column[lane] for column in columns]
+                        if "old" in op.sources:
+                            sources.append(OLD_VALUES[lane])
+                        expected = ORACLE[op.name](mode, *sources) & (1 << size) - 1
+                        assert got & (1 << size) - 1 == expected, (
+                            f"{op.name} ({gpu}, MODE {mode:#x}) of {[hex(n) for n in sources]}"
+                        )
 
 
 def test_the_oracle_has_nothing_else() -> None:

@@ -122,20 +122,21 @@ FIELDS = {"addr": 2, "data0": 8, "data1": 12, "vdst": 20}
 
 @pytest.mark.parametrize("gds", [0, 1])
 @pytest.mark.parametrize("gpu", GPUS)
-def test_every_regular_operation(gpu: str, gds: int) -> None:
+def test_every_regular_operation(subtests: pytest.Subtests, gpu: str, gds: int) -> None:
     for seed, name in enumerate(regular(gpu)):
-        rig = Rig(gpu, seed)
-        rig.set_s(M0, 0x0040_0150 if gds else [0xFFFF_FFFF, LDS - 300, 5][seed % 3])
-        hard = [0, 1, 5, 0x3F80_0000, 0x8000_0000, 0x7FC0_0000, 0xBF80_0000, 0xFFFF_FFFF]
-        for register in range(8, 16):
-            rig.set_v(register, rig.rng.choice(hard, 64))
-        rig.lds.view(np.uint32)[:] = rig.rng.choice(hard, LDS // 4)
-        rig.set_v(2, rig.random(0, LDS + 64, 1))
-        fields = FIELDS | {"offset0": int(rig.rng.integers(256)), "offset1": seed % 2, "gds": gds}
-        expected, insn = rig.model(), rig.insn("ds", name, **fields)
-        oracle(expected, insn)
-        rig.run("ds", name, **fields)
-        rig.check(expected)
+        with subtests.test(name):
+            rig = Rig(gpu, seed)
+            rig.set_s(M0, 0x0040_0150 if gds else [0xFFFF_FFFF, LDS - 300, 5][seed % 3])
+            hard = [0, 1, 5, 0x3F80_0000, 0x8000_0000, 0x7FC0_0000, 0xBF80_0000, 0xFFFF_FFFF]
+            for register in range(8, 16):
+                rig.set_v(register, rig.rng.choice(hard, 64))
+            rig.lds.view(np.uint32)[:] = rig.rng.choice(hard, LDS // 4)
+            rig.set_v(2, rig.random(0, LDS + 64, 1))
+            fields = FIELDS | {"offset0": int(rig.rng.integers(256)), "offset1": seed % 2, "gds": gds}
+            expected, insn = rig.model(), rig.insn("ds", name, **fields)
+            oracle(expected, insn)
+            rig.run("ds", name, **fields)
+            rig.check(expected)
 
 
 def test_results_may_overlap_the_address() -> None:
@@ -151,21 +152,22 @@ def test_results_may_overlap_the_address() -> None:
 
 
 @pytest.mark.parametrize("gpu", GPUS)
-def test_src2_operations_take_their_operand_from_memory(gpu: str) -> None:
+def test_src2_operations_take_their_operand_from_memory(subtests: pytest.Subtests, gpu: str) -> None:
     names = mnemonics("ds", gpu, "_src2_")
     for seed, name in enumerate(names):
-        for offset in (0x8000, 0x0003, 0x7FFE):
-            rig = Rig(gpu, seed)
-            bits = int(name[-2:])
-            # Distances of A and B that no two lanes share, so that the order of lanes does not matter.
-            first = 8 * np.arange(64) + 64
-            distance = 128 if offset == 0x8000 else (3 if offset == 3 else -2)
-            rig.set_v(2, first | (distance << 17) & 0xFFFF_FFFF if offset == 0x8000 else first)
-            fields = {"addr": 2, "offset0": offset & 0xFF, "offset1": offset >> 8}
-            expected = rig.model()
-            source_oracle(expected, name, bits, first, distance * 4)
-            rig.run("ds", name, **fields)
-            rig.check(expected)
+        with subtests.test(name):
+            for offset in (0x8000, 0x0003, 0x7FFE):
+                rig = Rig(gpu, seed)
+                bits = int(name[-2:])
+                # Distances of A and B that no two lanes share, so that the order of lanes does not matter.
+                first = 8 * np.arange(64) + 64
+                distance = 128 if offset == 0x8000 else (3 if offset == 3 else -2)
+                rig.set_v(2, first | (distance << 17) & 0xFFFF_FFFF if offset == 0x8000 else first)
+                fields = {"addr": 2, "offset0": offset & 0xFF, "offset1": offset >> 8}
+                expected = rig.model()
+                source_oracle(expected, name, bits, first, distance * 4)
+                rig.run("ds", name, **fields)
+                rig.check(expected)
 
 
 def source_oracle(m: Model, name: str, bits: int, first: np.ndarray, distance: int) -> None:

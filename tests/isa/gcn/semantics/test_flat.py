@@ -115,40 +115,42 @@ def addresses(rig: Rig, size: int, step: int) -> np.ndarray:
 
 @pytest.mark.parametrize("glc", [0, 1])
 @pytest.mark.parametrize("gpu", GPUS)
-def test_every_flat_operation_at_global_addresses(gpu: str, glc: int) -> None:
+def test_every_flat_operation_at_global_addresses(subtests: pytest.Subtests, gpu: str, glc: int) -> None:
     for seed, name in enumerate(mnemonics("flat", gpu)):
-        rig = Rig(gpu, seed * 2 + glc)
-        is_atomic = "atomic" in name
-        if is_atomic and glc:
-            close_values(rig, 8)
-        at = addresses(rig, 16, 8 if is_atomic else 1)
-        offset = 0 if gpu != "gfx900" or is_atomic else 37
-        rig.set_v64(2, at)
-        fields = {"addr": 2, "data": 8, "vdst": 2 if glc else 20, "glc": glc if is_atomic else 0, "offset": offset}
-        expected, insn = rig.model(), rig.insn("flat", name, **fields)
-        oracle(expected, insn, lambda lane, at=at, offset=offset: ("global", int(at[lane]) + offset))
-        rig.run("flat", name, **fields)
-        rig.check(expected)
+        with subtests.test(name):
+            rig = Rig(gpu, seed * 2 + glc)
+            is_atomic = "atomic" in name
+            if is_atomic and glc:
+                close_values(rig, 8)
+            at = addresses(rig, 16, 8 if is_atomic else 1)
+            offset = 0 if gpu != "gfx900" or is_atomic else 37
+            rig.set_v64(2, at)
+            fields = {"addr": 2, "data": 8, "vdst": 2 if glc else 20, "glc": glc if is_atomic else 0, "offset": offset}
+            expected, insn = rig.model(), rig.insn("flat", name, **fields)
+            oracle(expected, insn, lambda lane, at=at, offset=offset: ("global", int(at[lane]) + offset))
+            rig.run("flat", name, **fields)
+            rig.check(expected)
 
 
 @pytest.mark.parametrize("saddr", [0x7F, 10])
-def test_every_global_operation(saddr: int) -> None:
+def test_every_global_operation(subtests: pytest.Subtests, saddr: int) -> None:
     for seed, name in enumerate(mnemonics("global", "gfx900")):
-        rig = Rig("gfx900", seed)
-        step = 8 if "atomic" in name else 1
-        if saddr == 0x7F:
-            at = addresses(rig, 16, step)
-            rig.set_v64(2, at)
-        else:
-            far = rig.random(0x8000_0000, 0x8000_0000 + SIZE - 256, step)
-            rig.set_s64(10, BASE + 64 - 0x8000_0000)
-            rig.set_v(2, far)
-            at = BASE + 64 - 0x8000_0000 + far
-        fields = {"addr": 2, "data": 8, "vdst": 20, "glc": int("atomic" in name), "offset": -64, "saddr": saddr}
-        expected, insn = rig.model(), rig.insn("global", name, **fields)
-        oracle(expected, insn, lambda lane, at=at: ("global", int(at[lane]) - 64))
-        rig.run("global", name, **fields)
-        rig.check(expected)
+        with subtests.test(name):
+            rig = Rig("gfx900", seed)
+            step = 8 if "atomic" in name else 1
+            if saddr == 0x7F:
+                at = addresses(rig, 16, step)
+                rig.set_v64(2, at)
+            else:
+                far = rig.random(0x8000_0000, 0x8000_0000 + SIZE - 256, step)
+                rig.set_s64(10, BASE + 64 - 0x8000_0000)
+                rig.set_v(2, far)
+                at = BASE + 64 - 0x8000_0000 + far
+            fields = {"addr": 2, "data": 8, "vdst": 20, "glc": int("atomic" in name), "offset": -64, "saddr": saddr}
+            expected, insn = rig.model(), rig.insn("global", name, **fields)
+            oracle(expected, insn, lambda lane, at=at: ("global", int(at[lane]) - 64))
+            rig.run("global", name, **fields)
+            rig.check(expected)
 
 
 def private_place(lane: int, offset: int) -> int:
@@ -176,25 +178,26 @@ class Private(Model):
 
 
 @pytest.mark.parametrize("saddr", [0x7F, 11])
-def test_every_scratch_operation(saddr: int) -> None:
+def test_every_scratch_operation(subtests: pytest.Subtests, saddr: int) -> None:
     for seed, name in enumerate(mnemonics("scratch", "gfx900")):
-        rig = Rig("gfx900", seed)
-        at = rig.random(32, LANE_BYTES - 32, 1)
-        if saddr != 0x7F:
-            at[:] = at[0]
-            rig.set_s(11, int(at[0]))
-        else:
-            rig.set_v(2, at)
-        fields = {"addr": 2, "data": 8, "vdst": 20, "offset": -7, "saddr": saddr}
-        expected, insn = Private(rig), rig.insn("scratch", name, **fields)
+        with subtests.test(name):
+            rig = Rig("gfx900", seed)
+            at = rig.random(32, LANE_BYTES - 32, 1)
+            if saddr != 0x7F:
+                at[:] = at[0]
+                rig.set_s(11, int(at[0]))
+            else:
+                rig.set_v(2, at)
+            fields = {"addr": 2, "data": 8, "vdst": 20, "offset": -7, "saddr": saddr}
+            expected, insn = Private(rig), rig.insn("scratch", name, **fields)
 
-        def place(lane: int, at: np.ndarray = at, expected: Private = expected) -> tuple[str, int]:
-            expected.lane = lane
-            return "private", int(at[lane]) - 7
+            def place(lane: int, at: np.ndarray = at, expected: Private = expected) -> tuple[str, int]:
+                expected.lane = lane
+                return "private", int(at[lane]) - 7
 
-        oracle(expected, insn, place)
-        rig.run("scratch", name, **fields)
-        rig.check(expected)
+            oracle(expected, insn, place)
+            rig.run("scratch", name, **fields)
+            rig.check(expected)
 
 
 @pytest.mark.parametrize("gpu", GPUS)

@@ -231,18 +231,19 @@ def execute(op: Op, alu: Alu, sources: Sequence[int]) -> tuple[int, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu", GPUS[:3])
-def test_every_operation(gpu: str) -> None:
+def test_every_operation(subtests: pytest.Subtests, gpu: str) -> None:
     alu = Alu(gpu)
     for op in operations(gpu):
-        kinds = [bits(kind if kind != "old" else next(k for k in op.results if k != "scc")) for kind in op.sources]
-        first_result = next((bits(k) for k in op.results if k not in ("scc", "exec")), 1)
-        # The second batch of columns is the random one.
-        for columns in list(batches(kinds, lambda w: HARD[w], limit=1)):
-            for sources in zip(*columns, strict=True):
-                wanted = ORACLE[op.name](*sources)
-                wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-                expected = (wanted[0] & (1 << first_result) - 1, *wanted[1:])
-                assert execute(op, alu, sources) == expected, f"{op.name} of {[hex(n) for n in sources]}"
+        with subtests.test(op.name):
+            kinds = [bits(kind if kind != "old" else next(k for k in op.results if k != "scc")) for kind in op.sources]
+            first_result = next((bits(k) for k in op.results if k not in ("scc", "exec")), 1)
+            # The second batch of columns is the random one.
+            for columns in list(batches(kinds, lambda w: HARD[w], limit=1)):
+                for sources in zip(*columns, strict=True):
+                    wanted = ORACLE[op.name](*sources)
+                    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+                    expected = (wanted[0] & (1 << first_result) - 1, *wanted[1:])
+                    assert execute(op, alu, sources) == expected, f"{op.name} of {[hex(n) for n in sources]}"
 
 
 def test_the_oracle_has_nothing_else() -> None:

@@ -218,10 +218,11 @@ def check(op: Op, form: str, gpu: str, mode: int, exec_: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("gpu", ["gfx700", "gfx803", "gfx906"])
-def test_every_operation(gpu: str, mode: int) -> None:
+def test_every_operation(subtests: pytest.Subtests, gpu: str, mode: int) -> None:
     for op in operations(gpu):
-        for exec_, form in zip((PARTIAL, FULL), forms(op), strict=False):
-            check(op, form, gpu, mode, exec_)
+        with subtests.test(op.name):
+            for exec_, form in zip((PARTIAL, FULL), forms(op), strict=False):
+                check(op, form, gpu, mode, exec_)
 
 
 def test_no_float_operation_is_left_out() -> None:
@@ -277,20 +278,21 @@ def holds(kind: str, name: str, a: int, b: int, mode: int) -> int:
 
 
 @pytest.mark.parametrize("gpu", ["gfx700", "gfx803", "gfx900"])
-def test_every_comparison(gpu: str) -> None:
+def test_every_comparison(subtests: pytest.Subtests, gpu: str) -> None:
     t = target(gpu)
     for op in OPS:
-        if op.family != "vopc" or not op.on(t) or "class" in op.name:
-            continue
-        name, kind = op.name.split("_")[2:]
-        values = (lambda w, kind=kind: fl.HARD[BY_KIND[kind]]) if kind[0] == "f" else lambda w: HARD[w]
-        mode = 0x3C0 if op.opcodes[t.level] & 1 else 0x3F0
-        form, exec_ = forms(op)[op.opcodes[t.level] >> 1 & 1], PARTIAL if op.opcodes[t.level] & 4 else FULL
-        for columns in batches([width(kind)] * 2, values, limit=2):
-            found = vector_results(op, form, columns, gpu, mode, exec_)
-            for lane, got in zip([n for n in range(64) if exec_ >> n & 1], found, strict=True):
-                a, b = columns[0][lane], columns[1][lane]
-                assert set(got) == {holds(kind, name, a, b, mode)}, f"{op.name} ({form}) of {a:#x}, {b:#x}"
+        with subtests.test(op.name):
+            if op.family != "vopc" or not op.on(t) or "class" in op.name:
+                continue
+            name, kind = op.name.split("_")[2:]
+            values = (lambda w, kind=kind: fl.HARD[BY_KIND[kind]]) if kind[0] == "f" else lambda w: HARD[w]
+            mode = 0x3C0 if op.opcodes[t.level] & 1 else 0x3F0
+            form, exec_ = forms(op)[op.opcodes[t.level] >> 1 & 1], PARTIAL if op.opcodes[t.level] & 4 else FULL
+            for columns in batches([width(kind)] * 2, values, limit=2):
+                found = vector_results(op, form, columns, gpu, mode, exec_)
+                for lane, got in zip([n for n in range(64) if exec_ >> n & 1], found, strict=True):
+                    a, b = columns[0][lane], columns[1][lane]
+                    assert set(got) == {holds(kind, name, a, b, mode)}, f"{op.name} ({form}) of {a:#x}, {b:#x}"
 
 
 def class_of(f: Format, bits: int) -> int:

@@ -63,20 +63,22 @@ def check(op: Op, form: str, gpu: str, oracle: Oracle, exec_: int, clamp: int) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu", GPUS)
-def test_every_operation(gpu: str) -> None:
+def test_every_operation(subtests: pytest.Subtests, gpu: str) -> None:
     for op in integer_ops(gpu):
-        if op.name not in LANES_DIFFER:
-            for exec_, form in zip((FULL, PARTIAL), (forms(op) * 2)[:2], strict=True):
-                check(op, form, gpu, VECTOR[op.name], exec_, 0)
+        with subtests.test(op.name):
+            if op.name not in LANES_DIFFER:
+                for exec_, form in zip((FULL, PARTIAL), (forms(op) * 2)[:2], strict=True):
+                    check(op, form, gpu, VECTOR[op.name], exec_, 0)
 
 
 @pytest.mark.parametrize("gpu", GPUS[1:])
-def test_clamp_saturates_integers(gpu: str) -> None:
+def test_clamp_saturates_integers(subtests: pytest.Subtests, gpu: str) -> None:
     for op in integer_ops(gpu):
-        oracle = clamped(op.name)
-        assert (oracle is not None) == (op.clamped is not None), op.name
-        if oracle is not None:
-            check(op, forms(op)[-1], gpu, oracle, PARTIAL, 1)
+        with subtests.test(op.name):
+            oracle = clamped(op.name)
+            assert (oracle is not None) == (op.clamped is not None), op.name
+            if oracle is not None:
+                check(op, forms(op)[-1], gpu, oracle, PARTIAL, 1)
 
 
 def test_gfx7_does_not_saturate_integers() -> None:
