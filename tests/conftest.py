@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 
 import pytest
@@ -26,6 +27,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Same examples in every run, and no time limits: a slow machine is no failure.
 settings.register_profile("understudy", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("understudy")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first (guests, many slow tests): at the end they would keep one processor only."""
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: (not item.path.name.startswith("test_guest"), -slow[item.path]))
 
 
 def _all_must_run() -> bool:
