@@ -165,9 +165,9 @@ CHOICES: Final[tuple[Choice, ...]] = (
     _choice(
         "interleaving",
         "how harts of a group take turns",
-        "refsidrv: round robin, 5000 instructions each, ended early by a trap, ecall, wfi or return; spec: a turn of "
-        "200 000 instructions each, one of 2 000 000, then 20 000 000 each side by side; from the first atomic, fence "
-        "or polling loop of a hart to the next barrier turns of 50 000, ended by 250 rounds of polling",
+        "refsidrv: round robin, 5000 instructions each, ended early by a trap, ecall, wfi or return; spec: two turns "
+        "of 200 000 instructions each, then 20 000 000 each side by side; from the first atomic, fence or polling loop "
+        "of a hart to the next barrier turns of 50 000, ended by 250 rounds of polling",
         "the reference does so; spec: race-free kernels see no difference, harts that wait for each other get on, and "
         "what they do depends neither on threads nor on the engine",
     ),
