@@ -6,16 +6,15 @@ Lints are events like all others, and their users hear of them without subscribi
 
 from __future__ import annotations
 
-import sys
 import threading
-import warnings
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Final, NamedTuple
 
+from understudy.core.caller import warn_caller
 from understudy.core.errors import RuleError, UnderstudyError
 from understudy.core.event import Event
 from understudy.core.rule import Rule
@@ -27,7 +26,6 @@ LINTS: Final = (WARN, RAISE, OFF)
 
 TOLD_OF_EACH: Final = 5
 """Lints of one check that a device warns of; probes hear of all."""
-_PACKAGE: Final = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,29 +151,9 @@ class LintDesk:
             raise raised
         else:
             for lint in lints:
-                _warn(str(lint))
-
-
-def _warn(text: str) -> None:
-    host = _host_frame()
-    warnings.warn_explicit(
-        text,
-        LintWarning,
-        host.f_code.co_filename,
-        host.f_lineno,
-        host.f_globals.get("__name__"),
-        host.f_globals.setdefault("__warningregistry__", {}),
-    )
+                warn_caller(str(lint), LintWarning)
 
 
 def _note(error: UnderstudyError, lints: list[_Told]) -> None:
     for lint in lints:
         error.add_note(f"lint {lint}")
-
-
-def _host_frame() -> FrameType:
-    """The innermost frame that is not ours."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
-        frame = frame.f_back
-    return frame

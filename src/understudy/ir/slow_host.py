@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from functools import cache
 from typing import Final
 
+from understudy.core.caller import warn_caller
 from understudy.ir import llvm
 
 HARTS: Final = "RISC-V kernels run on the reference engine, at about a million instructions a second"
@@ -25,7 +24,4 @@ def warn_where_slow(what: str) -> None:
 
 @cache
 def _warn(what: str) -> None:
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("understudy."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(f"this host is not an x86: {what}", SlowHostWarning, stacklevel=level)
+    warn_caller(f"this host is not an x86: {what}", SlowHostWarning)
