@@ -10,9 +10,9 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Final
 
 from understudy.core.caller import warn_caller
 from understudy.core.errors import RuleError, UnderstudyError
@@ -37,20 +37,8 @@ class Lint(Event):
     rule: Rule | None = None
 
     def __str__(self) -> str:
-        return f"{self.check}: {self.message}{_clause(self.rule)}"
-
-
-def _clause(rule: Rule | None) -> str:
-    return f" [{rule.id}: {rule.clause}]" if rule else ""
-
-
-class _Told(NamedTuple):
-    check: str
-    message: str
-    rule: Rule | None
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.message}{_clause(self.rule)}"
+        clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
+        return f"{self.check}: {self.message}{clause}"
 
 
 class LintWarning(UserWarning):
@@ -88,7 +76,7 @@ class LintDesk:
 
     def __init__(self, policy: str = OFF) -> None:
         self.policy = policy
-        self.pending: deque[_Told] = deque()
+        self.pending: deque[Lint] = deque()
         """What is to be told."""
         self._count: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -98,17 +86,15 @@ class LintDesk:
         """Whether one more lint of that check would be told."""
         return self.policy != OFF and self._count[check] < TOLD_OF_EACH
 
-    def add(self, check: str, message: str, rule: Rule | None = None) -> None:
+    def add(self, lint: Lint) -> None:
         """Keep a lint; beyond `TOLD_OF_EACH` of one check they are not told."""
-        if self.policy == OFF:
-            return
         with self._lock:
-            self._count[check] += 1
-            count = self._count[check]
-            if count < TOLD_OF_EACH:
-                self.pending.append(_Told(check, message, rule))
-            elif count == TOLD_OF_EACH:
-                self.pending.append(_Told(check, f"{message} (no more of {check} is told)", rule))
+            if not self.wants(lint.check):
+                return
+            self._count[lint.check] += 1
+            if self._count[lint.check] == TOLD_OF_EACH:
+                lint = replace(lint, message=f"{lint.message} (no more of {lint.check} is told)")
+            self.pending.append(lint)
 
     def __enter__(self) -> None:
         self._thread.depth += 1
@@ -154,6 +140,6 @@ class LintDesk:
                 warn_caller(str(lint), LintWarning)
 
 
-def _note(error: UnderstudyError, lints: list[_Told]) -> None:
+def _note(error: UnderstudyError, lints: list[Lint]) -> None:
     for lint in lints:
         error.add_note(f"lint {lint}")

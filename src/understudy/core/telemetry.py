@@ -38,13 +38,18 @@ class Telemetry:
         if self.probes.active:
             self.probes.emit(make(self.clock()))
 
+    def wants_lint(self, check: str, kind: type[Event]) -> bool:
+        """Whether anybody would hear of one more lint of a check whose events are of this kind."""
+        return self.probes.wants(kind) or self.desk.wants(check)
+
     def lint(self, check: str, message: str, rule: Rule | None = None) -> None:
         """Emit a `Lint`, and have the host told of it."""
         if self.wants_lints:
-            self.report(Lint(self.clock(), check, message, rule), check, message, rule)
+            lint = Lint(self.clock(), check, message, rule)
+            self.report(lint, lint)
 
-    def report(self, event: Event, check: str, message: str, rule: Rule | None = None) -> None:
-        """Likewise, where the event says more than a `Lint`."""
-        self.desk.add(check, message, rule)
+    def report(self, event: Event, lint: Lint) -> None:
+        """Likewise, where the event says more than the `Lint`."""
+        self.desk.add(lint)
         if self.probes.active:
             self.probes.emit(event)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from understudy.core.lint import Lint
 from understudy.device.hsa.events import Incoherent
 from understudy.device.hsa.packets import ACQUIRE_SHIFT, PACKET_BYTES, RELEASE_SHIFT, SIGNAL_AT
 from understudy.engine.gcn.strict.caches import AGENT, SCOPES, SYSTEM
@@ -69,7 +70,8 @@ class Fences:
         device = self._device
         for finding in findings:
             device.findings.append(finding)
-            device.telemetry.report(Incoherent(device.time, finding), "incoherent", str(finding))
+            lint = Lint(device.time, "incoherent", str(finding))
+            device.telemetry.report(Incoherent(device.time, finding), lint)
 
     def save(self) -> Any:
         """The state, for `restore`."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from understudy.core.errors import AccessFault, BeyondModel, WireError
+from understudy.core.lint import Lint
 from understudy.core.rule import Rule
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
@@ -34,7 +35,7 @@ from understudy.device.refsi.registers import (
 )
 from understudy.device.refsi.spec import rules as spec_rules
 from understudy.device.refsi.spec.decode import Place
-from understudy.device.refsi.spec.events import DmaHazard
+from understudy.device.refsi.spec.events import DMA_HAZARD, DmaHazard
 from understudy.device.refsi.spec.transfer import Shape, Side, check_pieces, copy, rows_overlap, sides_meet
 from understudy.device.refsi.spec.windows import unit_name
 
@@ -226,8 +227,7 @@ class DmaController:
             return DmaTransfer(time, unit, number, source_address, target_address, sizes, *strides)
 
         transfer = Transfer(unit, number, source, target, event)
-        telemetry = self._memory.telemetry
-        if telemetry.wants(DmaHazard) or telemetry.desk.wants("dma-hazard"):
+        if self._memory.telemetry.wants_lint(DMA_HAZARD, DmaHazard):
             self._report_hazards(transfer)
         context.outstanding[number] = transfer
         if self.timing == IMMEDIATE:
@@ -293,7 +293,7 @@ class DmaController:
                 if sides_meet(before, after):
                     telemetry = self._memory.telemetry
                     hazard = DmaHazard(telemetry.clock(), new.unit, new.id, old.unit, old.id, kind)
-                    telemetry.report(hazard, "dma-hazard", str(hazard), spec_rules.DMA_ASYNC)
+                    telemetry.report(hazard, Lint(hazard.time, DMA_HAZARD, str(hazard), spec_rules.DMA_ASYNC))
 
 
 def _array(context: Context, first: int, count: int) -> tuple[int, ...]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from understudy.core.event import Event
 from understudy.core.space import Unit
 from understudy.device.refsi.spec.windows import unit_name
+
+STALE_READ: Final = "stale-read"
+DMA_HAZARD: Final = "dma-hazard"
+"""Names of the checks that find these events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from understudy.core.lint import Lint
 from understudy.core.rule import Rule
 from understudy.core.snapshot import restore_ram, save_ram
 from understudy.core.space import AddressSpace, Mapping, Ram, Unit
@@ -30,7 +31,7 @@ from understudy.device.refsi.spec import rules as spec_rules
 from understudy.device.refsi.spec.coherence import DataCaches
 from understudy.device.refsi.spec.decode import Decoder, Place
 from understudy.device.refsi.spec.dma import LATE, DmaController
-from understudy.device.refsi.spec.events import StaleRead
+from understudy.device.refsi.spec.events import STALE_READ, StaleRead
 from understudy.device.refsi.spec.port import SpecPort
 from understudy.device.refsi.spec.transfer import Side, check_pieces, read_place, slice_of, write_place
 from understudy.device.refsi.spec.windows import Topology, WindowFile
@@ -317,12 +318,17 @@ class SpecMemory:
         """A DMA transfer of `unit` was performed."""
         start, end = target.span
         self._written(target.place.mapping, start, end - start)
-        if self.caches is None or not self.telemetry.wants_lints or not self.cached(source.place):
+        if self.caches is None or not self.hears_of_stale_reads or not self.cached(source.place):
             return
         runs = source.runs()
         if runs is not None and len(runs[0]) <= MAX_RUNS_CHECKED:
             for first, length in zip(runs[0].tolist(), runs[1].tolist(), strict=True):
                 self._note_memory_read(unit, Place(source.place.mapping, first, length), None)
+
+    @property
+    def hears_of_stale_reads(self) -> bool:
+        """Whether somebody would be told of one more `StaleRead`."""
+        return self.telemetry.wants_lint(STALE_READ, StaleRead)
 
     def report_stale(self, reader: Unit, address: int, seen: bytes, hart: int | None) -> None:
         """Emit `StaleRead` for each holder of newer bytes than `seen`, read at physical `address`."""
@@ -330,7 +336,7 @@ class SpecMemory:
         for newer in self.caches.newer(address, seen, hart):
             holder = None if newer.holder is None else Unit(HART, newer.holder)
             stale = StaleRead(self.telemetry.clock(), reader, newer.address, newer.seen, newer.newer, holder)
-            self.telemetry.report(stale, "stale-read", str(stale), rules.RUN_NO_FLUSH)
+            self.telemetry.report(stale, Lint(stale.time, STALE_READ, str(stale), rules.RUN_NO_FLUSH))
 
     # ---- within
 
@@ -347,7 +353,7 @@ class SpecMemory:
             )
 
     def _note_memory_read(self, reader: Unit, place: Place, data: bytes | None) -> None:
-        if self.caches is None or not self.telemetry.wants_lints or not self.cached(place):
+        if self.caches is None or not self.hears_of_stale_reads or not self.cached(place):
             return
         done = 0
         for start, size in place.runs():
