@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import Final
 
+from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError
 from understudy.core.forks import FORKED, tell_forks
 from understudy.core.lint import LintDesk
@@ -13,8 +13,6 @@ from understudy.device.acceldev.memory import Aborted, Gate
 from understudy.device.acceldev.processor import QUANTUM, Processor
 from understudy.device.acceldev.settings import Settings
 
-LOOK_SECONDS: Final = 1.0
-"""How often the device's thread looks whether anybody has the device still."""
 _ALL: Final = 1 << 62
 
 
@@ -114,10 +112,7 @@ class Executor:
     def _wake(self) -> None:
         with self._gate.changed:
             if self._thread is None and not self.is_closed:
-                self._thread = threading.Thread(
-                    target=_serve, args=(weakref.ref(self), self._gate), name="acceldev", daemon=True
-                )
-                self._thread.start()
+                self._thread = worker.start(self, "acceldev")
             self._gate.changed.notify_all()
 
     def serve(self) -> None:
@@ -136,9 +131,14 @@ class Executor:
             raise
 
     @property
-    def is_due(self) -> bool:
-        """Whether that thread has something to do; the lock is held."""
-        return self.is_closed or self._processor.runnable
+    def changed(self) -> threading.Condition:
+        """Notified when there may be something to do."""
+        return self._gate.changed
+
+    @property
+    def patience(self) -> float:
+        """Seconds until that thread has to look again; the lock is held."""
+        return 0.0 if self.is_closed or self._processor.runnable else worker.IDLE_SECONDS
 
     def _enter_if_runnable(self) -> bool:
         with self._gate.changed:
@@ -151,17 +151,3 @@ class Executor:
     def _rest(self) -> None:
         with self._gate.changed:
             self._gate.changed.wait_for(lambda: self.is_closed, self._settings.pause_seconds)
-
-
-def _serve(owner: weakref.ref[Executor], gate: Gate) -> None:
-    """The device's own thread. While it has nothing to do it does not keep the device alive."""
-    while True:
-        executor = owner()
-        if executor is None or executor.is_closed:
-            return
-        executor.serve()
-        with gate.changed:
-            is_due = executor.is_due
-            del executor
-            if not is_due:
-                gate.changed.wait(LOOK_SECONDS)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Final
 
+from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.core.forks import FORKED, tell_forks
 from understudy.core.telemetry import Telemetry
@@ -19,8 +19,6 @@ from understudy.device.fletcher.runner import LiveRegisters, Run
 from understudy.device.fletcher.settings import Settings
 
 ALL: Final = 1 << 62
-LOOK_SECONDS: Final = 1.0
-"""How often the kernel's thread looks whether anybody has the device still."""
 
 
 class Execution:
@@ -79,10 +77,7 @@ class Execution:
         """Where the kernel has a thread of its own, let it look."""
         if self._settings.threaded and not self._is_closed and self._run is not None:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=_serve, args=(weakref.ref(self), self.changed), name="fletcher", daemon=True
-                )
-                self._thread.start()
+                self._thread = worker.start(self, "fletcher")
             self.changed.notify_all()
 
     def end(self, by: str) -> None:
@@ -201,25 +196,11 @@ class Execution:
             return self._run if self._runnable() and not self._is_closed else None
 
     @property
-    def is_due(self) -> bool:
-        """Whether that thread has something to do; the lock is held."""
-        return self._is_closed or self._runnable()
+    def patience(self) -> float:
+        """Seconds until that thread has to look again; the lock is held."""
+        return 0.0 if self._is_closed or self._runnable() else worker.IDLE_SECONDS
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing begins any more."""
         return self._is_closed
-
-
-def _serve(owner: weakref.ref[Execution], changed: threading.Condition) -> None:
-    """The kernel's own thread. While it has nothing to do it does not keep the device alive."""
-    while True:
-        execution = owner()
-        if execution is None or execution.is_closed:
-            return
-        execution.serve()
-        with changed:
-            is_due = execution.is_due
-            del execution
-            if not is_due:
-                changed.wait(LOOK_SECONDS)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.core.forks import FORKED, tell_forks
 from understudy.core.order import Arbiter
@@ -23,8 +23,6 @@ from understudy.device.hsa.signals import POLL_SECONDS
 
 ALL: Final = 1 << 62
 CLOSED: Final = "the device was closed"
-IDLE_SECONDS: Final = 1.0
-"""How often a device's thread that has nothing to do looks whether somebody still has the device."""
 _ACTIVE: Final = Q["active"]
 _LIMIT: Final = Q["limit"]
 
@@ -272,10 +270,7 @@ class Executor:
     def _start(self) -> None:
         with self.changed:
             if self._thread is None and not self.is_closed:
-                self._thread = threading.Thread(
-                    target=_serve, args=(weakref.ref(self),), name="understudy-hsa", daemon=True
-                )
-                self._thread.start()
+                self._thread = worker.start(self, "understudy-hsa")
 
     def serve(self) -> None:
         """On the device's own thread: do what there is to do."""
@@ -295,7 +290,7 @@ class Executor:
             return 0.0
         waiting = any(queue.is_active and queue.load_read_index() < queue.limit for queue in self.queues)
         errors = any(queue.error is not None for queue in self.queues)
-        return POLL_SECONDS if waiting or errors else IDLE_SECONDS
+        return POLL_SECONDS if waiting or errors else worker.IDLE_SECONDS
 
     def close(self) -> None:
         """Process nothing any more, and end the thread."""
@@ -304,18 +299,3 @@ class Executor:
             self.changed.notify_all()
         if self._thread is not None and not self.is_mine:
             self._thread.join()
-
-
-def _serve(owner: weakref.ref[Executor]) -> None:
-    """The device's own thread. While it has nothing to do it does not keep the device alive."""
-    while True:
-        executor = owner()
-        if executor is None or executor.is_closed:
-            return
-        executor.serve()
-        changed = executor.changed
-        with changed:
-            seconds = executor.patience
-            del executor
-            if seconds:
-                changed.wait(seconds)
