@@ -11,6 +11,7 @@ from understudy.core.errors import ModelBug, RuleError, UnderstudyError, WireErr
 from understudy.core.event import Probes
 from understudy.core.line import Line
 from understudy.core.pci import Bar, DmaPort, PciIdentity
+from understudy.core.telemetry import CountingTelemetry
 from understudy.core.words import U32, mask
 from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import RunCommand
@@ -23,7 +24,6 @@ from understudy.device.acceldev.memory import Gate, Memory
 from understudy.device.acceldev.processor import Processor, Queued
 from understudy.device.acceldev.registers import Interrupt
 from understudy.device.acceldev.settings import Settings
-from understudy.device.acceldev.telemetry import Telemetry
 from understudy.device.acceldev.user import Run
 
 ACCESS_SIZES: Final = (1, 2, 4, 8)
@@ -59,7 +59,7 @@ class AcceldevDevice:
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
         self.settings = Settings.of(settings, options)
         self._gate = Gate()
-        self._telemetry = Telemetry(self.settings.lints)
+        self._telemetry = CountingTelemetry(self.settings.lints)
         self._lints = Lints(self._telemetry)
         self._memory = Memory(self._gate)
         self._interrupts = Interrupts(self._gate, self._telemetry, self._lints)

@@ -7,12 +7,12 @@ import threading
 from typing import Final
 
 from understudy.core.line import Line
+from understudy.core.telemetry import CountingTelemetry
 from understudy.core.words import U32
 from understudy.device.acceldev.events import InterruptCleared, InterruptRaised
 from understudy.device.acceldev.lints import Lints
 from understudy.device.acceldev.memory import Gate
 from understudy.device.acceldev.registers import INTERRUPTS, Interrupt
-from understudy.device.acceldev.telemetry import Telemetry
 
 SETTLE_SECONDS: Final = 0.01
 """Longest wait of a register write for another thread that drives the line; bounded, since an observer there may wait
@@ -22,7 +22,7 @@ for the writer."""
 class Interrupts:
     """``INTR``, ``INTR_ENABLE`` and the line. Observers of the line are called without the device's lock."""
 
-    def __init__(self, gate: Gate, telemetry: Telemetry, lints: Lints) -> None:
+    def __init__(self, gate: Gate, telemetry: CountingTelemetry, lints: Lints) -> None:
         self.line = Line("INTA")
         self._active = ctypes.c_uint32()
         self.enabled = 0

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from understudy.core.rule import Rule
+from understudy.core.telemetry import CountingTelemetry
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import SLOT_BYTES, ContextConfig, DeviceCommand
 from understudy.device.acceldev.events import Coalesced
 from understudy.device.acceldev.registers import CMDS_BUFFER_SIZE, Interrupt
-from understudy.device.acceldev.telemetry import Telemetry
 
 CHECKS: Final = {
     "stale-feed-word": "a command uses FEED words that were not written since the last submission",
@@ -38,7 +38,7 @@ STORM_READS: Final = 100
 class Lints:
     """The memory of the checks: what happened before and matters now."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(self, telemetry: CountingTelemetry) -> None:
         self._telemetry = telemetry
         self.reset()
 

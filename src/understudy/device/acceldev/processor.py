@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from understudy.core.errors import AccessFault, UnderstudyError, WireError
 from understudy.core.pci import DmaPort
+from understudy.core.telemetry import CountingTelemetry
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
     USER_CMD_BYTES,
@@ -31,7 +32,6 @@ from understudy.device.acceldev.registers import (
     Interrupt,
 )
 from understudy.device.acceldev.settings import CMD_ERROR, Settings
-from understudy.device.acceldev.telemetry import Telemetry
 from understudy.device.acceldev.user import Run, UserCommands, interrupt_of
 
 T = TypeVar("T")
@@ -68,7 +68,13 @@ class Processor:
     """Executes queued commands, one `step` after the other. All of it happens between the gate's enter and leave."""
 
     def __init__(
-        self, gate: Gate, memory: Memory, interrupts: Interrupts, telemetry: Telemetry, lints: Lints, settings: Settings
+        self,
+        gate: Gate,
+        memory: Memory,
+        interrupts: Interrupts,
+        telemetry: CountingTelemetry,
+        lints: Lints,
+        settings: Settings,
     ) -> None:
         self.registers = Registers()
         self.queue: deque[Queued] = deque()

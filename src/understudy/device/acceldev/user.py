@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
 from understudy.core.settings import JIT
+from understudy.core.telemetry import CountingTelemetry
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
     CMD_TYPE_MASK,
@@ -33,7 +34,6 @@ from understudy.device.acceldev.registers import (
     Interrupt,
 )
 from understudy.device.acceldev.settings import Settings
-from understudy.device.acceldev.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from understudy.device.acceldev.fast_path import Bulk
@@ -85,7 +85,7 @@ class UserCommands:
     def __init__(
         self,
         memory: Memory,
-        telemetry: Telemetry,
+        telemetry: CountingTelemetry,
         lints: Lints,
         settings: Settings,
         interrupts: Interrupts,

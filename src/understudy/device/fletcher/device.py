@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
-from understudy.core.telemetry import Telemetry
+from understudy.core.telemetry import CountingTelemetry
 from understudy.device.fletcher.bus import ALL_LANES, Bus, HardwareBus, Reply, Response, check_address
 from understudy.device.fletcher.bus_spec import SpecBus
 from understudy.device.fletcher.bus_words import FieldStore
@@ -67,8 +67,7 @@ class FletcherDevice:
         self.settings = Settings.of(settings, options)
         check_kernel(layout, kernel)
         self.memory = memory if memory is not None else DeviceMemory(size_bytes=self.settings.memory_bytes)
-        self._accesses = accesses = [0]
-        self._telemetry = Telemetry(clock=lambda: accesses[0], lints=self.settings.lints)
+        self._telemetry = CountingTelemetry(self.settings.lints)
         self._lints = Lints(self._telemetry)
         self._store = FieldStore(layout)
         self._watch: HardwareLints | Shadow | None = None
@@ -91,7 +90,7 @@ class FletcherDevice:
     @property
     def time(self) -> int:
         """Register accesses since the device was made."""
-        return self._accesses[0]
+        return self._telemetry.time
 
     @property
     def state(self) -> State:
@@ -120,7 +119,7 @@ class FletcherDevice:
         """Read the bus word at byte `address`: 32 or 64 bits, as wide as the map's bus. Unpacks to value, response."""
         check_address(address)
         with self._telemetry.desk, self._execution.lock:
-            self._accesses[0] += 1
+            self._telemetry.time += 1
             self._execution.after_access()
             reply = self._bus.read(address)
             if self._telemetry.wants_lints:
@@ -134,7 +133,7 @@ class FletcherDevice:
         if not 0 <= value < 1 << self.map.bus_width:
             raise WireError(f"write of {value:#x}, expected {self.map.bus_width} bits").at("address", address)
         with self._telemetry.desk, self._execution.lock:
-            self._accesses[0] += 1
+            self._telemetry.time += 1
             written = self._bus.write(address, value, strobes)
             if self._telemetry.wants_lints:
                 self._show(address, value, written.response, write=True)
@@ -202,7 +201,7 @@ class FletcherDevice:
             self._bus.restore(state.bus)
             if isinstance(self._watch, HardwareLints):
                 self._watch.reset()
-            self._accesses[0] = state.time
+            self._telemetry.time = state.time
             self.memory.restore(state.memory)
 
     # ---- inside --------------------------------------------------------------------------------------------------
