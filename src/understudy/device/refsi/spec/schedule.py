@@ -94,6 +94,7 @@ class SpecSchedule:
 
     def __init__(self, accelerator: Accelerator) -> None:
         self._accelerator = accelerator
+        self._one_thread = Group(1)
         self._steps_left: int | None = None
         self._seats: list[Seat] = []
 
@@ -155,7 +156,7 @@ class SpecSchedule:
         turn, and where a probe wants to know what they do meanwhile."""
         accelerator = self._accelerator
         is_alone = turn < 2 or accelerator.telemetry.wants(*EVENTS_OF_HARTS)
-        group = Group(1) if is_alone else accelerator.group
+        group = self._one_thread if is_alone else accelerator.group
         fuel = self._fuel(seats[0], SECOND_SLICE if turn < 2 else LATER_SLICE, len(seats))
         before = [seat.hart.retired for seat in seats]
         for seat in seats:
