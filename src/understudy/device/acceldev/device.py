@@ -273,7 +273,8 @@ class AcceldevDevice:
 
     def _read_intr(self) -> int:
         active = self._interrupts.active
-        self._lints.intr_read(Interrupt(active & self._interrupts.enabled & r.INTERRUPTS))
+        if pending := active & self._interrupts.enabled & r.INTERRUPTS:
+            self._lints.intr_read(Interrupt(pending))
         return active
 
     def _set_intr_enable(self, value: int) -> None:

@@ -167,9 +167,9 @@ class Lints:
             self._raised_at.pop(interrupt, None)
 
     def intr_read(self, pending: Interrupt) -> None:
-        """The driver looked at INTR; `pending` are the interrupts both active and enabled."""
-        self._unanswered += bool(pending)
-        if pending and self._unanswered == STORM_READS:
+        """The driver looked at INTR while interrupts were both active and enabled: those `pending`."""
+        self._unanswered += 1
+        if self._unanswered == STORM_READS:
             self.report(
                 "interrupt-storm",
                 f"INTR was read {STORM_READS} times while {_names(pending)} stayed active, expected the driver to "
