@@ -80,8 +80,8 @@ def _relaid(elf: Elf, rewrites: dict[int, Rewrite], tables: dict[int, bytes], si
     contents = {number: bytes(rewrite.data) for number, rewrite in rewrites.items()} | tables
     symbols = next((each for each in elf.sections if each.header.type == SHT_SYMTAB), None)
     if symbols is not None and elf.symbols:
-        rest = elf.contents(symbols)[len(elf.symbols) * (24 if elf.bits == 64 else 16) :]
-        contents[symbols.index] = patched_symbols(elf, rewrites) + rest
+        table = patched_symbols(elf, rewrites)
+        contents[symbols.index] = table + elf.contents(symbols)[len(table) :]
     return relaid(elf, contents, sizes)
 
 
