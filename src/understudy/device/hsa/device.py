@@ -257,10 +257,10 @@ class HsaDevice(DeviceMemory):
         A kernel that runs, on the device's thread or on another one, is ended (`Stopped`), and is waited for.
         """
         self.kernel_watch.stopped = CLOSED
-        with self.desk:
-            self._executor.close()
-            if isinstance(self._engine, JitEngine):
-                self._engine.close()
+        self._executor.close()
+        if isinstance(self._engine, JitEngine):
+            self._engine.close()
+        self.tell_lints()
 
     def check_open(self) -> None:
         """A `RuleError` after `close`: no packet is processed any more."""
