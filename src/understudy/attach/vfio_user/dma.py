@@ -14,9 +14,8 @@ from understudy.attach.vfio_user import rules
 from understudy.attach.vfio_user.messages import DmaMap, DmaMapFlags, DmaUnmap, DmaUnmapFlags
 from understudy.attach.vfio_user.negotiation import Settings, SharedMemory
 from understudy.attach.vfio_user.shared import SharedFiles
-from understudy.core.errors import AccessFault, RuleError
+from understudy.core.errors import AccessFault
 from understudy.core.pci import DirectRange
-from understudy.core.rule import Rule
 
 ADDRESS_END: Final = 1 << 64
 READABLE: Final = int(DmaMapFlags.READABLE)
@@ -186,17 +185,17 @@ class DmaMemory:
         if request.flags == DmaUnmapFlags.ALL and request.address == request.size == 0:
             return self.clear()
         if request.flags:
-            raise _broken(rules.DMA_UNMAP_FLAGS, DmaUnmap, "flags", f"flags must be 0, not {request.flags:#x}")
+            raise rules.broken(rules.DMA_UNMAP_FLAGS, DmaUnmap, "flags", f"flags must be 0, not {request.flags:#x}")
         here = _range(request.address, request.size)
         end = request.address + request.size
         if not request.size or end > ADDRESS_END:
-            raise _broken(rules.DMA_UNMAP_EXACT, DmaUnmap, "size", f"no window can lie at {here}")
+            raise rules.broken(rules.DMA_UNMAP_EXACT, DmaUnmap, "size", f"no window can lie at {here}")
         table = self._table
         first = bisect_left(table.bases, request.address)
         behind = bisect_left(table.bases, end)
         for window in table.windows[max(0, first - 1) : first] + table.windows[max(first, behind - 1) : behind]:
             if window.base < request.address < window.end or window.base < end < window.end:
-                raise _broken(
+                raise rules.broken(
                     rules.DMA_UNMAP_EXACT,
                     DmaUnmap,
                     "address",
@@ -221,20 +220,20 @@ class DmaMemory:
         table = self._table
         here = _range(request.address, request.size)
         if not request.size or request.address + request.size > ADDRESS_END:
-            raise _broken(rules.DMA_MAP_RANGE, DmaMap, "size", f"no window can lie at {here}")
+            raise rules.broken(rules.DMA_MAP_RANGE, DmaMap, "size", f"no window can lie at {here}")
         if not request.flags or request.flags & ~(READABLE | WRITEABLE):
-            raise _broken(
+            raise rules.broken(
                 rules.DMA_MAP_FLAGS,
                 DmaMap,
                 "flags",
                 f"flags must be readable (1), writeable (2) or both, not {request.flags:#x}",
             )
         if len(table.windows) >= limit:
-            raise _broken(rules.DMA_MAP_COUNT, DmaMap, "address", f"{limit} windows are mapped already")
+            raise rules.broken(rules.DMA_MAP_COUNT, DmaMap, "address", f"{limit} windows are mapped already")
         index = bisect_right(table.bases, request.address)
         for near in table.windows[max(0, index - 1) : index + 1]:
             if near.base < request.address + request.size and request.address < near.end:
-                raise _broken(
+                raise rules.broken(
                     rules.DMA_MAP_OVERLAP,
                     DmaMap,
                     "address",
@@ -329,7 +328,3 @@ def _is_sealed(fd: int) -> bool:
 
 def _range(base: int, size: int) -> str:
     return f"{base:#x}..{base + size:#x}"
-
-
-def _broken(rule: Rule, record: type[DmaMap] | type[DmaUnmap], field: str, text: str) -> RuleError:
-    return RuleError(text, rule=rule).at("byte", record.offset_of(field), field)

@@ -114,4 +114,4 @@ def _eventfd(message: Message) -> int | None:
 
 
 def _broken(rule: Rule, field: str, text: str) -> RuleError:
-    return RuleError(text, rule=rule).at("byte", IrqSet.offset_of(field), field)
+    return rules.broken(rule, IrqSet, field, text)

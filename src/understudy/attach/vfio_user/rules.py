@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-from understudy.core.errors import BeyondModel, UnderstudyError
+from understudy.core.errors import BeyondModel, RuleError, UnderstudyError
+from understudy.core.record import Record
 from understudy.core.rule import Choice, Fidelity, Rule
 
 _errno: dict[str, int] = {}
@@ -172,6 +173,11 @@ CHOICES: Final = (
         "PCI demands it, and drivers that forget it work nowhere else.",
     ),
 )
+
+
+def broken(rule: Rule, record: type[Record], field: str, text: str) -> RuleError:
+    """The error for a message whose `field` breaks a rule."""
+    return RuleError(text, rule=rule).at("byte", record.offset_of(field), field)
 
 
 def reply_errno(error: UnderstudyError) -> int:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from typing import Final
 
 from understudy.attach.vfio_user import rules
 from understudy.attach.vfio_user.messages import DmaMap, DmaMapFlags
 from understudy.core.errors import RuleError
 from understudy.core.words import align_down
-
-WRITEABLE: Final = int(DmaMapFlags.WRITEABLE)
 
 
 class SharedFiles:
@@ -31,12 +28,11 @@ class SharedFiles:
         try:
             status = os.fstat(fd)
             if request.offset + request.size > status.st_size:
-                raise RuleError(
+                raise _unmappable(
                     f"the file has {status.st_size:#x} bytes, and the window would be "
-                    f"{request.offset:#x}..{request.offset + request.size:#x} of it",
-                    rule=rules.DMA_MAP_FD,
-                ).at("byte", DmaMap.offset_of("offset"), "offset")
-            key = status.st_dev, status.st_ino, bool(request.flags & WRITEABLE)
+                    f"{request.offset:#x}..{request.offset + request.size:#x} of it"
+                )
+            key = status.st_dev, status.st_ino, bool(request.flags & DmaMapFlags.WRITEABLE)
             whole = self._whole.get(key)
             if whole is not None and request.offset + request.size <= len(whole):
                 return whole, request.offset
@@ -45,9 +41,7 @@ class SharedFiles:
             return self._new(key, fd, status.st_size, request)
         except (OSError, ValueError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            raise RuleError(f"the descriptor cannot be mapped: {why}", rule=rules.DMA_MAP_FD).at(
-                "byte", DmaMap.offset_of("offset"), "offset"
-            ) from None
+            raise _unmappable(f"the descriptor cannot be mapped: {why}") from None
 
     def _new(self, key: tuple[int, int, bool], fd: int, size: int, request: DmaMap) -> tuple[mmap.mmap, int]:
         """All of the file, or only the window where that is more than this process can have."""
@@ -60,6 +54,10 @@ class SharedFiles:
             return part, request.offset - start
         self._alive.add(whole)
         return whole, request.offset
+
+
+def _unmappable(text: str) -> RuleError:
+    return rules.broken(rules.DMA_MAP_FD, DmaMap, "offset", text)
 
 
 def _mapped(fd: int, start: int, size: int, writeable: bool) -> mmap.mmap:
