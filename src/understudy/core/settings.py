@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Final, Self
 
 from understudy.core.errors import WireError
+from understudy.core.limits import checked_time_limit, default_time_limit
 from understudy.core.lint import LINTS, WARN
 
 SYNCHRONOUS: Final = "synchronous"
@@ -58,3 +59,18 @@ class DeviceSettings:
                 meant = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
                 raise WireError(f"no such setting: {name}, {meant}")
         return cls(**options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelSettings(DeviceSettings):
+    """Choices of devices that run kernels of their users, which may never end.
+
+    `time_limit_seconds`: how long one kernel may run, None for any time; `core.limits.default_time_limit` tells what
+    it is by default.
+    """
+
+    time_limit_seconds: float | None = field(default_factory=default_time_limit)
+
+    def check(self) -> None:
+        """The time limit is a number of seconds."""
+        checked_time_limit(self.time_limit_seconds)

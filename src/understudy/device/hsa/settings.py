@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.limits import checked_time_limit, default_time_limit
-from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, DeviceSettings
+from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, KernelSettings
 from understudy.engine.gcn.api import STEP_LIMIT
 
 MANUAL: Final = "manual"
@@ -18,8 +17,8 @@ SMALL: Final = "small"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(DeviceSettings):
-    """Choices of one device, beside those of `DeviceSettings`.
+class Settings(KernelSettings):
+    """Choices of one device, beside those of `KernelSettings`.
 
     `execution`: "synchronous" (packets are processed inside the doorbell's store), "manual" (when `process` is called
     or somebody waits) or "threaded" (by a thread of the device's own).
@@ -32,8 +31,6 @@ class Settings(DeviceSettings):
     `seed`: decides which queue is next, for how many packets, and the order of waves; None: queues take turns.
     `quantum`: packets of one queue before it is another's turn.
     `step_limit`: instructions of one wave, s_sleep apart; `poison`: what undefined registers and LDS hold.
-    `time_limit_seconds`: how long one kernel may run, None for any time; `core.limits.default_time_limit` tells what
-    it is by default.
     `dynamic_scratch`: private memory is allocated when a packet needs it, as the runtime's error handler does.
     `profiling`: queues write timestamps into completion signals.
     `pcie_atomics`: whether the platform has them, for memory allocated or mapped with ``host=True``; None: as the
@@ -57,16 +54,11 @@ class Settings(DeviceSettings):
     seed: int | None = None
     quantum: int = 1024
     step_limit: int = STEP_LIMIT
-    time_limit_seconds: float | None = field(default_factory=default_time_limit)
     poison: int | None = None
     dynamic_scratch: bool = True
     profiling: bool = False
     pcie_atomics: bool | None = None
     machine_code: bool = True
-
-    def check(self) -> None:
-        """Limits of time are numbers of seconds."""
-        checked_time_limit(self.time_limit_seconds)
 
     @property
     def translates(self) -> bool:

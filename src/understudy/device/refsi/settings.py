@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from understudy.core.errors import WireError
-from understudy.core.limits import checked_time_limit, default_time_limit
-from understudy.core.settings import JIT, REFERENCE, DeviceSettings
+from understudy.core.settings import JIT, REFERENCE, KernelSettings
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.spec.dma import IMMEDIATE, LATE
 from understudy.device.refsi.spec.memory import STRICT
@@ -18,16 +17,15 @@ EAGER: Final = "eager"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(DeviceSettings):
-    """Choices of one device, beside those of `DeviceSettings`.
+class Settings(KernelSettings):
+    """Choices of one device, beside those of `KernelSettings`.
 
     `profile`: "spec" (the document, every error reported) or "refsidrv" (the reference driver, bit for bit; G1 exists
     only there).
     `engine`: "jit" or "reference"; `threads`: how many threads may run groups of a race-free kernel.
     `cores`, `harts` (per core), `coherence` ("eager" or "strict") and `dma` ("late" or "immediate") shape a spec
     device.
-    `step_limit` bounds the instructions of one kernel command, `time_limit_seconds` its time (None: any; the default
-    is `core.limits.default_time_limit`'s).
+    `step_limit` bounds the instructions of one kernel command, as `time_limit_seconds` does its time.
     `profile_level` is the reference's CA_PROFILE_LEVEL, `vlen` its vector length in bits.
     `seed` is kept for schedules that vary.
     """
@@ -51,10 +49,9 @@ class Settings(DeviceSettings):
     seed: int = 0
     dma: str = LATE
     vlen: int | None = None
-    time_limit_seconds: float | None = field(default_factory=default_time_limit)
 
     def check(self) -> None:
-        """The reference driver's device has one shape, and limits of time are numbers of seconds."""
-        checked_time_limit(self.time_limit_seconds)
+        """The reference driver's device has one shape."""
+        KernelSettings.check(self)
         if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):
             raise WireError("the profile refsidrv has one core of 4 harts without caches, as the reference driver")
