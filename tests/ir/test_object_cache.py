@@ -74,7 +74,7 @@ def test_files_that_others_may_write_are_a_miss(tmp_path: Path, monkeypatch: pyt
         assert ObjectCache(tmp_path).get(KEY) is None
     (tmp_path / KEY).chmod(0o600)
     assert ObjectCache(tmp_path).get(KEY) == b"object"
-    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert ObjectCache(tmp_path).get(KEY) is None
 
 

@@ -77,8 +77,8 @@ def test_a_folder_that_cannot_be_made_private_is_as_if_there_were_none(
 
 
 def test_somebody_elses_folder_is_a_miss_and_stays_as_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    me = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: me + 1)
+    me = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1)
     folder.chmod(0o777)
     cache = ObjectCache(folder, limit_bytes=1)
     assert cache.get(KEY) is None

@@ -11,13 +11,14 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from understudy.core.own_files import OPEN_FLAGS, is_own, own_bytes
+
 _OURS: Final = re.compile(r"[0-9a-f]{64}|\.new-[0-9a-f]{16}")
 """Names that files of such a folder have, with those that are being written: no other file is ever deleted."""
-_READ: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _HAS_HANDLES: Final = {os.open, os.stat, os.unlink, os.mkdir} <= os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 
@@ -31,10 +32,7 @@ class PrivateFolder:
     def read(self, name: str) -> bytes:
         """A file's content."""
         with self._opened() as folder:
-            handle = os.open(name, _READ, dir_fd=folder)
-            with open(handle, "rb") as file:
-                _check(os.fstat(handle), stat.S_ISREG, stat.S_IWGRP | stat.S_IWOTH, name)
-                return file.read()
+            return own_bytes(name, folder)
 
     def write(self, name: str, data: bytes) -> None:
         """Make or replace a file, whole: who reads meanwhile sees the old one or the new one."""
@@ -72,19 +70,14 @@ class PrivateFolder:
         """A handle of the folder, looked at; `make_private` takes others' rights to it away first."""
         if not _HAS_HANDLES:  # as on Windows
             raise PermissionError("this system has no handles of folders")
-        handle = os.open(self.path, _READ | os.O_DIRECTORY)
+        handle = os.open(self.path, OPEN_FLAGS | os.O_DIRECTORY)
         try:
             found = os.fstat(handle)
-            if make_private and found.st_uid == os.getuid() and found.st_mode & 0o077:
+            if make_private and is_own(found, 0) and found.st_mode & 0o077:
                 os.fchmod(handle, 0o700)
                 found = os.fstat(handle)
-            _check(found, stat.S_ISDIR, 0o077, str(self.path))
+            if not is_own(found, 0o077):
+                raise PermissionError(f"{self.path} is not this user's alone")
             yield handle
         finally:
             os.close(handle)
-
-
-def _check(found: os.stat_result, is_kind: Callable[[int], bool], rights: int, name: str) -> None:
-    """`PermissionError` unless that is of the kind, this user's own, and gives others none of `rights`."""
-    if not is_kind(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & rights:
-        raise PermissionError(f"{name} is not this user's alone")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from understudy.core.errors import UnderstudyError
+from understudy.core.own_files import OPEN_FLAGS, is_own, own_bytes
 
 SOURCE: Final = Path(__file__).with_name("platform.c")
 AUTODETECTED: Final = ("oc-accel", "snap", "aws", "echo")
@@ -150,9 +151,9 @@ def _compiler(given: str) -> list[str]:
 
 
 def _close_to_others(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(folder, OPEN_FLAGS | os.O_DIRECTORY)
     try:
-        if os.fstat(descriptor).st_uid == os.geteuid():
+        if is_own(os.fstat(descriptor), 0):
             os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
@@ -164,33 +165,21 @@ def _is_private(folder: Path) -> bool:
         found = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and _is_own(found)
-
-
-def _is_own(found: os.stat_result) -> bool:
-    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _own_bytes(path: Path) -> bytes:
-    """What is in a file of the user's own; nothing where it is missing, a link, or somebody else can write to it."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        return file.read() if stat.S_ISREG(found.st_mode) and _is_own(found) else b""
+    return stat.S_ISDIR(found.st_mode) and is_own(found)
 
 
 def _is_complete(library: Library, base: Path) -> bool:
     """Whether all files are as they were built, and the folders, which programs search, hold nothing else."""
-    digest = _own_bytes(base / DIGEST)
     folders = (library.folder, (library.path.name,)), (library.autodetected, _autodetected_files(library))
-    return all(
-        sorted(os.listdir(folder)) == sorted(names)
-        and all(_digest(_own_bytes(folder / name)) == digest for name in names)
-        for folder, names in folders
-    )
+    try:
+        digest = own_bytes(base / DIGEST)
+        return all(
+            sorted(os.listdir(folder)) == sorted(names)
+            and all(_digest(own_bytes(folder / name)) == digest for name in names)
+            for folder, names in folders
+        )
+    except OSError:
+        return False
 
 
 def _autodetected_files(library: Library) -> tuple[str, ...]:
