@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from understudy.attach.events import Connected as Connected
+from understudy.attach.events import TurnedAway as TurnedAway
+from understudy.attach.events import Waits as Waits
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
-
-
-@dataclass(frozen=True, slots=True)
-class Connected(Event):
-    """A host program came; sessions count from 1."""
-
-    session: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +18,6 @@ class Disconnected(Event):
     session: int
     error: UnderstudyError | None
     freed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Waits(Event):
-    """Another host program has connected, and waits until that of `session` has gone. At time 0 that said nothing."""
-
-    session: int
-
-
-@dataclass(frozen=True, slots=True)
-class TurnedAway(Event):
-    """Somebody who connected was disconnected at once, and why."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

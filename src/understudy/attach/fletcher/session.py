@@ -37,7 +37,8 @@ class Session:
     """Serves one connection. `run` returns when it has ended."""
 
     def __init__(self, sock: socket.socket, platform: DevicePlatform, emit: Callable[[Event], None]) -> None:
-        self.requests = 0
+        self.time = 0
+        """Requests received so far: the clock of the events."""
         self._socket = sock
         self._platform = platform
         self._emit = emit
@@ -61,13 +62,13 @@ class Session:
         header = bytearray(REQUEST.size)
         try:
             while self._next(header):
-                self.requests += 1
+                self.time += 1
                 if not self._serve(*REQUEST.unpack_from(header)):
                     return None
         except OSError as error:
-            return StreamError(f"the connection broke: {error.strerror}").at("request", self.requests)
+            return StreamError(f"the connection broke: {error.strerror}").at("request", self.time)
         except StreamError as error:
-            return error.at("request", self.requests)
+            return error.at("request", self.time)
         return None
 
     def release(self) -> int:
@@ -78,7 +79,7 @@ class Session:
         self._owned.clear()
         return len(left)
 
-    def shutdown(self) -> None:
+    def disconnect(self) -> None:
         """End the session from another thread or a signal handler."""
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -159,7 +160,7 @@ class Session:
         except StreamError:
             raise
         except UnderstudyError as error:
-            self._emit(events.Refused(self.requests, error))
+            self._emit(events.Refused(self.time, error))
             status = Status(error.status) if isinstance(error, StatusError) else Status.ERROR
             self._reply(status, text=str(error))
         return True
