@@ -34,7 +34,6 @@ from understudy.attach.vfio_user.messages import (
     IrqSetFlags,
     RegionAccess,
     RegionInfo,
-    word_layout,
 )
 from understudy.core.pci import Bar, PciIdentity
 
@@ -54,7 +53,7 @@ def fill(client, address, length, value=7, bell=FILL):
 def test_word_layouts_are_the_records():
     for record in (Header, RegionAccess, RegionInfo, IrqInfo):
         data = bytes(range(1, record.size_bytes + 1))
-        packed = word_layout(record)
+        packed = record.layout
         assert packed.size == record.size_bytes
         assert packed.pack(*packed.unpack(data)) == data
         assert record.parse(data).pack() == data

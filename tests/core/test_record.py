@@ -252,3 +252,17 @@ def test_the_mask_of_reserved_bits() -> None:
     assert Odd.reserved_mask() == 0xFFFF_07E0
     for bit in range(64):
         assert bool(Odd.parse((1 << bit).to_bytes(8, "little")).reserved_set()) == bool(Odd.reserved_mask() >> bit & 1)
+
+
+def test_of_several_values_that_do_not_fit_the_first_is_named() -> None:
+    bad = dataclasses.replace(RUN, kind=16)
+    pair = Pair(magic=1 << 16, run=bad, runs=(RUN, bad), tail=b"ab")
+    with pytest.raises(WireError, match=r"^Pair\.magic holds 16 bits"):
+        pair.pack()
+    with pytest.raises(WireError, match=r"^Run\.kind holds 4 bits"):
+        dataclasses.replace(pair, magic=1).pack()
+
+
+def test_the_layout_has_an_item_for_each_word() -> None:
+    assert Run.layout.unpack(RUN_BYTES) == (0xABC1, 0x1122334455667788, -2, 1, 1, 1, b"\0\0")
+    assert (Pair.layout.format, Pair.layout.size) == (">H24s24s24s3s", 77)

@@ -19,12 +19,13 @@ reserves is declared with `reserved` (or with `bits`) and kept, so that packing 
 
 from __future__ import annotations
 
+import operator
 import struct
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, Self, dataclass_transform
+from typing import Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
 
 from understudy.core.errors import ModelBug, WireError
-from understudy.core.words import mask, signed
+from understudy.core.words import mask
 
 Buffer = bytes | bytearray | memoryview
 
@@ -66,6 +67,16 @@ class Slot:
     def where(self) -> str:
         """The place for people: ``byte 0x4`` or ``byte 0x4 bits 29-16``."""
         return f"byte {self.offset:#x}" + (f" {self.spec.bit_range}" if self.spec.kind == "bits" else "")
+
+
+class _Group(NamedTuple):
+    """Fields that are not one whole word: they, or it, begin at `field` in the fields and at `item` in the layout."""
+
+    field: int
+    item: int
+    spec: Spec
+    parts: tuple[tuple[int, int], ...] = ()
+    """Of a word's bit fields: where each begins, and the most it holds."""
 
 
 def _declare(spec: Spec, default: Any) -> Any:
@@ -165,6 +176,10 @@ class Record:
     byte_order: ClassVar[Literal["little", "big"]] = "little"
     slots: ClassVar[tuple[Slot, ...]] = ()
     """The fields at their places, in byte order."""
+    layout: ClassVar[struct.Struct] = struct.Struct("")
+    """The same for `struct`: one item per word, element of an array, raw field, and nested record as bytes."""
+    _names: ClassVar[tuple[str, ...]] = ()
+    _groups: ClassVar[tuple[_Group, ...]] = ()
 
     def __init_subclass__(cls, *, size: int | None = None, byte_order: Literal["little", "big"] = "little") -> None:
         super().__init_subclass__()
@@ -172,7 +187,9 @@ class Record:
         dataclass(frozen=True, kw_only=True, repr=False, eq=False)(cls)
         cls.byte_order = byte_order
         cls.slots = _lay_out(cls)
-        cls.size_bytes = max((slot.offset + slot.size_bytes for slot in cls.slots), default=0)
+        cls.layout, cls._groups = _compile(cls.slots, byte_order)
+        cls._names = tuple(slot.name for slot in cls.slots)
+        cls.size_bytes = cls.layout.size
         if size is not None and size != cls.size_bytes:
             raise ModelBug(f"record {cls.__name__}: the fields must fill {size} bytes, not {cls.size_bytes}")
 
@@ -200,14 +217,48 @@ class Record:
                 f"{cls.__name__} takes {cls.size_bytes} bytes and the data has {left} left: "
                 f"it ends before field {short.name} is complete"
             ).at("byte", offset)
-        return cls(**{slot.name: _read(data, offset, slot, cls.byte_order) for slot in cls.slots})
+        values: list[Any] = list(cls.layout.unpack_from(data, offset))
+        for _, at, spec, parts in cls._groups:
+            if spec.kind == "bits":
+                values[at : at + 1] = [values[at] >> low & most for low, most in parts]
+                continue
+            end = at + max(1, spec.count)
+            if spec.record is not None:
+                values[at:end] = map(spec.record.parse, values[at:end])
+            if spec.count:
+                values[at:end] = (tuple(values[at:end]),)
+        made = object.__new__(cls)
+        vars(made).update(zip(cls._names, values, strict=True))
+        return made
 
     def pack(self) -> bytes:
         """The bytes; `WireError` naming field, place and limit where a value does not fit its field."""
-        out = bytearray(self.size_bytes)
-        for slot in self.slots:
-            _write(out, type(self), slot, getattr(self, slot.name))
-        return bytes(out)
+        values: list[Any] = [*map(vars(self).__getitem__, self._names)]
+        try:
+            for at, _, spec, parts in self._groups:
+                if spec.kind == "bits":
+                    end, word = at + len(parts), 0
+                    for (low, most), value in zip(parts, map(operator.index, values[at:end]), strict=True):
+                        if not 0 <= value <= most:
+                            raise struct.error
+                        word |= value << low
+                    values[at:end] = (word,)
+                    continue
+                items = values[at] if spec.count else (values[at],)
+                if len(items) != max(1, spec.count):
+                    raise struct.error
+                if spec.record is not None:
+                    items = [item.pack() for item in items]
+                elif spec.kind == "raw":
+                    items = (bytes(items[0]),)
+                    if len(items[0]) != spec.size:
+                        raise struct.error
+                values[at : at + 1] = items
+            return self.layout.pack(*values)
+        except (struct.error, TypeError, WireError):
+            for slot in self.slots:
+                _check(type(self), slot, getattr(self, slot.name))
+            raise
 
     @classmethod
     def slot(cls, name: str) -> Slot:
@@ -292,63 +343,48 @@ def _check_bits(here: str, spec: Spec, next_bit: int) -> None:
         raise ModelBug(f"{here} must end within bits {spec.size * 8 - 1}-{spec.low}, not at {spec.high}")
 
 
-def _read(data: Buffer, base: int, slot: Slot, order: Literal["little", "big"]) -> Any:
-    spec = slot.spec
-    start = base + slot.offset
-    if spec.record is not None:
-        if not spec.count:
-            return spec.record.parse(data, start)
-        return tuple(spec.record.parse(data, start + index * spec.size) for index in range(spec.count))
-    chunk = bytes(data[start : start + slot.size_bytes])
-    if spec.kind == "raw":
-        return chunk
-    if spec.count:
-        return struct.unpack(_array_code(spec, order), chunk)
-    word = int.from_bytes(chunk, order)
-    if spec.kind == "bits":
-        return word >> spec.low & mask(spec.high - spec.low + 1)
-    return signed(word, spec.size * 8) if spec.is_signed else word
+def _compile(slots: tuple[Slot, ...], order: Literal["little", "big"]) -> tuple[struct.Struct, tuple[_Group, ...]]:
+    """The layout for `struct`, and what is not one of its whole words, from the end: so the places before it hold."""
+    code = "<" if order == "little" else ">"
+    groups: list[_Group] = []
+    items = 0
+    for number, slot in enumerate(slots):
+        spec = slot.spec
+        part = (spec.low, mask(spec.high - spec.low + 1))
+        if spec.low:
+            groups[0] = groups[0]._replace(parts=(*groups[0].parts, part))
+            continue
+        if spec.kind != "word" or spec.count:
+            groups.insert(0, _Group(number, items, spec, (part,)))
+        letter = f"{spec.size}s" if spec.kind in ("raw", "record") else {1: "B", 2: "H", 4: "I", 8: "Q"}[spec.size]
+        code += (letter.lower() if spec.is_signed else letter) * max(1, spec.count)
+        items += max(1, spec.count)
+    return struct.Struct(code), tuple(groups)
 
 
-def _write(out: bytearray, cls: type[Record], slot: Slot, value: Any) -> None:
+def _check(cls: type[Record], slot: Slot, value: Any) -> None:
+    """`WireError` naming field, place and limit where a value does not fit its field."""
     spec = slot.spec
-    end = slot.offset + slot.size_bytes
     here = f"{cls.__name__}.{slot.name}"
     if spec.kind == "raw":
         if len(value) != spec.size:
             raise WireError(f"{here} holds {spec.size} bytes, not {len(value)}").at("byte", slot.offset)
-        out[slot.offset : end] = value
         return
     items = value if spec.count else (value,)
     if len(items) != max(1, spec.count):
         raise WireError(f"{here} holds {spec.count} elements, not {len(items)}").at("byte", slot.offset)
-    for index, item in enumerate(items):
-        start = slot.offset + index * spec.size
-        if spec.record is not None:
-            out[start : start + spec.size] = item.pack()
-            continue
-        name = f"{here}[{index}]" if spec.count else here
-        word = _fit(name, spec, item, start) << spec.low
-        if spec.kind == "bits":
-            word |= int.from_bytes(out[start : start + spec.size], cls.byte_order)
-        out[start : start + spec.size] = word.to_bytes(spec.size, cls.byte_order)
-
-
-def _fit(here: str, spec: Spec, value: int, offset: int) -> int:
-    """`value` as an unsigned number of the field's width; `WireError` where it does not fit."""
     width = spec.high - spec.low + 1 if spec.kind == "bits" else spec.size * 8
     least, most = (-(1 << width - 1), mask(width - 1)) if spec.is_signed else (0, mask(width))
-    if not least <= value <= most:
-        kind = "signed bits" if spec.is_signed else "bits"
-        place = spec.bit_range if spec.kind == "bits" else ""
-        raise WireError(f"{here} holds {width} {kind} ({least:#x}..{most:#x}), not {value:#x}").at(
-            "byte", offset, place
-        )
-    return value & mask(width)
-
-
-def _array_code(spec: Spec, order: Literal["little", "big"]) -> str:
-    return ("<" if order == "little" else ">") + str(spec.count) + {1: "B", 2: "H", 4: "I", 8: "Q"}[spec.size]
+    for number, item in enumerate(items):
+        if spec.record is not None:
+            item.pack()
+        elif not least <= item <= most:
+            name = f"{here}[{number}]" if spec.count else here
+            kind = "signed bits" if spec.is_signed else "bits"
+            place = spec.bit_range if spec.kind == "bits" else ""
+            raise WireError(f"{name} holds {width} {kind} ({least:#x}..{most:#x}), not {item:#x}").at(
+                "byte", slot.offset + number * spec.size, place
+            )
 
 
 def _as_bytes(value: int | bytes) -> bytes:

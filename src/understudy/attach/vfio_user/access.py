@@ -10,11 +10,11 @@ from understudy.attach.vfio_user.config_space import SIZE as CONFIG_SIZE
 from understudy.attach.vfio_user.config_space import ConfigSpace
 from understudy.attach.vfio_user.dma import DmaMemory
 from understudy.attach.vfio_user.intx import Intx
-from understudy.attach.vfio_user.messages import RegionAccess, RegionIndex, SingleWrite, WriteMultiHead, word_layout
+from understudy.attach.vfio_user.messages import RegionAccess, RegionIndex, SingleWrite, WriteMultiHead
 from understudy.core.errors import RuleError, WireError
 from understudy.core.pci import PciDevice
 
-ACCESS: Final = word_layout(RegionAccess)
+ACCESS: Final = RegionAccess.layout
 CONFIG: Final = int(RegionIndex.CONFIG)
 DEVICE_SIZES: Final = frozenset({1, 2, 4, 8})
 

@@ -36,14 +36,13 @@ from understudy.attach.vfio_user.messages import (
     VersionHead,
     WriteMultiHead,
     command_name,
-    word_layout,
 )
 from understudy.attach.vfio_user.negotiation import MAJOR, MINOR, Capabilities, parse_version
 from understudy.attach.vfio_user.wire import Channel, Disconnected, Message
 from understudy.core.errors import RuleError, UnderstudyError
 
-ACCESS: Final = word_layout(RegionAccess)
-DMA_ACCESS: Final = word_layout(DmaAccess)
+ACCESS: Final = RegionAccess.layout
+DMA_ACCESS: Final = DmaAccess.layout
 READ_WRITE: Final = int(DmaMapFlags.READABLE | DmaMapFlags.WRITEABLE)
 OFFER: Final = Capabilities(max_msg_fds=8, write_multiple=True, twin_socket=False)
 LARGEST: Final = (1 << 20) + 64

@@ -8,7 +8,6 @@ the VFIO interface of Linux (linux/vfio.h).
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum, IntFlag
 from typing import Final
 
@@ -256,13 +255,6 @@ class DeviceFeature(Record, size=8):
     is_set: int = bits(17, 17)
     is_probe: int = bits(18, 18)
     flags_reserved: int = reserved_bits(31, 19)
-
-
-def word_layout(record: type[Record]) -> struct.Struct:
-    """The same layout as a `struct.Struct` of whole words, for the few places where microseconds count."""
-    codes = {1: "B", 2: "H", 4: "I", 8: "Q"}
-    sizes = {slot.offset: slot.spec.size for slot in record.slots}
-    return struct.Struct("<" + "".join(codes[size] for size in sizes.values()))
 
 
 def command_name(number: int) -> str:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from understudy.attach.vfio_user import rules
-from understudy.attach.vfio_user.messages import Command, DmaAccess, HeaderFlags, word_layout
+from understudy.attach.vfio_user.messages import Command, DmaAccess, HeaderFlags
 from understudy.attach.vfio_user.wire import Channel, Disconnected, Message
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError
 
-DMA_ACCESS: Final = word_layout(DmaAccess)
+DMA_ACCESS: Final = DmaAccess.layout
 LAST_ID: Final = 0xFFFF
 
 

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from understudy.attach.vfio_user import rules
-from understudy.attach.vfio_user.messages import Header, HeaderFlags, command_name, word_layout
+from understudy.attach.vfio_user.messages import Header, HeaderFlags, command_name
 from understudy.core.errors import UnderstudyError, WireError
 from understudy.core.rule import Rule
 
-HEADER: Final = word_layout(Header)
+HEADER: Final = Header.layout
 CHUNK: Final = 64 << 10
 """Bytes asked of the socket at once: room for many small messages."""
 FDS_PER_READ: Final = 64

@@ -91,7 +91,7 @@ def encode_header(header: Header) -> int:
 
 def decode_header(word: int, *, lax: bool = False) -> Header:
     """Read a header chunk; `WireError` with the rule that it breaks. `lax` accepts any opcode and odd counts."""
-    reserved, opcode, count, packet_id, inline = [part.get(word) for part in HEADER.fields]
+    reserved, opcode, count, packet_id, inline = [word >> part.lsb & part.max for part in HEADER.fields]
     if packet_id != PACKET_ID:
         raise WireError(
             f"header {word:#018x}: packet identifier (bits 31-30) is {packet_id}, expected 3",
