@@ -61,6 +61,11 @@ class Field:
     mask: int = 0
     sign: int = 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the value is just some neighbouring bits."""
+        return len(self.pieces) == 1 and not (self.pieces[0].low or self.sign or self.bias)
+
     def get(self, word: int) -> int:
         """The value of this field in `word`."""
         value = 0
@@ -98,6 +103,9 @@ class Pattern:
     match: int
     fields: tuple[Field, ...]
     limited: tuple[Field, ...] = field(default=(), repr=False)
+    plain: tuple[tuple[str, int, int], ...] = field(default=(), repr=False)
+    """Name, place and mask of the fields that are so many neighbouring bits; the others are `composed`."""
+    composed: tuple[Field, ...] = field(default=(), repr=False)
 
     @classmethod
     def parse(cls, text: str, width: int, kinds: Mapping[str, Kind]) -> Pattern:
@@ -114,7 +122,9 @@ class Pattern:
         if at != 0:
             raise ModelBug(f"pattern {text!r} must have {width} bits, not {width - at}")
         fields = tuple(draft.finish() for draft in found.values())
-        return cls(text, width, mask, match, fields, tuple(f for f in fields if f.never))
+        plain = tuple((f.name, f.pieces[0].at, (1 << f.pieces[0].width) - 1) for f in fields if f.is_plain)
+        composed = tuple(f for f in fields if not f.is_plain)
+        return cls(text, width, mask, match, fields, tuple(f for f in fields if f.never), plain, composed)
 
     def matches(self, word: int) -> bool:
         """Whether `word` is one of this pattern."""
@@ -122,7 +132,10 @@ class Pattern:
 
     def decode(self, word: int) -> dict[str, int]:
         """All fields of a word that matches."""
-        return {f.name: f.get(word) for f in self.fields}
+        values = {name: word >> at & mask for name, at, mask in self.plain}
+        for f in self.composed:
+            values[f.name] = f.get(word)
+        return values
 
     def encode(self, values: Mapping[str, int]) -> int:
         """The word with these fields; fields not given are 0. `WireError` for unknown fields and bad values."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from tests.agree.gcn.values import STYLES, of_style, pick
 from understudy.core.errors import UnderstudyError
-from understudy.isa.gcn.asm.modifiers import lane_pattern
 from understudy.isa.gcn.encoding.decode import VOP3B_NAMES, decode
 from understudy.isa.gcn.encoding.encode import encode, find_format, names_of
 from understudy.isa.gcn.encoding.formats import KINDS
+from understudy.isa.gcn.encoding.operands import LANE_PATTERNS
 from understudy.isa.gcn.encoding.shape import Slot, slots
 from understudy.isa.gcn.insn import Insn, Op
 from understudy.isa.gcn.operations import table
@@ -252,7 +252,7 @@ class Maker:
         if form.endswith("_DPP"):
             while True:
                 control = self.below(0x100) if self.chance(0.3) else 0x100 + self.below(0x44)
-                if lane_pattern(control):
+                if control in LANE_PATTERNS:
                     break
             fields["dpp_ctrl"] = control
             if self.chance(0.6):

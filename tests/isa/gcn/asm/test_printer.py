@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from understudy.core.errors import ModelBug, WireError
 from understudy.isa.gcn.asm import macros
 from understudy.isa.gcn.asm.assembler import assemble
+from understudy.isa.gcn.asm.constants import constant, literal_value, register
 from understudy.isa.gcn.asm.listing import listing
 from understudy.isa.gcn.asm.printer import branch_target, text
 from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.encoding.operands import constant, literal_value, register, scalar
+from understudy.isa.gcn.encoding.operands import refusal, scalars
 from understudy.isa.gcn.encoding.shape import Slot, parse, slots
 from understudy.isa.gcn.operations.table import OPS
 from understudy.isa.gcn.target import TARGETS, target
@@ -212,8 +213,8 @@ def test_literals_that_do_not_fit() -> None:
         literal_value("1e300", 1, "f32")
     with pytest.raises(WireError, match=r"^'x' must be a number$"):
         literal_value("x", 1, "f32")
-    with pytest.raises(WireError, match=r"^operand code 127 cannot begin 2 scalar registers on gfx803$"):
-        scalar(GFX8, 127, 2)
+    assert 127 not in scalars(8, 2)
+    assert refusal(GFX8, Slot("ssrc0", 2), 127) == "operand code 127 cannot begin 2 scalar registers on gfx803"
 
 
 def test_operand_lists() -> None:

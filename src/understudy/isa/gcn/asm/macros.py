@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.isa.gcn.encoding.operands import integer
+from understudy.isa.gcn.asm.constants import integer
 from understudy.isa.gcn.target import GFX8, GFX9
 
 # fmt: off

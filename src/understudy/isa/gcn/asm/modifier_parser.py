@@ -8,17 +8,9 @@ from typing import Final, Protocol
 
 from understudy.core.errors import WireError
 from understudy.isa.gcn.asm import macros
-from understudy.isa.gcn.asm.modifiers import (
-    DATA_FORMATS,
-    DPP_FIXED,
-    DPP_SHIFTS,
-    NUMBER_FORMATS,
-    OMOD,
-    SELECT,
-    UNUSED,
-    source_count,
-)
-from understudy.isa.gcn.encoding.operands import integer
+from understudy.isa.gcn.asm.constants import integer
+from understudy.isa.gcn.asm.modifiers import DATA_FORMATS, NUMBER_FORMATS, OMOD, source_count
+from understudy.isa.gcn.encoding.operands import LANE_PATTERNS, SELECT, UNUSED
 from understudy.isa.gcn.insn import Op
 from understudy.isa.gcn.target import Target
 
@@ -38,6 +30,11 @@ class Fields(Protocol):
 NUMBERS: Final = frozenset({"dmask", "row_mask", "bank_mask", "bound_ctrl"})
 _LISTS: Final = {"op_sel": "op_sel", "op_sel_hi": "op_sel_hi", "neg_lo": "neg", "neg_hi": "neg_hi"}
 _SELECTS: Final = {"dst_sel": SELECT, "src0_sel": SELECT, "src1_sel": SELECT, "dst_unused": UNUSED}
+
+
+LANE_CODES: Final = {name: code for code, name in LANE_PATTERNS.items()}
+_SHIFTS: Final = ("row_shl", "row_shr", "row_ror")
+_WAVE_SHIFTS: Final = ("wave_shl", "wave_rol", "wave_shr", "wave_ror")
 
 
 def number(text: str, top: int, what: str) -> int:
@@ -92,18 +89,14 @@ def _read_pattern(reader: Fields, name: str, text: str) -> None:
     if name == "quad_perm":
         if not re.fullmatch(r"\[[0-3](,\s*[0-3]){3}\]", text):
             raise WireError("quad_perm must be four lanes like [0,1,2,3]")
-        lanes = [int(lane) for lane in text.strip("[]").split(",")]
-        reader.put("dpp_ctrl", sum(lane << 2 * k for k, lane in enumerate(lanes)), name)
-    elif f"{name}:{text}" in DPP_FIXED.values():
-        reader.put("dpp_ctrl", next(code for code, shown in DPP_FIXED.items() if shown == f"{name}:{text}"), name)
-    else:
-        base = next((code for code, shown in DPP_SHIFTS.items() if shown == name), None)
-        if base is None:
-            raise WireError(f"{name}:{text} is no lane pattern")
-        count = number(text, 15, name)
-        if not count:
+        text = re.sub(r"\s", "", text)
+    elif name in _SHIFTS:
+        if not (count := number(text, 15, name)):
             raise WireError(f"{name} must be 1 to 15")
-        reader.put("dpp_ctrl", base | count, name)
+        text = str(count)
+    if f"{name}:{text}" not in LANE_CODES:
+        raise WireError(f"{name}:{text} is no lane pattern")
+    reader.put("dpp_ctrl", LANE_CODES[f"{name}:{text}"], name)
 
 
 def _read_number(reader: Fields, name: str, text: str) -> None:
@@ -137,8 +130,7 @@ VALUED: Final[Mapping[str, Callable[[Fields, str, str], None]]] = {
     "offset": _read_offset, "offset0": _read_small_offset, "offset1": _read_small_offset,
     **dict.fromkeys(_LISTS, _read_list), **dict.fromkeys(_SELECTS, _read_select),
     **dict.fromkeys(NUMBERS, _read_number), "mul": _read_omod, "div": _read_omod,
-    "quad_perm": _read_pattern, **dict.fromkeys(DPP_SHIFTS.values(), _read_pattern),
-    **dict.fromkeys(("wave_shl", "wave_rol", "wave_shr", "wave_ror", "row_bcast"), _read_pattern),
+    **dict.fromkeys(("quad_perm", *_SHIFTS, *_WAVE_SHIFTS, "row_bcast"), _read_pattern),
     "format": _read_format, "dfmt": _read_format, "nfmt": _read_format,
 }  # fmt: skip
 

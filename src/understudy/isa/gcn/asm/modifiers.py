@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from understudy.isa.gcn.asm import macros
+from understudy.isa.gcn.encoding.operands import LANE_PATTERNS, SELECT, UNUSED
 from understudy.isa.gcn.encoding.shape import slots
 from understudy.isa.gcn.insn import Insn, Op
 from understudy.isa.gcn.target import GFX9
 
 OMOD: Final = ("", "mul:2", "mul:4", "div:2")
-SELECT: Final = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD")
-UNUSED: Final = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
 # fmt: off
 DATA_FORMATS: Final = (
     "INVALID", "8", "16", "8_8", "32", "16_16", "10_11_11", "11_11_10", "10_10_10_2", "2_10_10_10", "8_8_8_8", "32_32",
@@ -23,12 +22,6 @@ NUMBER_FORMATS: Final = {
     8: ("UNORM", "SNORM", "USCALED", "SSCALED", "UINT", "SINT", "RESERVED_6", "FLOAT"),
 }
 # fmt: on
-DPP_SHIFTS: Final = {0x100: "row_shl", 0x110: "row_shr", 0x120: "row_ror"}
-DPP_FIXED: Final = {
-    0x130: "wave_shl:1", 0x134: "wave_rol:1", 0x138: "wave_shr:1", 0x13C: "wave_ror:1", 0x140: "row_mirror",
-    0x141: "row_half_mirror", 0x142: "row_bcast:15", 0x143: "row_bcast:31",
-}  # fmt: skip
-"""Lane patterns of DPP without a parameter, by dpp_ctrl."""
 
 
 def modifiers(insn: Insn) -> Iterator[str]:
@@ -90,16 +83,8 @@ def _sdwa(insn: Insn) -> Iterator[str]:
         yield f"src1_sel:{SELECT[insn['src1_sel']]}"
 
 
-def lane_pattern(control: int) -> str:
-    """The name of a dpp_ctrl, "" for a reserved one."""
-    if control < 0x100:
-        return f"quad_perm:[{','.join(str(control >> 2 * k & 3) for k in range(4))}]"
-    shift = DPP_SHIFTS.get(control & 0x1F0, "")
-    return f"{shift}:{control & 15}" if shift and control & 15 else DPP_FIXED.get(control, "")
-
-
 def _dpp(insn: Insn) -> Iterator[str]:
-    yield lane_pattern(insn["dpp_ctrl"])
+    yield LANE_PATTERNS[insn["dpp_ctrl"]]
     yield f"row_mask:{insn['row_mask']:#x}"
     yield f"bank_mask:{insn['bank_mask']:#x}"
     if insn["bound_ctrl"]:

@@ -8,24 +8,14 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.isa.gcn.asm import macros
-from understudy.isa.gcn.asm.modifier_parser import VALUED, number
-from understudy.isa.gcn.asm.modifiers import DPP_FIXED
-from understudy.isa.gcn.asm.printer import EXPORTS, NO_SADDR, PARAMETERS, takes_sign, visible
+from understudy.isa.gcn.asm.constants import constant, integer, literal_value, register
+from understudy.isa.gcn.asm.modifier_parser import LANE_CODES, VALUED, number
+from understudy.isa.gcn.asm.printer import EXPORTS, PARAMETERS, takes_sign
 from understudy.isa.gcn.encoding.decode import LANE_NAMES
 from understudy.isa.gcn.encoding.encode import find_format, names_of
-from understudy.isa.gcn.encoding.operands import (
-    INVERSE_2PI,
-    LDS_DIRECT,
-    LITERAL,
-    NO_REGISTER,
-    VGPR0,
-    constant,
-    integer,
-    literal_value,
-    register,
-)
-from understudy.isa.gcn.encoding.shape import Slot
-from understudy.isa.gcn.insn import Insn, Op
+from understudy.isa.gcn.encoding.operands import INVERSE_2PI, LDS_DIRECT, LITERAL, NO_REGISTER, VGPR0
+from understudy.isa.gcn.encoding.shape import NO_SADDR, VARIANT, Slot, visible
+from understudy.isa.gcn.insn import Op
 from understudy.isa.gcn.target import GFX7, GFX9, Target
 
 LABEL: Final = r"[A-Za-z_.$][\w.$]*"
@@ -98,9 +88,9 @@ class Reader:
         for slot, operand in zip(shown, operands, strict=True):
             _READERS[slot.kind](self, slot, operand)
 
-    def _shown(self) -> list[Slot]:
-        shown = visible(Insn(self.op, self.target, self.form, self.pc, 0, (), self.fields, self.literal))
-        return [] if [slot.kind for slot in shown] == ["quiet"] and not self._quiet else shown
+    def _shown(self) -> tuple[Slot, ...]:
+        shown = visible_shape(self)
+        return () if [slot.kind for slot in shown] == ["quiet"] and not self._quiet else shown
 
     _quiet = False
 
@@ -146,9 +136,8 @@ class Reader:
             self.put("r128", 1, text)
         elif text == "high":
             self.put("src0", self.fields.get("src0", 0) | 0x100, text)
-        elif text in DPP_FIXED.values() or text in ("wave_shl", "wave_rol", "wave_shr", "wave_ror"):
-            fixed = text if text in DPP_FIXED.values() else f"{text}:1"
-            self.put("dpp_ctrl", next(code for code, shown in DPP_FIXED.items() if shown == fixed), text)
+        elif LANE_CODES.get(text, 0) >= 0x130 or text in ("wave_shl", "wave_rol", "wave_shr", "wave_ror"):
+            self.put("dpp_ctrl", LANE_CODES.get(text, LANE_CODES.get(f"{text}:1", 0)), text)
         elif colon and name in VALUED:
             VALUED[name](self, name, value)
         else:
@@ -176,9 +165,10 @@ class Reader:
         return code_or_none
 
 
-def visible_shape(reader: Reader) -> list[Slot]:
+def visible_shape(reader: Reader) -> tuple[Slot, ...]:
     """The operands by the reader's fields so far."""
-    return visible(Insn(reader.op, reader.target, reader.form, reader.pc, 0, (), reader.fields, None))
+    vary = VARIANT.get(reader.form)
+    return visible(reader.op, reader.target.name, reader.form, vary(reader.fields) if vary else ())
 
 
 def _read_vector(reader: Reader, slot: Slot, text: str) -> None:

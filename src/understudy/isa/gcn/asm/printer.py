@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from understudy.core.errors import WireError
 from understudy.isa.gcn.asm import macros
+from understudy.isa.gcn.asm.constants import literal
 from understudy.isa.gcn.asm.modifiers import modifiers
-from understudy.isa.gcn.encoding.operands import LITERAL, NO_REGISTER, VGPR0, literal, scalar, source, vgpr
-from understudy.isa.gcn.encoding.shape import Slot, slots
+from understudy.isa.gcn.encoding.operands import LITERAL, VGPR0, names
+from understudy.isa.gcn.encoding.shape import VARIANT, Slot, slots, visible
 from understudy.isa.gcn.insn import Insn, Op
 from understudy.isa.gcn.operations.table import is_promoted
-from understudy.isa.gcn.target import GFX7, Target
+from understudy.isa.gcn.target import GFX7
 
-NO_SADDR: Final = 0x7F
 _INTERPOLATE: Final = frozenset({"v_interp_p1_f32", "v_interp_p2_f32", "v_interp_mov_f32"})
 
 
@@ -29,9 +28,9 @@ def text(insn: Insn, labels: Mapping[int, str] | None = None) -> str:
     """
     target = branch_target(insn) if labels else None
     if labels and target is not None and target in labels:
-        shown = [labels[target] if slot.kind == "target" else operand(insn, slot) for slot in visible(insn)]
+        shown = [labels[target] if slot.kind == "target" else operand(insn, slot) for slot in shown_slots(insn)]
     else:
-        shown = [operand(insn, slot) for slot in visible(insn)]
+        shown = [operand(insn, slot) for slot in shown_slots(insn)]
     first = f"{shown.pop(0)} " if insn.form == "EXP" else ""
     head = f"{mnemonic(insn)} {first}{', '.join(shown)}".rstrip()
     return " ".join((head, *modifiers(insn)))
@@ -56,103 +55,20 @@ def mnemonic(insn: Insn) -> str:
     return insn.name + ("_e64" if form.startswith("VOP3") else "_e32")
 
 
-def visible(insn: Insn) -> list[Slot]:
-    """The operands that the text shows, with the widths that flags give them."""
-    shape = list(slots(insn.op, insn.form))
-    if insn.form in _VISIBLE:
-        shape = _VISIBLE[insn.form](insn, shape)
-    return [slot for slot in shape if not slot.flag or insn.get(slot.flag)]
+def shown_slots(insn: Insn) -> tuple[Slot, ...]:
+    """The operands that the text shows."""
+    vary = VARIANT.get(insn.form)
+    return visible(insn.op, insn.target.name, insn.form, vary(insn.fields) if vary else ())
 
 
 def operand(insn: Insn, slot: Slot) -> str:
-    """The text of one operand; `WireError` for what the processor reserves."""
+    """The text of one operand."""
     return _WRITERS[slot.kind](insn, slot)
-
-
-def _flat(insn: Insn, shape: list[Slot]) -> list[Slot]:
-    """With a scalar base the address is a 32-bit offset (GLOBAL) or absent (SCRATCH); loads to LDS have no VDST."""
-    kept = []
-    for slot in shape:
-        if slot.field == "vdst" and insn.get("lds"):
-            continue
-        if slot.field == "addr" and insn.op.family != "flat" and insn["saddr"] != NO_SADDR:
-            slot = Slot("off", kind="off") if insn.op.family == "scratch" else Slot("addr", 1, kind="v")
-        kept.append(slot)
-    return kept
-
-
-def _buffer(insn: Insn, shape: list[Slot]) -> list[Slot]:
-    if not shape:
-        return shape
-    kept = []
-    words = 2 if insn.get("addr64") else insn["idxen"] + insn["offen"]
-    for slot in shape:
-        if slot.field == "vdata":
-            if insn.get("lds"):
-                continue
-            slot = Slot("vdata", buffer_data_words(insn.op, insn.target, slot.words) + insn["tfe"], kind="v")
-        if slot.field != "vaddr":
-            kept.append(slot)
-        if slot.field == "vdata":
-            kept.append(Slot("vaddr", words, kind="v") if words else Slot("off", kind="off"))
-    if insn.get("lds") and words and any(slot.field == "vdata" for slot in shape):
-        kept.insert(0, Slot("vaddr", words, kind="v"))
-    elif insn.get("lds") and any(slot.field == "vdata" for slot in shape):
-        kept.insert(0, Slot("off", kind="off"))
-    return kept
-
-
-def buffer_data_words(op: Op, target: Target, words: int) -> int:
-    """Data registers of a buffer operation whose operand list says `words`; 16-bit data may lie two in a register."""
-    _, is_half, components = op.name.partition("format_d16_")
-    if not is_half or components.strip("xyzw"):
-        return words
-    return (len(components) + 1) // 2 if packs_halves(target) else len(components)
-
-
-def image_address_words(op: Op) -> int:
-    """The fewest address registers of an image operation: those of one dimension, gradients and LOD counted once."""
-    parts = op.name.removeprefix("image_").split("_")
-    if parts[0] not in ("sample", "gather4", "gather4h"):
-        return 1
-    return 1 + sum(part in ("b", "c", "d", "cd", "o") for part in parts[1:])
-
-
-def image_data_words(op: Op, target: Target, fields: Mapping[str, int]) -> int:
-    """Data registers of an image operation: by DMASK, D16 and TFE."""
-    words = max(1, fields["dmask"].bit_count())
-    if op.name.startswith("image_gather4"):
-        words = 4
-    if fields.get("d16") and packs_halves(target):
-        words = (words + 1) // 2
-    return words + fields["tfe"]
-
-
-def packs_halves(target: Target) -> bool:
-    """Whether 16-bit data lie two in a register (GFX9 and gfx810), not one."""
-    return target.level > 8 or target.name == "gfx810"
-
-
-def _image(insn: Insn, shape: list[Slot]) -> list[Slot]:
-    made = [
-        Slot("vdata", image_data_words(insn.op, insn.target, insn.fields), kind="v"),
-        Slot("vaddr", image_address_words(insn.op), kind="v"),
-        Slot("srsrc", 8, kind="s"),
-    ]
-    if insn.op.name.startswith(("image_sample", "image_gather4", "image_get_lod")):
-        made.append(Slot("ssamp", 4, kind="s"))
-    return made
-
-
-_VISIBLE: Final[Mapping[str, Callable[[Insn, list[Slot]], list[Slot]]]] = {
-    "FLAT": _flat, "MUBUF": _buffer, "MTBUF": _buffer, "MIMG": _image,
-}  # fmt: skip
 
 
 def _source(insn: Insn, slot: Slot) -> str:
     code = insn[slot.field]
-    value = insn.literal if not insn.form.startswith("VOP3") else None
-    shown = source(insn.target, code, slot.words, slot.type, value)
+    shown = literal(insn.literal or 0, slot.words, slot.type) if code == LITERAL else _name(insn, slot)
     if slot.field.startswith("ssrc"):
         return shown
     k = int(slot.field[-1]) if slot.field.startswith("src") else 0
@@ -180,11 +96,12 @@ def _number(insn: Insn, slot: Slot) -> str:
     return f"{value:#x}" if insn.form == "SOPK" or value > 64 else str(value)
 
 
-def _scalar(insn: Insn, code: int, words: int) -> str:
-    """Scalar registers, not status sources; code -1 stands for VCC."""
-    if code > NO_REGISTER:
-        raise WireError(f"operand code {code} is no scalar register")
-    return scalar(insn.target, code, words) if code >= 0 else "vcc"
+def _name(insn: Insn, slot: Slot) -> str:
+    return names(insn.target.level, slot.kind, slot.words, slot.type)[insn[slot.field]]
+
+
+def _scalar(insn: Insn, code: int) -> str:
+    return names(insn.target.level, "s", 1, "b32")[code]
 
 
 def _scalar_offset(insn: Insn, slot: Slot) -> str:
@@ -195,14 +112,10 @@ def _scalar_offset(insn: Insn, slot: Slot) -> str:
         if insn["offset"] == LITERAL:
             value = insn.literal or 0
             return f"{value:#x}" if value > 0xFF else f"lit({value:#x})"
-        return _scalar(insn, insn["offset"], 1)
+        return _scalar(insn, insn["offset"])
     if insn.get("soffset_en"):
-        return _scalar(insn, insn["soffset"], 1)
-    return f"{insn['offset']:#x}" if insn["imm"] else _scalar(insn, insn["offset"] & 0x7F, 1)
-
-
-def _saddr(insn: Insn, slot: Slot) -> str:
-    return "off" if insn["saddr"] == NO_SADDR else _scalar(insn, insn["saddr"], slot.words)
+        return _scalar(insn, insn["soffset"])
+    return f"{insn['offset']:#x}" if insn["imm"] else _scalar(insn, insn["offset"] & 0x7F)
 
 
 def _probe(insn: Insn, slot: Slot) -> str:
@@ -235,12 +148,9 @@ def _parameter(insn: Insn, slot: Slot) -> str:
 
 
 _WRITERS: Final[Mapping[str, Callable[[Insn, Slot], str]]] = {
-    "v": lambda insn, slot: vgpr(insn[slot.field], slot.words),
-    "s": lambda insn, slot: _scalar(insn, insn[slot.field], slot.words),
-    "src": _source,
+    "v": _name, "s": _name, "saddr": _name, "src": _source,
     "vcc": lambda insn, slot: "vcc",
     "off": lambda insn, slot: "off",
-    "saddr": _saddr,
     "offset": _scalar_offset,
     "probe": _probe,
     "literal": lambda insn, slot: f"{insn.literal or 0:#x}",
@@ -258,12 +168,3 @@ _WRITERS: Final[Mapping[str, Callable[[Insn, Slot], str]]] = {
     "param": _parameter,
 }  # fmt: skip
 """How an operand of each kind is written."""
-
-
-def check(insn: Insn) -> None:
-    """`WireError` where an operand names what the processor does not have."""
-    for slot in visible(insn):
-        operand(insn, slot)
-
-
-__all__ = ["WireError", "branch_target", "check", "literal", "mnemonic", "operand", "text", "visible"]

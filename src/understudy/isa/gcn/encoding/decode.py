@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.isa.gcn.asm.modifiers import SELECT, UNUSED, lane_pattern
-from understudy.isa.gcn.asm.printer import check
-from understudy.isa.gcn.encoding.formats import DPP_CODE, LITERAL_CODE, SDWA_CODE, SHIFT, STARTS, Format, format_of
-from understudy.isa.gcn.encoding.operands import VGPR0
-from understudy.isa.gcn.encoding.shape import slots
+from understudy.isa.gcn.encoding.formats import DPP_CODE, SDWA_CODE, SHIFT, STARTS, Format, format_of
+from understudy.isa.gcn.encoding.operands import LANE_PATTERNS, LITERAL, SELECT, UNUSED, VGPR0, check
+from understudy.isa.gcn.encoding.shape import LITERAL_FORMS, slots
 from understudy.isa.gcn.illegal import IllegalInstruction
 from understudy.isa.gcn.insn import Insn, Op
 from understudy.isa.gcn.operations.table import find, has_dpp, has_sdwa
 from understudy.isa.gcn.target import GFX7, GFX9, Target
 
-__all__ = ["IllegalInstruction", "decode", "fields_of"]
+__all__ = ["IllegalInstruction", "decode"]
 
 VOP3B_NAMES: Final = frozenset({
     "v_add_co_u32", "v_sub_co_u32", "v_subrev_co_u32", "v_addc_co_u32", "v_subb_co_u32", "v_subbrev_co_u32",
@@ -36,8 +35,13 @@ LANE_NAMES: Final = frozenset({"v_readlane_b32", "v_writelane_b32"})
 """Operations whose second source is scalar in every form."""
 SEGMENTS: Final = ("flat", "scratch", "global")
 """What the SEG field of FLAT selects on GFX9."""
+_BUFFER: Final = (("srsrc", 4),)
+_SCALED: Final = {
+    "SMEM": (("sbase", 2),), "SMRD": (("sbase", 2),), "MUBUF": _BUFFER, "MTBUF": _BUFFER,
+    "MIMG": (*_BUFFER, ("ssamp", 4)),
+}  # fmt: skip
+"""Fields that count registers in groups of that many."""
 _MAY_SELECT: Final = frozenset({"VOP1", "VOP2", "VOPC"})
-_MAY_LITERAL: Final = frozenset({"SOP1", "SOP2", "SOPC", "VOP1", "VOP2", "VOPC"})
 
 
 def decode(target: Target, code: Sequence[int] | bytes | memoryview, pc: int = 0) -> Insn:
@@ -69,17 +73,16 @@ def _decode(target: Target, words: Sequence[int], pc: int) -> Insn:
     if fmt.name in _MAY_SELECT and first & 0x1FF in (SDWA_CODE, DPP_CODE) and target.level > GFX7:
         fmt = _extended(target, fmt, first)
     value = first if fmt.size == 4 else first | _word(words, 1) << 32
+    op, fmt = _operation(target, fmt, first)
+    form, size, literal = fmt.name, fmt.size, None
     fields = fmt.pattern.decode(value)
-    op, form, fields = _operation(target, fmt, value, fields)
-    normalize(op, form, fields)
-    size, literal = fmt.size, None
+    fields.pop("op", None)
+    _normalize(op, target, form, fields)
     if _takes_literal(op, form, fields):
         literal = _word(words, size // 4)
         size += 4
-    used = tuple(_word(words, k) for k in range(size // 4))
-    insn = Insn(op, target, form, pc, size, used, fields, literal)
-    check(insn)
-    return insn
+    check(target, op, form, fields)
+    return Insn(op, target, form, pc, size, tuple(words[: size // 4]), fields, literal)
 
 
 def _word(words: Sequence[int], at: int) -> int:
@@ -97,37 +100,49 @@ def _extended(target: Target, fmt: Format, first: int) -> Format:
         raise IllegalInstruction(f"illegal instruction {first:#010x}: there is no {name}", words=(first,)) from None
 
 
-def _operation(target: Target, fmt: Format, value: int, fields: dict[str, int]) -> tuple[Op, str, dict[str, int]]:
-    """The operation, the form it has there, and its fields without the opcode."""
-    family, form = fmt.family, fmt.name
-    if form == "FLAT" and target.level == GFX9:
-        if fields["seg"] > 2:
-            raise WireError(f"segment {fields['seg']} is reserved")
-        family = SEGMENTS[fields["seg"]]
-        if family != "flat":
-            fields = format_of(GFX9, "FLAT", "global").pattern.decode(value)
-    code = fields.pop("op", 0)
+def _operation(target: Target, fmt: Format, first: int) -> tuple[Op, Format]:
+    """The operation that the first word names, and the encoding that it has there."""
+    family = fmt.family
+    if fmt.name == "FLAT" and target.level == GFX9:
+        segment = first >> 14 & 3
+        if segment > 2:
+            raise WireError(f"segment {segment} is reserved")
+        family = SEGMENTS[segment]
+        fmt = format_of(GFX9, "FLAT", "global" if segment else "flat")
+    code = first >> fmt.code_at & fmt.code_mask
     op = find(target, family, code)
     if op is None:
-        raise IllegalInstruction(
-            f"illegal instruction {value & 0xFFFF_FFFF:#010x}: {target} has no {form} opcode {code:#x}"
-        )
-    if form == "VOP3A" and op.name in VOP3B_NAMES:
-        form = "VOP3B"
-        fields = format_of(target.level, form).pattern.decode(value)
-    fields.pop("op", None)
-    if form.endswith("_SDWA"):
-        _check_sdwa(op, target, fields)
-    elif form.endswith("_DPP") and not (has_dpp(op, target) and lane_pattern(fields["dpp_ctrl"])):
-        raise WireError(f"{op.name} has no DPP form with control {fields['dpp_ctrl']:#x}")
-    if "op_sel" in fields and form == "VOP3A" and op.name not in OP_SEL_NAMES:
-        fields["op_sel"] = 0
-    if form == "VOP3A" and op.family == "vopc":
-        fields["sdst"] = fields.pop("vdst")
-    return op, form, fields
+        raise IllegalInstruction(f"illegal instruction {first:#010x}: {target} has no {fmt.name} opcode {code:#x}")
+    return op, format_of(target.level, "VOP3B") if fmt.name == "VOP3A" and op.name in VOP3B_NAMES else fmt
 
 
-def _check_sdwa(op: Op, target: Target, fields: Mapping[str, int]) -> None:
+def _normalize(op: Op, target: Target, form: str, fields: dict[str, int]) -> None:
+    """From what the bits hold to what the fields mean: register numbers, source codes, signs."""
+    if form == "VOP3A":
+        if op.name not in OP_SEL_NAMES and "op_sel" in fields:
+            fields["op_sel"] = 0
+        if op.family == "vopc":
+            fields["sdst"] = fields.pop("vdst")
+    elif form in ("VOP2", "VOPC"):
+        if op.name not in LANE_NAMES:
+            fields["src1"] += VGPR0
+    elif "_" in form:
+        _check_extended(op, target, form, fields)
+        for name, scalar in (("src0", "s0"), ("src1", "s1")):
+            is_scalar = fields.pop(scalar, 0)
+            if name in fields and not is_scalar:
+                fields[name] += VGPR0
+        if form == "VOPC_SDWA":
+            fields["sdst"] = fields["sdst"] if fields.pop("sd", 0) else -1
+    for name, scale in _SCALED.get(form, ()):
+        fields[name] *= scale
+
+
+def _check_extended(op: Op, target: Target, form: str, fields: Mapping[str, int]) -> None:
+    if form.endswith("_DPP"):
+        if not (has_dpp(op, target) and fields["dpp_ctrl"] in LANE_PATTERNS):
+            raise WireError(f"{op.name} has no DPP form with control {fields['dpp_ctrl']:#x}")
+        return
     if not has_sdwa(op, target):
         raise WireError(f"{op.name} has no SDWA form")
     if fields.get("dst_unused", 0) >= len(UNUSED):
@@ -137,31 +152,15 @@ def _check_sdwa(op: Op, target: Target, fields: Mapping[str, int]) -> None:
 
 
 def _takes_literal(op: Op, form: str, fields: Mapping[str, int]) -> bool:
-    if form == "SMRD":
-        return not fields["imm"] and fields["offset"] == LITERAL_CODE and "offset" in op.operands.split()
-    if op.name in LITERAL_NAMES and form in ("VOP2", "SOPK"):
-        return True
-    return form in _MAY_LITERAL and any(
-        slot.kind == "src" and fields[slot.field] == LITERAL_CODE for slot in slots(op, form) if slot.field in fields
-    )
+    if form in ("VOP2", "SOPK", "SMRD"):
+        if op.name in LITERAL_NAMES:
+            return True
+        if form == "SMRD":
+            return not fields["imm"] and fields["offset"] == LITERAL and "offset" in op.operands.split()
+    return form in LITERAL_FORMS and LITERAL in [fields[name] for name in _literals(op, form)]
 
 
-def normalize(op: Op, form: str, fields: dict[str, int]) -> None:
-    """From what the bits hold to what the fields mean: register numbers, source codes, signs."""
-    if form.endswith(("_SDWA", "_DPP")):
-        for name, scalar in (("src0", "s0"), ("src1", "s1")):
-            is_scalar = fields.pop(scalar, 0)
-            if name in fields and not is_scalar:
-                fields[name] += VGPR0
-        if form == "VOPC_SDWA":
-            fields["sdst"] = fields["sdst"] if fields.pop("sd", 0) else -1
-    elif form in ("VOP2", "VOPC") and op.name not in LANE_NAMES:
-        fields["src1"] += VGPR0
-    for name, scale in (("sbase", 2), ("srsrc", 4), ("ssamp", 4)):
-        if name in fields:
-            fields[name] *= scale
-
-
-def fields_of(insn: Insn) -> dict[str, int]:
-    """A copy of an instruction's fields, for changing and encoding."""
-    return dict(insn.fields)
+@cache
+def _literals(op: Op, form: str) -> tuple[str, ...]:
+    """The fields that may say that a literal follows."""
+    return tuple(slot.field for slot in slots(op, form) if slot.kind == "src")

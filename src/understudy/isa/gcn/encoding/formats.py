@@ -8,10 +8,11 @@ leave some non-zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from understudy.isa.gcn.target import GFX7, GFX8, GFX9, LEVELS
-from understudy.isa.pattern import Kind, Pattern
+from understudy.isa.pattern import Kind, Pattern, Piece
 
 # fmt: off
 _WIDTHS: Final = {
@@ -39,12 +40,17 @@ KINDS: Final = {name: Kind(name, width) for name, width in _WIDTHS.items()} | {
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One encoding of one generation: `family` of the operations it holds, `size` in bytes without a literal."""
+    """One encoding of one generation: `family` of the operations it holds, `size` in bytes without a literal.
+
+    The opcode stands at bit `code_at` of the first word, under `code_mask`; without one the mask is 0.
+    """
 
     name: str
     family: str
     pattern: Pattern
     size: int
+    code_at: int
+    code_mask: int
 
 
 # fmt: off
@@ -120,7 +126,6 @@ _LOW: Final = {
 }
 SDWA_CODE: Final = 249
 DPP_CODE: Final = 250
-LITERAL_CODE: Final = 255
 
 
 def _extended(level: int) -> tuple[tuple[str, str, str], ...]:
@@ -138,7 +143,9 @@ def _extended(level: int) -> tuple[tuple[str, str, str], ...]:
 
 def _format(name: str, family: str, pattern: str) -> Format:
     width = 64 if name in LONG or "_" in name else 32
-    return Format(name, family, Pattern.parse(pattern, width, KINDS), width // 8)
+    parsed = Pattern.parse(pattern, width, KINDS)
+    code = next((field.pieces[0] for field in parsed.fields if field.name == "op"), Piece(0, 0, 0))
+    return Format(name, family, parsed, width // 8, code.at, (1 << code.width) - 1)
 
 
 LONG: Final = frozenset({"VOP3A", "VOP3B", "VOP3P", "SMEM", "DS", "FLAT", "MUBUF", "MTBUF", "MIMG", "EXP"})
@@ -150,6 +157,7 @@ FORMATS: Final = {
 """All encodings by generation."""
 
 
+@cache
 def format_of(level: int, name: str, family: str = "") -> Format:
     """The encoding of that name; FLAT has one for plain and one for segment instructions on GFX9."""
     for fmt in FORMATS[level]:

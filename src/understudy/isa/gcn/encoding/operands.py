@@ -1,18 +1,20 @@
-"""Operand codes and their texts: registers, inline constants, literals.
+"""Operand codes and their names: registers, inline constants, parts of registers, patterns of lanes.
 
 A source operand is a number of nine bits: 0 to 127 scalar registers and their special ones, 128 to 255 constants and
 status bits, 256 to 511 vector registers. Scalar fields hold its lower part. Special names depend on the generation.
+What has no name here does not exist: `check` refuses instructions that name it.
 """
 
 from __future__ import annotations
 
-import re
-import struct
-from functools import lru_cache
+from collections.abc import Container, Mapping
+from functools import cache, lru_cache
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.isa.gcn.target import GFX7, GFX8, GFX9, Target
+from understudy.isa.gcn.encoding.shape import LITERAL_FORMS, NO_SADDR, VARIANT, Slot, visible
+from understudy.isa.gcn.insn import Op
+from understudy.isa.gcn.target import GFX7, GFX8, GFX9, TARGETS, Target
 
 VGPR0: Final = 256
 INLINE_FIRST: Final = 128
@@ -27,248 +29,127 @@ FLOATS: Final = {
     INVERSE_2PI: "0.15915494",
 }  # fmt: skip
 """Inline float constants by code."""
-SHORT: Final = ("f16", "u16", "i16", "b16")
-"""Types of operands of 16 bits; packed ones have 32."""
-MASK32: Final = 0xFFFF_FFFF
-MASK64: Final = 0xFFFF_FFFF_FFFF_FFFF
-UPPER_HALF: Final = 0xFFFF_FFFF_0000_0000
 INVERSE_2PI_64: Final = "0.15915494309189532"
 HALVES: Final = {
     240: 0x3800, 241: 0xB800, 242: 0x3C00, 243: 0xBC00, 244: 0x4000, 245: 0xC000, 246: 0x4400, 247: 0xC400,
     INVERSE_2PI: 0x3118,
 }  # fmt: skip
 """What binary16 operands read for the float constants."""
-_HALVES: Final = {bits: code for code, bits in HALVES.items()}
-_SINGLES: Final = {struct.unpack("<I", struct.pack("<f", float(text)))[0]: code for code, text in FLOATS.items()}
-_DOUBLES: Final = {
-    struct.unpack("<Q", struct.pack("<d", float(text)))[0]: code
-    for code, text in (FLOATS | {INVERSE_2PI: INVERSE_2PI_64}).items()
-}
-"""Codes of the float constants by their bits in each format."""
 
 _PAIRS: Final = {"vcc": 106, "exec": 126}
-_WHOLE: Final = {
+WHOLE: Final = {
     GFX7: _PAIRS | {"flat_scratch": 104, "tba": 108, "tma": 110},
     GFX8: _PAIRS | {"flat_scratch": 102, "xnack_mask": 104, "tba": 108, "tma": 110},
     GFX9: _PAIRS | {"flat_scratch": 102, "xnack_mask": 104},
 }
 """64-bit special registers; their halves are called _lo and _hi."""
-_TTMP: Final = {GFX7: 112, GFX8: 112, GFX9: 108}
-_SGPRS: Final = {GFX7: 104, GFX8: 102, GFX9: 102}
+TTMP: Final = {GFX7: 112, GFX8: 112, GFX9: 108}
+SGPRS: Final = {GFX7: 104, GFX8: 102, GFX9: 102}
 _STATUS: Final = {251: "src_vccz", 252: "src_execz", 253: "src_scc"}
 _STATUS9: Final = {
     235: "src_shared_base", 236: "src_shared_limit", 237: "src_private_base", 238: "src_private_limit",
     239: "src_pops_exiting_wave_id",
 }  # fmt: skip
-_RANGE: Final = re.compile(r"(v|s|ttmp)\[(\d+):(\d+)\]")
-_ONE: Final = re.compile(r"(v|s|ttmp)(\d+)")
+
+SELECT: Final = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "WORD_0", "WORD_1", "DWORD")
+"""SDWA: parts of a register."""
+UNUSED: Final = ("UNUSED_PAD", "UNUSED_SEXT", "UNUSED_PRESERVE")
+"""SDWA: what becomes of the other parts."""
+LANE_PATTERNS: Final = {
+    **{quad: f"quad_perm:[{','.join(str(quad >> 2 * k & 3) for k in range(4))}]" for quad in range(256)},
+    **{0x100 + n: f"row_shl:{n}" for n in range(1, 16)},
+    **{0x110 + n: f"row_shr:{n}" for n in range(1, 16)},
+    **{0x120 + n: f"row_ror:{n}" for n in range(1, 16)},
+    0x130: "wave_shl:1", 0x134: "wave_rol:1", 0x138: "wave_shr:1", 0x13C: "wave_ror:1", 0x140: "row_mirror",
+    0x141: "row_half_mirror", 0x142: "row_bcast:15", 0x143: "row_bcast:31",
+}  # fmt: skip
+"""DPP: patterns of lanes by dpp_ctrl."""
 
 
-@lru_cache
-def _scalars(level: int) -> dict[int, str]:
-    """Names of single scalar registers and status sources by code."""
-    names = {n: f"s{n}" for n in range(_SGPRS[level])}
-    for name, first in _WHOLE[level].items():
-        names |= {first: f"{name}_lo", first + 1: f"{name}_hi"}
-    names |= {_TTMP[level] + n: f"ttmp{n}" for n in range(124 - _TTMP[level])}
-    names |= {124: "m0"} | _STATUS
-    return names | (_STATUS9 if level == GFX9 else {})
-
-
-@lru_cache
-def _codes(level: int) -> dict[str, int]:
-    wide = {name.removeprefix("src_"): code for code, name in _scalars(level).items()}
-    return wide | {name: code for code, name in _scalars(level).items()}
-
-
-def vgpr(number: int, words: int) -> str:
-    """Text of `words` vector registers from `number` on."""
-    if number + words > 256:
-        raise WireError(f"v{number} cannot begin {words} registers: v255 is the last")
-    return f"v{number}" if words == 1 else f"v[{number}:{number + words - 1}]"
-
-
-def scalar(target: Target, code: int, words: int) -> str:
-    """Text of `words` scalar registers from operand code `code` (below 128) on, or of a status source."""
-    level = target.level
-    if words == 1 or code > NO_REGISTER:
-        try:
-            return _scalars(level)[code]
-        except KeyError:
-            raise WireError(f"operand code {code} is reserved on {target}") from None
-    if words == 2 and code in _WHOLE[level].values():
-        return next(name for name, first in _WHOLE[level].items() if first == code)
-    first, name, count = 0, "s", _SGPRS[level]
-    if code >= count:
-        first, name, count = _TTMP[level], "ttmp", 124 - _TTMP[level]
-    number = code - first
-    if number < 0 or number + words > count or code % min(words, 4):
-        raise WireError(f"operand code {code} cannot begin {words} scalar registers on {target}")
-    return f"{name}[{number}:{number + words - 1}]"
-
-
-def literal(value: int, words: int = 1, type_: str = "b32") -> str:
-    """Text of a literal constant: hex, inside ``lit()`` where the bare number would mean an inline constant."""
-    text = f"{value:#x}"
-    return text if constant(text, words, type_) == LITERAL else f"lit({text})"
-
-
-def source(target: Target, code: int, words: int, type_: str, value: int | None = None) -> str:
-    """Text of a source operand of that type; `value` is the literal, for code 255. `WireError` for reserved codes."""
-    if type_ == "lane" and code >= VGPR0:
-        raise WireError(f"v{code - VGPR0} cannot stand here: the operand is scalar")
-    if type_ == "m64" and code > NO_REGISTER:
-        raise WireError(f"operand code {code} is no register pair that a lane mask can lie in")
-    if code >= VGPR0:
-        return vgpr(code - VGPR0, words)
-    if INLINE_FIRST <= code <= INLINE_LAST:
-        return str(code - 128 if code <= 192 else 192 - code)
-    if code in FLOATS and (code != INVERSE_2PI or target.level > GFX7):
-        return INVERSE_2PI_64 if code == INVERSE_2PI and words == 2 else FLOATS[code]
-    if code == LITERAL and value is not None:
-        return literal(value, words, type_)
-    if code == LDS_DIRECT and words == 1:
-        return "src_lds_direct"
-    return scalar(target, code, words)
-
-
-def register(target: Target, text: str) -> tuple[int, int] | None:
-    """(operand code, words) of a register's name, None where `text` is none; `WireError` for one out of range."""
-    if found := _RANGE.fullmatch(text):
-        kind, first, last = found[1], int(found[2]), int(found[3])
-    elif found := _ONE.fullmatch(text):
-        kind, first = found[1], int(found[2])
-        last = first
+@cache
+def scalars(level: int, words: int) -> dict[int, str]:
+    """Names of `words` scalar registers, and of the status sources, by code."""
+    files = (("s", 0, SGPRS[level]), ("ttmp", TTMP[level], 124 - TTMP[level]))
+    if words == 1:
+        names = {first + n: f"{name}{n}" for name, first, count in files for n in range(count)}
+        names |= {code + k: name + half for name, code in WHOLE[level].items() for k, half in enumerate(("_lo", "_hi"))}
+        names[124] = "m0"
     else:
-        return _named(target, text)
-    words = last - first + 1
+        names = {
+            first + n: f"{name}[{n}:{n + words - 1}]"
+            for name, first, count in files
+            for n in range(count - words + 1)
+            if (first + n) % min(words, 4) == 0
+        }
+        names |= {code: name for name, code in WHOLE[level].items() if words == 2}
+    return names | _STATUS | (_STATUS9 if level == GFX9 else {})
+
+
+@cache
+def names(level: int, kind: str, words: int, type_: str) -> Mapping[int, str]:
+    """What an operand of a kind, width and type can be, by code: a number of vector registers, scalars, sources."""
     if kind == "v":
-        if words < 1 or last > 255:
-            raise WireError(f"{text} must be of v0 to v255")
-        return VGPR0 + first, words
-    count, base = (_SGPRS[target.level], 0) if kind == "s" else (124 - _TTMP[target.level], _TTMP[target.level])
-    if words < 1 or last >= count:
-        raise WireError(f"{text} must be of {kind}0 to {kind}{count - 1} on {target}")
-    return base + first, words
+        return {n: f"v{n}" if words == 1 else f"v[{n}:{n + words - 1}]" for n in range(257 - words)}
+    registers = {code: name for code, name in scalars(level, words).items() if code <= NO_REGISTER}
+    if kind == "saddr":
+        return registers | {NO_SADDR: "off"}
+    if kind == "s":
+        return registers | {-1: "vcc"}
+    if type_ == "m64":
+        return registers
+    found = {code: str(code - 128 if code <= 192 else 192 - code) for code in range(INLINE_FIRST, INLINE_LAST + 1)}
+    found |= FLOATS | ({INVERSE_2PI: INVERSE_2PI_64} if words == 2 else {}) | scalars(level, words)
+    if level == GFX7:
+        del found[INVERSE_2PI]
+    if words == 1:
+        found[LDS_DIRECT] = "src_lds_direct"
+    if type_ == "lane":
+        return found
+    return found | {VGPR0 + n: name for n, name in names(level, "v", words, type_).items()}
 
 
-def _named(target: Target, text: str) -> tuple[int, int] | None:
-    if text in _WHOLE[target.level]:
-        return _WHOLE[target.level][text], 2
-    if text in ("src_lds_direct", "lds_direct"):
-        return LDS_DIRECT, 1
-    code = _codes(target.level).get(text)
-    return None if code is None else (code, 0 if code > NO_REGISTER else 1)
+def refusal(target: Target, slot: Slot, code: int) -> str:
+    """Why an operand cannot have a code that is not among its names."""
+    if slot.kind == "src" and slot.type == "lane" and code >= VGPR0:
+        return f"v{code - VGPR0} cannot stand here: the operand is scalar"
+    if slot.kind == "src" and slot.type == "m64" and code > NO_REGISTER:
+        return f"operand code {code} is no register pair that a lane mask can lie in"
+    if slot.kind == "v" or (slot.kind == "src" and code >= VGPR0):
+        return f"v{code % VGPR0} cannot begin {slot.words} registers: v255 is the last"
+    if slot.kind != "src" and code > NO_REGISTER:
+        return f"operand code {code} is no scalar register"
+    if slot.words == 1 or code > NO_REGISTER:
+        return f"operand code {code} is reserved on {target}"
+    return f"operand code {code} cannot begin {slot.words} scalar registers on {target}"
 
 
-def constant(text: str, words: int, type_: str) -> int | None:
-    """The operand code of a constant's text: inline where one has the value, 255 for a literal, None for no constant.
-
-    Values are compared, in the operand's width and format, not texts: floats as they are rounded to it, integers as
-    themselves and as the bits of a float. `WireError` for floats that the format does not have.
-    """
-    if text.startswith("lit("):
-        return LITERAL
-    number = integer(text)
-    if number is None:
-        value = _float(text)
-        return None if value is None else _inline_float(value, words, type_)
-    return _inline_integer(number, words, type_)
+Limit = tuple[str, int, Container[int], Slot]
+"""A field, the bits of it that count, the codes that those can be, and the operand."""
 
 
-def _inline_float(value: float, words: int, type_: str) -> int:
-    """The code of the constant that a float is in the operand's format; 255 where there is none."""
-    bits = float_bits(value, words, type_)
-    kept = bits & UPPER_HALF if type_ == "f64" else bits  # what a double's literal would hold
-    if bits <= 64:  # of the smallest numbers, too, which have the bits of integers
-        return INLINE_FIRST + bits
-    if not kept:
-        return INLINE_FIRST
-    if words == 2:
-        return _DOUBLES.get(bits) or _DOUBLES.get(kept, LITERAL)
-    return (_HALVES if is_half(type_) else _SINGLES).get(bits, LITERAL)
+@lru_cache(1 << 14)
+def _limits(target: str, op: Op, form: str, variant: tuple[int, ...]) -> tuple[Limit, ...]:
+    """What the operands that are not free can be."""
+    level = TARGETS[target].level
+    found: list[Limit] = []
+    for slot in visible(op, target, form, variant):
+        if slot.kind == "offset":
+            is_number, has_register = variant
+            register = Slot("soffset" if has_register else "offset", kind="s")
+            if level == GFX7 and not is_number:
+                found.append(("offset", -1, {LITERAL, *names(level, "s", 1, "b32")}, register))
+            elif has_register or not is_number:
+                found.append((register.field, NO_REGISTER, names(level, "s", 1, "b32"), register))
+        elif slot.kind in ("v", "s", "src", "saddr"):
+            codes = names(level, slot.kind, slot.words, slot.type)
+            is_literal = slot.kind == "src" and form in LITERAL_FORMS
+            found.append((slot.field, -1, {*codes, LITERAL} if is_literal else codes, slot))
+    return tuple(found)
 
 
-def _inline_integer(number: int, words: int, type_: str) -> int:
-    """Likewise for an integer, which may be written with all bits of the operand, or with 64."""
-    if -16 <= (small := _signed(number, words, type_)) <= 64:
-        return INLINE_FIRST + small if small >= 0 else 192 - small
-    if words == 2:
-        wide = number << 32 if type_ == "f64" and abs(number) < 1 << 32 else number
-        return _DOUBLES.get(wide & MASK64, LITERAL)
-    if is_half(type_):
-        return _HALVES.get(number, LITERAL)
-    is_word = type_ not in SHORT and -(1 << 31) <= number <= MASK32
-    return _SINGLES.get(number & MASK32, LITERAL) if is_word else LITERAL
-
-
-def _signed(number: int, words: int, type_: str) -> int:
-    """An integer that is written without a sign though it has one: in 64 bits, or in the operand's 32."""
-    if MASK64 - 16 < number <= MASK64:
-        return number - MASK64 - 1
-    is_word = words == 1 and type_ not in SHORT
-    return number - MASK32 - 1 if is_word and MASK32 - 16 < number <= MASK32 else number
-
-
-def literal_value(text: str, words: int, type_: str) -> int:
-    """The 32 literal bits of a constant's text; floats become bits of the operand's type.
-
-    `WireError` if they do not fit.
-    """
-    bare = text.removeprefix("lit(").rstrip(")") if text.startswith("lit(") else text
-    number = integer(bare)
-    if number is None:
-        value = _float(bare)
-        if value is None:
-            raise WireError(f"{text!r} must be a number")
-        if words == 2 and type_ != "f64":
-            raise WireError(f"{text} must be an inline constant: a literal of {type_} is an integer")
-        number = float_bits(value, words, type_) >> (32 if words == 2 else 0)  # a double's literal is its upper half
-    number = _signed(number, 2, type_)
-    if type_.endswith("16") and -(1 << 15) <= number < 0:
-        number &= 0xFFFF
-    if not -(1 << 31) <= number < 1 << 32:
-        raise WireError(f"{text} must fit into 32 bits")
-    return number & 0xFFFF_FFFF
-
-
-def integer(text: str) -> int | None:
-    """The integer that `text` writes, decimal or 0x hex, or None."""
-    try:
-        return int(text, 0)
-    except ValueError:
-        return None
-
-
-_DECIMAL: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
-_HEXADECIMAL: Final = re.compile(r"[-+]?0x[\da-f]*\.?[\da-f]*p[-+]?\d+", re.IGNORECASE)
-
-
-def _float(text: str) -> float | None:
-    """The float that `text` writes, decimal or as C's hexadecimal floats, or None."""
-    try:
-        if _DECIMAL.fullmatch(text):
-            return float(text)
-        return float.fromhex(text) if _HEXADECIMAL.fullmatch(text) else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def is_half(type_: str) -> bool:
-    """Whether constants of a type are binary16."""
-    return type_ in ("f16", "h16")
-
-
-def float_bits(value: float, words: int, type_: str) -> int:
-    """The bits of a float rounded to the operand's format; `WireError` where it is too large or too small for it."""
-    is_short = type_ in SHORT or is_half(type_)
-    form, least = ("<d", 0.0) if words == 2 else ("<e", 2.0**-14) if is_short else ("<f", 2.0**-126)
-    try:
-        (rounded,) = struct.unpack(form, packed := struct.pack(form, value))
-    except OverflowError:
-        raise WireError(f"{value} does not fit into the operand's {type_}") from None
-    if rounded != value and abs(rounded) < least:
-        raise WireError(f"{value} is too small for the operand's {type_}")
-    if words == 1 and not is_half(type_):  # 16-bit integers read a half of the binary32 number
-        packed = struct.pack("<f", value)
-    return int.from_bytes(packed, "little")
+def check(target: Target, op: Op, form: str, fields: Mapping[str, int]) -> None:
+    """`WireError` where an operand names what the processor does not have."""
+    vary = VARIANT.get(form)
+    for field, mask, codes, slot in _limits(target.name, op, form, vary(fields) if vary else ()):
+        if fields[field] & mask not in codes:
+            raise WireError(refusal(target, slot, fields[field] & mask))

@@ -9,15 +9,20 @@ type matters (``lane`` is a scalar source of a vector operation), ``@s`` for a s
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from understudy.core.errors import ModelBug
 from understudy.isa.gcn.insn import Op
+from understudy.isa.gcn.target import TARGETS, Target
 
 IMPLICIT: Final = frozenset({"scc", "exec", "old", "level"})
 """Types of a signature that no operand stands for."""
+NO_SADDR: Final = 0x7F
+LITERAL_FORMS: Final = frozenset({"SOP1", "SOP2", "SOPC", "VOP1", "VOP2", "VOPC"})
+"""Forms whose sources may be a literal constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +81,84 @@ def words_of(type_: str) -> int:
 
 @cache
 def slots(op: Op, form: str) -> tuple[Slot, ...]:
-    """The operands of `op` in that form, as its text lists them (MUBUF and the like add what their modifiers need)."""
+    """The operands of `op` in that form, as its text lists them; `visible` says what flags make of them."""
     if op.operands:
         data = "probe" if "atc_probe" in op.name else "sdst" if form == "SMRD" else "sdata"
         return parse(op.operands.replace("sdata", data))
     if op.family in ("sopk", "sopp") or op.signature is None:
         return parse(_special(op))
     return (*_results(op, form), *_sources(op, form))
+
+
+def _address_words(fields: Mapping[str, int]) -> int:
+    return 2 if fields.get("addr64") else fields["idxen"] + fields["offen"]
+
+
+VARIANT: Final[Mapping[str, Callable[[Mapping[str, int]], tuple[int, ...]]]] = {
+    "FLAT": lambda fields: (fields.get("lds", 0), fields["glc"], fields.get("saddr", NO_SADDR) != NO_SADDR),
+    **dict.fromkeys(("MUBUF", "MTBUF"), lambda fields: (_address_words(fields), fields.get("lds", 0), fields["tfe"])),
+    "MIMG": lambda fields: (fields["dmask"].bit_count(), fields.get("d16", 0), fields["tfe"]),
+    **dict.fromkeys(("SMRD", "SMEM"), lambda fields: (fields["imm"], fields.get("soffset_en", 0))),
+}
+"""What of the fields decides which operands there are and how wide, by form; nothing in the others."""
+
+
+@lru_cache(1 << 14)
+def visible(op: Op, target: str, form: str, variant: tuple[int, ...]) -> tuple[Slot, ...]:
+    """The operands that the text shows on a processor, with the widths that a `VARIANT` of the form gives them."""
+    arrange = {"FLAT": _flat, "MUBUF": _buffer, "MTBUF": _buffer, "MIMG": _image}.get(form)
+    shape = slots(op, form)
+    return tuple(arrange(op, TARGETS[target], shape, *variant)) if arrange else shape
+
+
+def _flat(op: Op, target: Target, shape: tuple[Slot, ...], lds: int, glc: int, has_base: int) -> Iterator[Slot]:
+    """With a scalar base the address is a 32-bit offset (GLOBAL) or absent (SCRATCH); loads to LDS have no VDST."""
+    for slot in shape:
+        if slot.field == "addr" and op.family != "flat" and has_base:
+            yield Slot("off", kind="off") if op.family == "scratch" else Slot("addr", 1, kind="v")
+        elif not (slot.field == "vdst" and lds) and not (slot.flag and not glc):
+            yield slot
+
+
+def _buffer(op: Op, target: Target, shape: tuple[Slot, ...], words: int, lds: int, tfe: int) -> Iterator[Slot]:
+    """Offsets in registers as the flags say; loads to LDS have no VDATA."""
+    for slot in shape:
+        if slot.field == "vaddr":
+            yield Slot("vaddr", words, kind="v") if words else Slot("off", kind="off")
+        elif slot.field != "vdata":
+            yield slot
+        elif not lds:
+            yield Slot("vdata", _buffer_data_words(op, target, slot.words) + tfe, kind="v")
+
+
+def _buffer_data_words(op: Op, target: Target, words: int) -> int:
+    """Data registers of a buffer operation whose operand list says `words`; 16-bit data may lie two in a register."""
+    _, is_half, components = op.name.partition("format_d16_")
+    if not is_half or components.strip("xyzw"):
+        return words
+    return (len(components) + 1) // 2 if _packs_halves(target) else len(components)
+
+
+def _image(op: Op, target: Target, shape: tuple[Slot, ...], count: int, d16: int, tfe: int) -> Iterator[Slot]:
+    """Data by DMASK, D16 and TFE; of the address the fewest registers: of one dimension, gradients and LOD once."""
+    parts = op.name.removeprefix("image_").split("_")
+    is_sampled = parts[0] in ("sample", "gather4", "gather4h")
+    further = sum(part in ("b", "c", "d", "cd", "o") for part in parts[1:]) if is_sampled else 0
+    words = 4 if op.name.startswith("image_gather4") else max(1, count)
+    if d16 and _packs_halves(target):
+        words = (words + 1) // 2
+    for slot in shape:
+        if slot.field == "vdata":
+            yield Slot("vdata", words + tfe, kind="v")
+        elif slot.field == "vaddr":
+            yield Slot("vaddr", 1 + further, kind="v")
+        else:
+            yield slot
+
+
+def _packs_halves(target: Target) -> bool:
+    """Whether 16-bit data lie two in a register (GFX9 and gfx810), not one."""
+    return target.level > 8 or target.name == "gfx810"
 
 
 def parse(operands: str) -> tuple[Slot, ...]:
