@@ -201,7 +201,7 @@ class Maker:
         """Everything that is not an operand, at random."""
         fields: dict[str, int] = {}
         plain = self.chance(0.35)
-        for name in names_of(find_format(self.target, op, form)):
+        for name in sorted(names_of(find_format(self.target, op, form))):
             width = KINDS[name].width if name in KINDS else 1
             if name in ("abs", "neg", "neg_hi", "op_sel", "op_sel_hi", "omod", "clamp"):
                 width = {"op_sel": 4 if form == "VOP3A" else 3, "op_sel_hi": 3, "clamp": 1, "omod": 2}.get(name, 3)
