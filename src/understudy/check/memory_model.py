@@ -20,7 +20,6 @@ from understudy.device.hsa.memory_types import obstacle
 from understudy.engine.gcn.jit.effects import Effects, effects
 from understudy.isa.gcn.asm.printer import text
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import Mode
 
 LIMIT: Final = 100_000
@@ -104,7 +103,7 @@ def _reachable(entry: int, fetch: Callable[[int], Insn]) -> Iterator[tuple[int, 
         except UnderstudyError:
             continue
         seen.add(pc)
-        found = effects(insn, Mode(), execute)
+        found = effects(insn, Mode())
         yield pc, (insn, found)
         work += _next(insn, found)
 

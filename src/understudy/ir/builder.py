@@ -1,6 +1,6 @@
 """Values of the JIT: names of LLVM IR values, and the text they are written into.
 
-A `Value` is scalar or per-lane (one vector of `Text.lanes` lanes: the chunk that the loop around a segment works on).
+A `Value` is scalar or per-lane (one vector of `LaneText.lanes` lanes: the chunk that the loop around a strip works on).
 It has an integer form, a float form, or both; each is made from the other when first asked for. A float form may hold
 any NaN: the integer form made from it holds the canonical one, so arithmetic that feeds arithmetic pays for that once.
 """
@@ -8,6 +8,8 @@ any NaN: the integer form made from it holds the canonical one, so arithmetic th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from understudy.ir import llvm
@@ -63,20 +65,18 @@ class Halves(NamedTuple):
 
 
 class Text:
-    """IR lines being written. `lanes` is the number of lanes in a chunk."""
+    """Lines of IR being written: those that follow now, and those for head and end of the function."""
 
-    def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
+    def __init__(self) -> None:
         self.lines: list[str] = []
         self.label = "entry"
-        self.declarations: set[str] = set()
+        self.tail: list[str] = []
+        """Blocks that stand behind everything else."""
         self.allocas: list[str] = []
         """Lines for the head of the function."""
-        self._made: dict[str, str] = {}
-        self._same: dict[str, bool] = {}
+        self.declarations: set[str] = set()
         self._count = 0
 
-    # ---- lines -----------------------------------------------------------------------------------------------
     def put(self, line: str) -> None:
         """Add an instruction without a result."""
         self.lines.append("  " + line)
@@ -86,7 +86,6 @@ class Text:
         self._count += 1
         name = f"%t{self._count}"
         self.lines.append(f"  {name} = {line}")
-        self._made[name] = line
         return name
 
     def fresh(self, stem: str) -> str:
@@ -98,6 +97,29 @@ class Text:
         """Begin a block."""
         self.lines.append(f"{label}:")
         self.label = label
+
+    def branch(self, condition: str, yes: str, no: str, hint: str = "") -> None:
+        """End a block with a conditional branch."""
+        self.put(f"br i1 {condition}, label %{yes}, label %{no}{hint}")
+
+    @contextmanager
+    def apart(self, label: str) -> Iterator[None]:
+        """What is written in here is a block of its own at the end of the function."""
+        lines, now, self.lines = self.lines, self.label, []
+        self.start(label)
+        yield
+        self.tail += self.lines
+        self.lines, self.label = lines, now
+
+    def taken(self) -> list[str]:
+        """What was written so far, which is then no longer there."""
+        lines, self.lines = self.lines, []
+        return lines
+
+    def alloca(self, line: str) -> None:
+        """Have a variable at the head of the function, once."""
+        if line not in self.allocas:
+            self.allocas.append(line)
 
     def call(self, result: str, name: str, *arguments: str) -> str:
         """Call an external function or intrinsic whose arguments are written ``type value``."""
@@ -113,6 +135,22 @@ class Text:
         """Note that `name` is needed."""
         types = ", ".join(map(_type, arguments))
         self.declarations.add(f"declare {result} @{name}({types})")
+
+
+class LaneText(Text):
+    """Lines of IR over chunks of `lanes` lanes, and the forms of values."""
+
+    def __init__(self, lanes: int) -> None:
+        super().__init__()
+        self.lanes = lanes
+        self._made: dict[str, str] = {}
+        self._same: dict[str, bool] = {}
+
+    def let(self, line: str) -> str:
+        """Add an instruction and name its result."""
+        name = super().let(line)
+        self._made[name] = line
+        return name
 
     # ---- types -----------------------------------------------------------------------------------------------
     def itype(self, w: int, vec: bool) -> str:
@@ -173,9 +211,7 @@ class Text:
     def hidden(self, kind: str, ir: str) -> str:
         """A value of which nothing is known any more."""
         at = f"hidden.{kind.strip('<>').replace(' ', '')}"
-        line = f"%{at} = alloca {kind}"
-        if line not in self.allocas:
-            self.allocas.append(line)
+        self.alloca(f"%{at} = alloca {kind}")
         self.put(f"store volatile {kind} {ir}, ptr %{at}")
         return self.let(f"load volatile {kind}, ptr %{at}")
 

@@ -8,12 +8,11 @@ from tests.engine.gcn.programs import program
 from understudy.engine.gcn.jit.liveness import EVERYTHING, NOTHING, Live, Liveness, Observed
 from understudy.engine.gcn.jit.region import Region, discover
 from understudy.engine.gcn.reference.engine import Stepper
-from understudy.isa.gcn.semantics.execute import execute
 
 
 def region(text: str, name: str = "gfx900") -> Region:
     dispatch = program(text, name)
-    return discover((dispatch.entry, dispatch.mode), Stepper(dispatch).fetch, execute)
+    return discover((dispatch.entry, dispatch.mode), Stepper(dispatch).fetch)
 
 
 def at_head(text: str, observed: Observed = Observed.NEVER, name: str = "gfx900") -> Live:

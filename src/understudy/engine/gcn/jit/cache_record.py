@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from understudy.engine.gcn.jit.emit_strip import Left
+from understudy.engine.gcn.jit.emit_strip import Resume
 from understudy.engine.gcn.jit.region import Place, Region
 from understudy.ir.translator import translator_key
 
@@ -17,19 +17,19 @@ def record_key(region: Region, *options: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def to_record(object_key: str, region: Region, left: list[Left], live: dict[Place, int]) -> bytes:
+def to_record(object_key: str, region: Region, resumes: list[Resume], live: dict[Place, int]) -> bytes:
     """A record: the key of the machine code, and what goes with it."""
     parts = {
         "object": object_key,
         "live": [live[place] for place in region.entries],
-        "left": [([insn.pc for insn in each.insns], each.masks) for each in left],
+        "resumes": [([insn.pc for insn in each.insns], each.masks) for each in resumes],
     }
     return json.dumps(parts).encode()
 
 
-def from_record(record: bytes, region: Region) -> tuple[str, list[Left], dict[Place, int]]:
+def from_record(record: bytes, region: Region) -> tuple[str, list[Resume], dict[Place, int]]:
     """What `to_record` was given."""
     parts: dict[str, Any] = json.loads(record)
     insns = {node.insn.pc: node.insn for block in region.blocks.values() for node in block.nodes}
-    left = [Left([insns[pc] for pc in pcs], masks) for pcs, masks in parts["left"]]
-    return parts["object"], left, dict(zip(region.entries, parts["live"], strict=True))
+    resumes = [Resume([insns[pc] for pc in pcs], masks) for pcs, masks in parts["resumes"]]
+    return parts["object"], resumes, dict(zip(region.entries, parts["live"], strict=True))

@@ -12,6 +12,7 @@ from typing import Any
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.api import QUIET_HINTS
 from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, Mode
 
 ANY: object = object()
@@ -53,9 +54,9 @@ class Effects:
     reads_scc: bool = False
     writes_scc: bool = False
     lanes: bool = False
-    """Works lane by lane: belongs into a segment."""
+    """Works lane by lane: belongs into a strip."""
     across: bool = False
-    """Sees other lanes, or registers by a computed number: a segment of its own."""
+    """Sees other lanes, or registers by a computed number: a strip of its own."""
     indexes: bool = False
     """Vector registers by a computed number."""
     loads: set[str] = field(default_factory=set)
@@ -106,7 +107,7 @@ def meet(space: str, other: str) -> bool:
     return space == other or (space == "flat" and other != "gds") or (other == "flat" and space != "gds")
 
 
-def effects(insn: Insn, mode: Mode, execute: Callable[[Any, Insn], None]) -> Effects:
+def effects(insn: Insn, mode: Mode) -> Effects:
     """The effects of `insn` where MODE is `mode`."""
     notes = _Notes(mode)
     if insn.op.concrete:

@@ -6,58 +6,107 @@ Anything else is a helper's. A chunk of a load is read as a whole: what its inac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
-from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.emit_address import AddressEmitter
-from understudy.engine.gcn.jit.emit_wave import REGISTERS
-from understudy.ir.builder import Text, Value
-from understudy.isa.gcn import state
+from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
+from understudy.engine.gcn.jit.emit_integer import ZERO, Integers
+from understudy.ir.builder import LaneText, Value
 
-LIKELY: Final = ", !prof !0"
-NEAR: Final = (8, 16, 32, 64, 128)
+WIDTHS: Final = (8, 16, 32, 64, 128)
 """Bits of a lane that are accessed in line."""
 
 
-class NearEmitter(AddressEmitter):
-    """Loads and stores side by side, and what all accesses need."""
+class Addresses:
+    """What a chunk of addresses looks like, asked of the 32-bit halves that `Integers` remembers: vectors half as long.
 
-    def __init__(self, text: Text) -> None:
-        super().__init__(text)
-        self._sites = dict.fromkeys(layout.SITES, 0)
+    `checked` has what was found out in this chunk already: arrays are often accessed at one index.
+    """
 
-    # ---- where memory lies ---------------------------------------------------------------------------------------
-    def _site(self, kind: str) -> str:
-        """Where one more access keeps what it knows about the memory that it met last: the words of a site.
+    def __init__(self, text: LaneText, ints: Integers) -> None:
+        self.text = text
+        self.ints = ints
+        self.begin()
 
-        Arrays lie in few runs of memory, so this is nearly always the right one, and known long before the address.
-        """
-        number = self._sites[kind] % layout.SITES[kind]
-        self._sites[kind] += 1
-        before = sum(count for other, count in layout.SITES.items() if other < kind)
-        word = layout.SITE + layout.SITE_WORDS * (before + number)
-        return self.text.let(f"getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * word}")
+    def begin(self) -> None:
+        """A chunk of which nothing is known."""
+        self.checked: dict[tuple[str, str, str], str] = {}
 
-    def _run(self, site: str) -> list[str]:
-        """First guest address, limit and addend of the run of memory that a site knows."""
-        let = self.text.let
-        ats = [site, *(let(f"getelementptr i64, ptr {site}, i64 {k}") for k in range(1, layout.SITE_WORDS))]
-        return [let(f"load i64, ptr {at}{REGISTERS}") for at in ats]
+    def first(self, address: Value) -> str:
+        """The first lane's, as i32 or i64."""
+        o = self.ints
+        text, w = self.text, address.w
+        if address.halves is None:
+            return text.let(f"extractelement {text.itype(w, True)} {text.bits(address, True)}, i64 0")
+        low, high, plus = address.halves
+        key = ("first", text.bits(low, True), text.bits(high, True))
+        if key not in self.checked:
+            both = o.zext(64, 32, self._first(low))
+            if high is not ZERO:
+                upper = o.shl(64, o.zext(64, 32, self._first(high)), o.const(64, 32))
+                both = o.or_(64, both, upper)
+            self.checked[key] = text.bits(both)
+        first = Value(64, False, self.checked[key])
+        return text.bits(first if plus is None else o.add(64, first, plus))
 
-    def _note(self, kind: str, address: str, site: str) -> None:
-        """Have a site know the memory around an address."""
-        self.text.put(f"call void {self._helper(f'note_{kind}')}(ptr %st, i64 {address}, ptr {site})")
+    def side_by_side(self, address: Value, first: str, size: int) -> str:
+        """Whether all lanes, active or not, address the `size` bytes behind those of the lane before."""
+        text, lanes = self.text, self.text.lanes
+        if address.halves is None:
+            wrong = self._differs(address.w, text.bits(address, True), first, size)
+            return text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
+        low, high, _ = address.halves
+        key = (str(size), text.bits(low, True), text.bits(high, True))
+        if key not in self.checked:
+            start = text.bits(self._first(low))
+            wrong = self._differs(32, text.bits(low, True), start, size)
+            if high is not ZERO:
+                wrong = text.let(f"or <{lanes} x i1> {wrong}, {self._differs_from_first(high)}")
+            right = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
+            # The lower halves must not wrap around: the upper ones are the same.
+            self.checked[key] = text.let(f"and i1 {right}, {text.let(f'icmp ule i32 {start}, {-size * lanes}')}")
+        return self.checked[key]
 
-    def _fits(self, offset: str, size: str, count: int) -> str:
-        """Whether `count` bytes at an offset lie below a size; nothing can wrap around."""
-        limit = self.text.call("i64", "llvm.usub.sat.i64", f"i64 {size}", f"i64 {count - 1}")
-        return self.text.let(f"icmp ult i64 {offset}, {limit}")
+    def differing(self, address: Value, first: str) -> str:
+        """Lanes that address something else than the first one: a vector of bits."""
+        text = self.text
+        if address.halves is None:
+            return self._differs(address.w, text.bits(address, True), first)
+        low, high, _ = address.halves
+        wrong = self._differs_from_first(low)
+        if high is ZERO:
+            return wrong
+        return text.let(f"or <{text.lanes} x i1> {wrong}, {self._differs_from_first(high)}")
 
-    def _branch(self, condition: str, yes: str, no: str, hint: str = "") -> None:
-        self.text.put(f"br i1 {condition}, label %{yes}, label %{no}{hint}")
+    def _first(self, v: Value) -> Value:
+        text, name = self.text, self.text.bits(v, True)
+        key = ("lane 0", name, "")
+        if key not in self.checked:
+            self.checked[key] = text.let(f"extractelement {text.itype(32, True)} {name}, i64 0")
+        return Value(32, False, self.checked[key])
 
-    # ---- lanes -------------------------------------------------------------------------------------------------
-    def near(
+    def _differs_from_first(self, v: Value) -> str:
+        return self._differs(32, self.text.bits(v, True), self.text.bits(self._first(v)))
+
+    def _differs(self, w: int, vector: str, first: str, step: int = 0) -> str:
+        """Lanes of a vector that are not `first`, and a step more for each lane."""
+        text, kind = self.text, self.text.itype(w, True)
+        wanted = text.splat(f"i{w}", first)
+        if step:
+            wanted = text.let(f"add {kind} {wanted}, {_steps(w, step, text.lanes)}")
+        return text.let(f"icmp ne {kind} {vector}, {wanted}")
+
+
+class Contiguous:
+    """Loads and stores of a chunk."""
+
+    def __init__(self, text: LaneText, addresses: Addresses, caches: InlineCaches, helpers: Helpers) -> None:
+        self.text = text
+        self.addresses = addresses
+        self.caches = caches
+        self.helpers = helpers
+
+    def access(
         self,
         space: str,
         bits: int,
@@ -71,15 +120,15 @@ class NearEmitter(AddressEmitter):
         kind, size = "load" if stored is None else "store", bits // 8
         addresses, m = text.bits(address, True), text.bits(mask, True)
         data = tuple(text.bits(value, True) for value in stored or ())
-        first = self.first_address(address)
-        in_line = self.side_by_side(address, first, size)
-        site, pointer, fits, one_fits = self._place(space, kind, first, size)
+        first = self.addresses.first(address)
+        in_line = self.addresses.side_by_side(address, first, size)
+        cache, pointer, fits, one_fits = self._place(space, kind, first, size)
         near, other_way, far, done = (text.fresh(stem) for stem in ("near", "other", "far", "done"))
         ready = text.let(f"and i1 {in_line}, {fits}")
         if stored is not None and not self._masks_stores(bits):
             every = text.let(f"bitcast <{lanes} x i1> {m} to i{lanes}")
             ready = text.let(f"and i1 {ready}, {text.let(f'icmp eq i{lanes} {every}, -1')}")
-        self._branch(ready, near, other_way, LIKELY)
+        text.branch(ready, near, other_way, LIKELY)
         text.start(near)
         arms = []
         if stored is None:
@@ -90,17 +139,17 @@ class NearEmitter(AddressEmitter):
         text.start(other_way)
         same = ""
         if stored is None:
-            wrong = text.let(f"and <{lanes} x i1> {self.differing(address, first)}, {m}")
+            wrong = text.let(f"and <{lanes} x i1> {self.addresses.differing(address, first)}, {m}")
             same, arm = self._broadcast(wrong, m, pointer, bits, one_fits, done, is_partial)
             arms.append(arm)
-        if site:
+        if cache:
             note = text.fresh("note")
-            self._branch(text.let(f"or i1 {in_line}, {same}") if same else in_line, note, far)
+            text.branch(text.let(f"or i1 {in_line}, {same}") if same else in_line, note, far)
             text.start(note)
-            self._note(kind, first, site)
+            self.caches.refill(kind, first, cache)
         text.put(f"br label %{far}")
         text.start(far)
-        slow = self._call(kind, space, bits, addresses, m, data)
+        slow = self.helpers.call(kind, space, bits, addresses, m, data)
         leave = text.label
         text.put(f"br label %{done}")
         text.start(done)
@@ -114,21 +163,26 @@ class NearEmitter(AddressEmitter):
         ]
 
     def _place(self, space: str, kind: str, first: str, size: int) -> tuple[str, str, str, str]:
-        """The site, the host address of the first lane's bytes, whether a chunk fits there, whether a lane does."""
+        """The cache, the host address of the first lane's bytes, whether a chunk fits there, whether a lane does."""
         text, lanes = self.text, self.text.lanes
         if space == "lds":
             offset = text.let(f"zext i32 {first} to i64")
             pointer = text.let(f"getelementptr i8, ptr %lds, i64 {offset}")
-            return "", pointer, self._fits(offset, "%ldssize", size * lanes), self._fits(offset, "%ldssize", size)
-        site = self._site(kind)
-        start, limit, addend = self._run(site)
+            return (
+                "",
+                pointer,
+                fits_within(text, offset, "%ldssize", size * lanes),
+                fits_within(text, offset, "%ldssize", size),
+            )
+        cache = self.caches.take(kind)
+        start, limit, addend = self.caches.load(cache)
         offset = text.let(f"sub i64 {first}, {start}")
         pointer = text.let(f"inttoptr i64 {text.let(f'add i64 {first}, {addend}')} to ptr")
         if size <= 4:  # limits are for chunks of dwords
             fits = text.let(f"icmp ult i64 {offset}, {limit}")
         else:
-            fits = self._fits(offset, limit, (size - 4) * lanes + 1)
-        return site, pointer, fits, fits
+            fits = fits_within(text, offset, limit, (size - 4) * lanes + 1)
+        return cache, pointer, fits, fits
 
     def _masks_stores(self, bits: int) -> bool:
         """Whether a chunk is stored under a mask: at once where hosts have mask registers, else dwords only."""
@@ -188,7 +242,7 @@ class NearEmitter(AddressEmitter):
         none = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
         same = text.let(f"and i1 {leads}, {none}")
         label, otherwise = text.fresh("same"), text.fresh("else")
-        self._branch(text.let(f"and i1 {same}, {fits}"), label, otherwise)
+        text.branch(text.let(f"and i1 {same}, {fits}"), label, otherwise)
         text.start(label)
         found = []
         for k in range(max(1, bits // 32)):
@@ -202,31 +256,8 @@ class NearEmitter(AddressEmitter):
         text.start(otherwise)
         return same, (found, label)
 
-    # ---- helpers -------------------------------------------------------------------------------------------------
-    def _call(self, kind: str, space: str, bits: int, addresses: str, mask: str, data: tuple[str, ...]) -> list[str]:
-        """Call a helper; leave the segment where it could not do its work."""
-        text, lanes = self.text, self.text.lanes
-        vector, count = text.itype(32, True), max(1, bits // 32)
-        wide = text.itype(64 if space in ("global", "flat") else 32, True)
-        m = text.let(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
-        code = self._helper(f"{kind}_{space}_{bits}")
-        arguments = f"ptr %st, {wide} {addresses}, i{lanes} {m}, i64 %sh{self.segment}"
-        arguments += "".join(f", {vector} {each}" for each in data)
-        if kind == "store":
-            self._or_leave(text.let(f"call i64 {code}({arguments})"))
-            return []
-        result = "{ " + ", ".join([vector] * count) + ", i64 }"
-        got = text.let(f"call {result} {code}({arguments})")
-        names = [text.let(f"extractvalue {result} {got}, {k}") for k in range(count)]
-        self._or_leave(text.let(f"extractvalue {result} {got}, {count}"))
-        return names
 
-    def _helper(self, name: str) -> str:
-        at = self.text.let(f"getelementptr ptr, ptr %helpers, i64 {layout.HELPER_INDEX[name]}")
-        return self.text.let(f"load ptr, ptr {at}")
-
-    def _or_leave(self, status: str) -> None:
-        """Leave the segment where `status` is not 0."""
-        on = self.text.fresh("on")
-        self._branch(self.text.let(f"icmp eq i64 {status}, 0"), on, f"leave{self.segment}", LIKELY)
-        self.text.start(on)
+@cache
+def _steps(w: int, step: int, lanes: int) -> str:
+    """The constant of multiples of a step."""
+    return f"<{', '.join(f'i{w} {step * lane}' for lane in range(lanes))}>"

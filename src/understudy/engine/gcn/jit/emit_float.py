@@ -1,6 +1,6 @@
 """The float part of the algebra as LLVM IR, for chunks (GCN has no scalar floats, but scalar operands broadcast).
 
-Rounding and the flushing of binary32 and binary64 denormals are the host's, set around each segment (`effects` tells
+Rounding and the flushing of binary32 and binary64 denormals are the host's, set around each strip (`effects` tells
 which setting an instruction needs). binary16 is computed in binary32, where rounding twice is harmless, and flushed by
 hand. What the host cannot do exactly raises `Untranslated`: the reference engine executes that instruction.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from understudy.engine.gcn.jit.emit_integer import IntegerEmitter
-from understudy.ir.builder import FLOAT_TYPE, INFINITY, QUIET_NAN, WIDTH, Value
+from understudy.engine.gcn.jit.emit_integer import Integers
+from understudy.ir.builder import FLOAT_TYPE, INFINITY, QUIET_NAN, WIDTH, LaneText, Value
 from understudy.isa.gcn.state import Mode
 
 NEAREST: Final = 0
@@ -23,10 +23,13 @@ class Untranslated(Exception):
     """The JIT leaves this instruction to the reference engine."""
 
 
-class FloatEmitter(IntegerEmitter):
+class Floats:
     """Float operations; `mode` is MODE at the instruction."""
 
-    mode: Mode
+    def __init__(self, text: LaneText, ints: Integers) -> None:
+        self.text = text
+        self.ints = ints
+        self.mode = Mode()
 
     # ---- arithmetic --------------------------------------------------------------------------------------------
     def fadd(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
@@ -100,7 +103,7 @@ class FloatEmitter(IntegerEmitter):
             keeps = env == "raw" or (env is None and self.mode.keeps(fmt)[0])
             # The host flushes denormals when it computes, LLVM does not when it folds constants.
             if a.number is not None and not keeps and not a.number & INFINITY[fmt]:
-                a = self.const(WIDTH[fmt], a.number & 1 << WIDTH[fmt] - 1)
+                a = self.ints.const(WIDTH[fmt], a.number & 1 << WIDTH[fmt] - 1)
             return fmt, self.text.floating(a, fmt, True)
         return "s", self._widen(self._flush_half(a, env, 0))
 
@@ -117,30 +120,30 @@ class FloatEmitter(IntegerEmitter):
 
     def _to_half(self, a: Value, env: str | None, rounding: int | None = None) -> Value:
         """binary32 to binary16, flushed where MODE says so: by what the result would be with exponents unbounded."""
+        o = self.ints
         half = self._narrow(a, env, rounding)
         if self._flush_half(half, env, 1) is half:
             return half
         nearest = (self._host_rounding("h", env) if rounding is None else rounding) == NEAREST
-        size = self.and_(32, a, self.const(32, 0x7FFF_FFFF))
+        size = o.and_(32, a, o.const(32, 0x7FFF_FFFF))
         # Less than the smallest normal number by so much that it rounds to it as a denormal only.
-        below = self.ult(32, size, self.const(32, 0x387F_F000 if nearest else 0x387F_E001))
-        edge = self.eq(16, self.and_(16, half, self.const(16, 0x7FFF)), self.const(16, 0x0400))
-        sign = self.and_(16, half, self.const(16, 0x8000))
-        return self._zero_if_tiny("h", self.select(16, self.and_(1, edge, below), sign, half))
+        below = o.ult(32, size, o.const(32, 0x387F_F000 if nearest else 0x387F_E001))
+        edge = o.eq(16, o.and_(16, half, o.const(16, 0x7FFF)), o.const(16, 0x0400))
+        sign = o.and_(16, half, o.const(16, 0x8000))
+        return self._zero_if_tiny("h", o.select(16, o.and_(1, edge, below), sign, half))
 
     def _odd_single(self, a: Value, env: str | None) -> Value:
         """binary64 to binary32 rounded to odd, finite from 2**-100 to 2**100: rounding that to binary16 rounds once."""
-        text, c = self.text, self.const
+        o = self.ints
+        text, c = self.text, o.const
         kept = self._zero_if_tiny("d", a) if env == "flush" or (env is None and not self.mode.keeps("d")[0]) else a
-        lost = self.ne(64, self.and_(64, kept, c(64, (1 << 29) - 1)), c(64, 0))
-        odd = self.or_(
-            64, self.shl(64, self.lshr(64, kept, c(64, 29)), c(64, 29)), self.shl(64, self.zext(64, 1, lost), c(64, 29))
-        )
-        magnitude, least = self.and_(64, odd, c(64, (1 << 63) - 1)), c(64, 1023 - 100 << 52)
-        held = self.select(64, self.eq(64, magnitude, c(64, 0)), magnitude, self.umax(64, magnitude, least))
-        finite = self.ult(64, magnitude, c(64, INFINITY["d"]))
-        held = self.select(64, finite, self.umin(64, held, c(64, 1023 + 100 << 52)), held)
-        signed = self.or_(64, held, self.and_(64, odd, c(64, 1 << 63)))
+        lost = o.ne(64, o.and_(64, kept, c(64, (1 << 29) - 1)), c(64, 0))
+        odd = o.or_(64, o.shl(64, o.lshr(64, kept, c(64, 29)), c(64, 29)), o.shl(64, o.zext(64, 1, lost), c(64, 29)))
+        magnitude, least = o.and_(64, odd, c(64, (1 << 63) - 1)), c(64, 1023 - 100 << 52)
+        held = o.select(64, o.eq(64, magnitude, c(64, 0)), magnitude, o.umax(64, magnitude, least))
+        finite = o.ult(64, magnitude, c(64, INFINITY["d"]))
+        held = o.select(64, finite, o.umin(64, held, c(64, 1023 + 100 << 52)), held)
+        signed = o.or_(64, held, o.and_(64, odd, c(64, 1 << 63)))
         return self._real(
             "s", self._compute("fptrunc", "s", False, text.floating(signed, "d", True), of=text.ftype("d", True))
         )
@@ -163,36 +166,41 @@ class FloatEmitter(IntegerEmitter):
         return NEAREST if env == "raw" else self.mode.rounding(fmt)
 
     def _canonical_half(self, half: Value) -> Value:
-        nan = self.ult(16, self.const(16, INFINITY["h"]), self.and_(16, half, self.const(16, 0x7FFF)))
-        return self.select(16, nan, self.const(16, QUIET_NAN["h"]), half)
+        o = self.ints
+        nan = o.ult(16, o.const(16, INFINITY["h"]), o.and_(16, half, o.const(16, 0x7FFF)))
+        return o.select(16, nan, o.const(16, QUIET_NAN["h"]), half)
 
     def _rerounded(self, half: Value, a: Value, rounding: int) -> Value:
         """`half`, nearest to the binary32 `a`, moved by one place where `rounding` wants the other neighbour."""
+        o = self.ints
         if rounding != 3:
             raise Untranslated
         back = self._real("s", self._widen(half))
-        magnitude = self.const(32, 0x7FFF_FFFF)
-        beyond = self.ult(32, self.and_(32, a, magnitude), self.and_(32, back, magnitude))
-        finite = self.ult(32, self.and_(32, a, magnitude), self.const(32, INFINITY["s"]))
-        return self.sub(16, half, self.zext(16, 1, self.and_(1, beyond, finite)))
+        magnitude = o.const(32, 0x7FFF_FFFF)
+        beyond = o.ult(32, o.and_(32, a, magnitude), o.and_(32, back, magnitude))
+        finite = o.ult(32, o.and_(32, a, magnitude), o.const(32, INFINITY["s"]))
+        return o.sub(16, half, o.zext(16, 1, o.and_(1, beyond, finite)))
 
     def _without_overflow(self, half: Value, a: Value) -> Value:
-        infinite = self.eq(16, self.and_(16, half, self.const(16, 0x7FFF)), self.const(16, INFINITY["h"]))
-        finite = self.ult(32, self.and_(32, a, self.const(32, 0x7FFF_FFFF)), self.const(32, INFINITY["s"]))
-        return self.select(16, self.and_(1, infinite, finite), self.sub(16, half, self.const(16, 1)), half)
+        o = self.ints
+        infinite = o.eq(16, o.and_(16, half, o.const(16, 0x7FFF)), o.const(16, INFINITY["h"]))
+        finite = o.ult(32, o.and_(32, a, o.const(32, 0x7FFF_FFFF)), o.const(32, INFINITY["s"]))
+        return o.select(16, o.and_(1, infinite, finite), o.sub(16, half, o.const(16, 1)), half)
 
     def _flush_half(self, a: Value, env: str | None, side: int) -> Value:
         keeps = env == "raw" or (env is None and self.mode.keeps("h")[side])
         return a if keeps else self._zero_if_tiny("h", a)
 
     def _zero_if_tiny(self, fmt: str, a: Value) -> Value:
+        o = self.ints
         w = WIDTH[fmt]
-        exponent = self.and_(w, a, self.const(w, INFINITY[fmt]))
-        sign = self.and_(w, a, self.const(w, 1 << (w - 1)))
-        return self.select(w, self.eq(w, exponent, self.const(w, 0)), sign, a)
+        exponent = o.and_(w, a, o.const(w, INFINITY[fmt]))
+        sign = o.and_(w, a, o.const(w, 1 << (w - 1)))
+        return o.select(w, o.eq(w, exponent, o.const(w, 0)), sign, a)
 
     def _fma_half(self, a: Value, b: Value, c: Value, env: str | None) -> Value:
         """The product is exact in binary32; the sum is rounded to odd there, so that rounding it again is harmless."""
+        o = self.ints
         if self._host_rounding("h", env) != NEAREST:
             raise Untranslated
         text, kind = self.text, self.text.ftype("s", True)
@@ -209,10 +217,10 @@ class FloatEmitter(IntegerEmitter):
         bits = Value(32, True, text.let(f"bitcast {kind} {total} to {text.itype(32, True)}"))
         wrong = Value(32, True, text.let(f"bitcast {kind} {error} to {text.itype(32, True)}"))
         # An even inexact sum moves towards its error: away from zero where the signs agree.
-        agree = self.eq(32, self.lshr(32, self.xor(32, bits, wrong), self.const(32, 31)), self.const(32, 0))
-        step = self.select(32, agree, self.const(32, 1), self.const(32, -1))
-        even = self.eq(32, self.and_(32, bits, self.const(32, 1)), self.const(32, 0))
-        odd = self.select(32, self.and_(1, inexact, even), self.add(32, bits, step), bits)
+        agree = o.eq(32, o.lshr(32, o.xor(32, bits, wrong), o.const(32, 31)), o.const(32, 0))
+        step = o.select(32, agree, o.const(32, 1), o.const(32, -1))
+        even = o.eq(32, o.and_(32, bits, o.const(32, 1)), o.const(32, 0))
+        odd = o.select(32, o.and_(1, inexact, even), o.add(32, bits, step), bits)
         return self._to_half(odd, env)
 
     # ---- comparisons -------------------------------------------------------------------------------------------
@@ -274,6 +282,7 @@ class FloatEmitter(IntegerEmitter):
 
     def ffrom_int(self, fmt: str, w: int, signed: bool, a: Value, env: str | None = None) -> Value:
         """An integer as a float."""
+        o = self.ints
         if fmt == "h" and w > 16:
             raise Untranslated
         text = self.text
@@ -283,8 +292,8 @@ class FloatEmitter(IntegerEmitter):
         strict = self._is_strict(fmt, work, env)
         value = self._real(work, self._compute(word, work, strict, source, of=text.itype(w, True)))
         if strict:  # a host without the conversion gets 0 by a subtraction, which gives -0 when rounding down
-            zero = self.const(WIDTH[work], 0)
-            value = self.select(WIDTH[work], self.eq(w, a, self.const(w, 0)), zero, value)
+            zero = o.const(WIDTH[work], 0)
+            value = o.select(WIDTH[work], o.eq(w, a, o.const(w, 0)), zero, value)
         return self._result(fmt, work, value, env)
 
     def fto_int(self, fmt: str, w: int, signed: bool, a: Value) -> Value:
@@ -316,32 +325,34 @@ class FloatEmitter(IntegerEmitter):
 
     def _power(self, fmt: str, n: Value, low: int, high: int) -> Value:
         """2**n with n held within the limits, which are exponents of normal numbers."""
-        held = self.smin(32, self.smax(32, n, self.const(32, low)), self.const(32, high))
+        o = self.ints
+        held = o.smin(32, o.smax(32, n, o.const(32, low)), o.const(32, high))
         if fmt == "s":
-            return self.shl(32, self.add(32, held, self.const(32, 127)), self.const(32, 23))
-        wide = self.zext(64, 32, self.add(32, held, self.const(32, 1023)))
-        return self.shl(64, wide, self.const(64, 52))
+            return o.shl(32, o.add(32, held, o.const(32, 127)), o.const(32, 23))
+        wide = o.zext(64, 32, o.add(32, held, o.const(32, 1023)))
+        return o.shl(64, wide, o.const(64, 52))
 
     def _ldexp_double(self, a: Value, n: Value) -> Value:
         """The fraction, from 1 to 2, times two powers of two: only the second multiplication can round or overflow."""
-        c, infinity = self.const, self.const(64, INFINITY["d"])
+        o = self.ints
+        c, infinity = o.const, o.const(64, INFINITY["d"])
         kept = self.fflush("d", a)
-        magnitude = self.and_(64, kept, c(64, (1 << 63) - 1))
+        magnitude = o.and_(64, kept, c(64, (1 << 63) - 1))
         # A denormal is shifted up until its highest bit is the hidden one.
-        shift = self.smax(64, self.sub(64, self.ctlz(64, magnitude), c(64, 11)), c(64, 0))
-        held = self.umin(64, shift, c(64, 52))
-        exponent = self.sub(64, self.umax(64, self.lshr(64, magnitude, c(64, 52)), c(64, 1)), held)
-        fraction = self.and_(64, self.shl(64, magnitude, held), c(64, (1 << 52) - 1))
-        one = self.or_(64, self.and_(64, kept, c(64, 1 << 63)), self.or_(64, fraction, c(64, 1023 << 52)))
-        limited = self.sext(64, 32, self.smin(32, self.smax(32, n, c(32, -5000)), c(32, 5000)))
-        total = self.add(64, limited, self.sub(64, exponent, c(64, 1023)))
-        total = self.smin(64, self.smax(64, total, c(64, -1100)), c(64, 1100))
-        first = self.smin(64, self.smax(64, total, c(64, -1000)), c(64, 1000))
-        powers = [self.shl(64, self.add(64, k, c(64, 1023)), c(64, 52)) for k in (first, self.sub(64, total, first))]
+        shift = o.smax(64, o.sub(64, o.ctlz(64, magnitude), c(64, 11)), c(64, 0))
+        held = o.umin(64, shift, c(64, 52))
+        exponent = o.sub(64, o.umax(64, o.lshr(64, magnitude, c(64, 52)), c(64, 1)), held)
+        fraction = o.and_(64, o.shl(64, magnitude, held), c(64, (1 << 52) - 1))
+        one = o.or_(64, o.and_(64, kept, c(64, 1 << 63)), o.or_(64, fraction, c(64, 1023 << 52)))
+        limited = o.sext(64, 32, o.smin(32, o.smax(32, n, c(32, -5000)), c(32, 5000)))
+        total = o.add(64, limited, o.sub(64, exponent, c(64, 1023)))
+        total = o.smin(64, o.smax(64, total, c(64, -1100)), c(64, 1100))
+        first = o.smin(64, o.smax(64, total, c(64, -1000)), c(64, 1000))
+        powers = [o.shl(64, o.add(64, k, c(64, 1023)), c(64, 52)) for k in (first, o.sub(64, total, first))]
         result = self.fmul("d", self.fmul("d", one, powers[0], "raw"), powers[1], None)
-        special = self.or_(1, self.eq(64, magnitude, c(64, 0)), self.ule(64, infinity, magnitude))
-        nan = self.select(64, self.ult(64, infinity, magnitude), c(64, QUIET_NAN["d"]), kept)
-        return self.select(64, special, nan, result)
+        special = o.or_(1, o.eq(64, magnitude, c(64, 0)), o.ule(64, infinity, magnitude))
+        nan = o.select(64, o.ult(64, infinity, magnitude), c(64, QUIET_NAN["d"]), kept)
+        return o.select(64, special, nan, result)
 
 
 def _kind(fmt: str) -> str:

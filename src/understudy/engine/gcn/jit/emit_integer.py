@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from understudy.ir.builder import Text, Value
+from understudy.ir.builder import Halves, LaneText, Value
 from understudy.ir.integers import IntegerOps, signed
 
 _FOLD: Final = IntegerOps()
+ZERO: Final = Value(32, False, number=0)
+"""Half of an address that is 0."""
 
 
 def _plain(name: str, word: str) -> Callable[..., Value]:
     """An operation on two integers, done at once where both are known."""
     fold = getattr(_FOLD, name)
 
-    def method(self: IntegerEmitter, w: int, a: Value, b: Value) -> Value:
+    def method(self: Integers, w: int, a: Value, b: Value) -> Value:
         if a.number is not None and b.number is not None:
             return self.text.number(w, fold(w, a.number, b.number))
         return self._binary(word, w, a, b, w)
@@ -38,18 +40,19 @@ def _count(word: str, *more: str) -> Callable[..., Value]:
     return lambda self, w, a: self._intrinsic(word, w, a, more=more)
 
 
-class IntegerEmitter:
-    """Integer operations; `text` is where they are written."""
+class Integers:
+    """Integer operations, written into `text`.
 
-    text: Text
+    The 32-bit halves of per-lane sums of 64 bits are remembered: addresses are made like that.
+    """
 
-    add = _plain("add", "add")
+    def __init__(self, text: LaneText) -> None:
+        self.text = text
+
     sub = _plain("sub", "sub")
     mul = _plain("mul", "mul")
     and_ = _plain("and_", "and")
-    or_ = _plain("or_", "or")
     xor = _plain("xor", "xor")
-    shl = _plain("shl", "shl")
     lshr = _plain("lshr", "lshr")
     ashr = _plain("ashr", "ashr")
     eq = _compare("eq")
@@ -66,10 +69,47 @@ class IntegerEmitter:
     cttz = _count("cttz", "i1 false")
     ctpop = _count("ctpop")
     bitreverse = _count("bitreverse")
+    _add = _plain("add", "add")
+    _or = _plain("or_", "or")
+    _shl = _plain("shl", "shl")
 
     def const(self, w: int, n: int) -> Value:
         """The number n."""
         return self.text.number(w, n)
+
+    def add(self, w: int, a: Value, b: Value) -> Value:
+        """Sum."""
+        made = self._add(w, a, b)
+        vector, scalar = (a, b) if a.vec else (b, a)
+        if w == 64 and vector.halves is not None and not scalar.vec:
+            low, high, plus = vector.halves
+            made.halves = Halves(low, high, scalar if plus is None else self.add(64, plus, scalar))
+        return made
+
+    def or_(self, w: int, a: Value, b: Value) -> Value:
+        """Bitwise or."""
+        made = self._or(w, a, b)
+        x, y = a.halves, b.halves
+        if x is not None and y is not None and x.high is ZERO and y.low is ZERO and x.plus is None and y.plus is None:
+            made.halves = self._summed(x.low, y.high)
+        return made
+
+    def shl(self, w: int, a: Value, b: Value) -> Value:
+        """Shift left."""
+        made = self._shl(w, a, b)
+        if b.number == 32 and a.halves is not None and a.halves.high is ZERO and a.halves.plus is None:
+            made.halves = Halves(ZERO, a.halves.low)
+        return made
+
+    def _summed(self, low: Value, high: Value) -> Halves:
+        """Two halves, as those to which a scalar of 64 bits was added where that is how they were made."""
+        plus = None
+        while (found := _carried(low, high)) is not None:
+            low, high, scalars = found
+            wide = [self.zext(64, 32, scalar) for scalar in scalars]
+            part = self.or_(64, wide[0], self.shl(64, wide[1], self.const(64, 32)))
+            plus = part if plus is None else self.add(64, plus, part)
+        return Halves(low, ZERO if high.number == 0 else high, plus)
 
     def _binary(self, word: str, w: int, a: Value, b: Value, result: int) -> Value:
         vec = a.vec or b.vec
@@ -103,7 +143,12 @@ class IntegerEmitter:
 
     def zext(self, to: int, w: int, a: Value) -> Value:
         """Widen with zeros."""
-        return a if to == w else self._cast("zext", to, w, a, lambda n: n)
+        if to == w:
+            return a
+        made = self._cast("zext", to, w, a, lambda n: n)
+        if (to, w) == (64, 32) and a.vec:
+            made.halves = Halves(a, ZERO)
+        return made
 
     def sext(self, to: int, w: int, a: Value) -> Value:
         """Widen with the sign."""
@@ -128,3 +173,31 @@ class IntegerEmitter:
         kind = text.itype(w, vec)
         arguments = [f"{kind} {text.bits(value, vec)}" for value in values]
         return Value(w, vec, text.call(kind, f"llvm.{name}.{text.suffix(f'i{w}', vec)}", *arguments, *more))
+
+
+def _carried(low: Value, high: Value) -> tuple[Value, Value, tuple[Value, Value]] | None:
+    """Two halves before two scalars were added with a carry, and the scalars; None where they were not.
+
+    ``low = x + s``, ``high = y + t + (low < s)``: what v_add_co and v_addc_co do.
+    """
+    if low.made is None or low.made[0] != "add" or high.made is None or high.made[0] != "add":
+        return None
+    for inner, carry in (high.made[1:], high.made[:0:-1]):
+        if carry.made is None or carry.made[0] != "zext":
+            continue
+        less = carry.made[1].made
+        if less is None or less[0] != "icmp ult" or less[1] is not low or less[2] not in low.made[1:]:
+            continue
+        first = _split(low.made)
+        second = _split(inner.made) if inner.made is not None and inner.made[0] == "add" else None
+        if first is not None and second is not None:
+            return first[0], second[0], (first[1], second[1])
+    return None
+
+
+def _split(made: tuple[str, Value, Value]) -> tuple[Value, Value] | None:
+    """The summand that differs between lanes, and the scalar one."""
+    _, a, b = made
+    if b.scalar is not None:
+        return a, b.scalar
+    return (b, a.scalar) if a.scalar is not None else None

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.effects import Effects, effects
 from understudy.ir.integers import IntegerOps
 from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import MODE_BITS, Mode
 
 LIMIT: Final = 1200
@@ -86,9 +87,9 @@ class Region:
         )
 
 
-def discover(start: Place, fetch: Fetch, execute: Callable[[Any, Insn], None]) -> Region:
+def discover(start: Place, fetch: Fetch) -> Region:
     """The region that begins at `start`. Words that are no instruction end it; running into them is a fault then."""
-    nodes = _walk(start, fetch, execute)
+    nodes = _walk(start, fetch)
     leaders, entries, heads = {start}, {start}, {start}
     for (pc, mode), node in nodes.items():
         following, found = (node.insn.next_pc, node.after), node.effects
@@ -106,7 +107,7 @@ def discover(start: Place, fetch: Fetch, execute: Callable[[Any, Insn], None]) -
     return Region(start, blocks, sorted(place for place in entries if place in blocks), heads | entries)
 
 
-def _walk(start: Place, fetch: Fetch, execute: Callable[[Any, Insn], None]) -> dict[Place, Node]:
+def _walk(start: Place, fetch: Fetch) -> dict[Place, Node]:
     nodes: dict[Place, Node] = {}
     work = [start]
     while work and len(nodes) < LIMIT:
@@ -117,7 +118,7 @@ def _walk(start: Place, fetch: Fetch, execute: Callable[[Any, Insn], None]) -> d
                 insn = fetch(pc)
             except UnderstudyError:
                 break
-            node = _node(insn, mode, execute)
+            node = _node(insn, mode)
             nodes[place] = node
             found = node.effects
             if found.flow in ("branch", "jump"):
@@ -130,11 +131,11 @@ def _walk(start: Place, fetch: Fetch, execute: Callable[[Any, Insn], None]) -> d
     return nodes
 
 
-def _node(insn: Insn, mode: int, execute: Callable[[Any, Insn], None]) -> Node:
-    found = effects(insn, Mode.decode(mode), execute)
+def _node(insn: Insn, mode: int) -> Node:
+    found = effects(insn, Mode.decode(mode))
     after = mode
     if found.hwreg_written == MODE_REGISTER:
-        known = _mode_after(insn, mode, execute)
+        known = _mode_after(insn, mode)
         if known is not None:
             found.reference, after = False, known
     if mode & INDEXED_OR_SKIPPING and (found.lanes or found.across):
@@ -184,7 +185,7 @@ class _Static(IntegerOps):
         raise _Unknown
 
 
-def _mode_after(insn: Insn, mode: int, execute: Callable[[Any, Insn], None]) -> int | None:
+def _mode_after(insn: Insn, mode: int) -> int | None:
     """MODE behind an instruction that writes it, if that is known now."""
     static = _Static(mode)
     try:

@@ -13,14 +13,13 @@ from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_record
 from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
-from understudy.engine.gcn.jit.emit_strip import Left
+from understudy.engine.gcn.jit.emit_strip import Resume
 from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.region import Fetch, Place, Region, discover
 from understudy.engine.gcn.jit.scheduler_ir import CODE_SLOTS
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache
-from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import VGPRS
 from understudy.isa.gcn.target import Target
 
@@ -29,13 +28,13 @@ NOWHERE: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Emitted:
-    """A region as IR text. `left` tells how to finish each of its segments on the reference engine.
+    """A region as IR text. `resumes` tells how to finish each of its strips on the reference engine.
 
     `live`: of each entry, how many vector registers from v0 on may be read before they are written.
     """
 
     region: Region
-    left: list[Left]
+    resumes: list[Resume]
     text: str
     live: dict[Place, int]
 
@@ -137,7 +136,7 @@ class Translator:
 
     def region(self, place: Place, fetch: Fetch) -> Region | None:
         """The region that begins at a place; None where the reference engine has to begin."""
-        found = discover(place, fetch, execute)
+        found = discover(place, fetch)
         first = found.blocks.get(place)
         return None if first is None or first.nodes[0].is_step else found
 
@@ -145,9 +144,9 @@ class Translator:
         """Emit and compile. Without a tier: quickly, unless an optimised object is kept."""
         if tier is None and (known := self._remembered(region)) is not None:
             return known
-        emitter = RegionEmitter(region, self.lanes, execute, self.observed)
+        emitter = RegionEmitter(region, self.lanes, self.observed)
         text = emitter.emit("region")
-        emitted = Emitted(region, emitter.left, text, emitter.liveness.rows())
+        emitted = Emitted(region, emitter.resumes, text, emitter.liveness.rows())
         if tier is None:
             is_kept = self.cache.get(self._key(text, llvm.OPTIMISED)) is not None
             tier = llvm.OPTIMISED if is_kept else llvm.QUICK
@@ -158,9 +157,9 @@ class Translator:
         record = self.cache.get(self._record_key(region))
         if record is None:
             return None
-        key, left, live = from_record(record, region)
+        key, resumes, live = from_record(record, region)
         image = self.cache.get(key)
-        return None if image is None else _linked(Emitted(region, left, "", live), key, llvm.OPTIMISED, image)
+        return None if image is None else _linked(Emitted(region, resumes, "", live), key, llvm.OPTIMISED, image)
 
     def _record_key(self, region: Region) -> str:
         return record_key(region, self.target.name, self.lanes, self.observed.value)
@@ -179,7 +178,7 @@ class Translator:
             image = llvm.compile_ir(emitted.text, tier)
             self.cache.put(key, image)
         if tier == llvm.OPTIMISED and self.cache.get(place := self._record_key(emitted.region)) is None:
-            self.cache.put(place, to_record(key, emitted.region, emitted.left, emitted.live))
+            self.cache.put(place, to_record(key, emitted.region, emitted.resumes, emitted.live))
         return _linked(emitted, key, tier, image)
 
 

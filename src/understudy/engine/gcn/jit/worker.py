@@ -290,19 +290,19 @@ class Crew:
             words[AT["retired"]] += self._executed(wave)
 
     def _resume(self, wave: Wave) -> None:
-        """Finish a segment from lane LANE on, instruction by instruction; or find out which of them faults."""
+        """Finish a strip from lane LANE on, instruction by instruction; or find out which of them faults."""
         words = wave.words
         function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
         translation = next(each for each in self.code.table.kept if each.address == function)
-        left = translation.emitted.left[int(words[layout.SEGMENT])]
+        resume = translation.emitted.resumes[int(words[layout.SEGMENT])]
         rest = FULL << first & FULL
         behind = int(words[PC])
         before = wave.s64(EXEC) & ~rest
-        for insn in left.insns:
+        for insn in resume.insns:
             words[PC] = insn.pc
             self.stepper.step(wave, rest)
         # Masks last: earlier instructions may read the registers as what they were.
-        for number, n in enumerate(left.masks):
+        for number, n in enumerate(resume.masks):
             wave.set_s64(n, int(words[layout.PARTIAL + number]) & before | wave.s64(n) & rest)
         words[PC] = behind
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from understudy.engine.gcn.jit.emit_float import FloatEmitter, Untranslated
-from understudy.ir.builder import Text, Value
-from understudy.isa.gcn.state import EXEC, LANES, SGPR_AT, VCC, WORDS_AT, Mode
+from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.emit_integer import Integers
+from understudy.ir.builder import LaneText, Value
+from understudy.isa.gcn.state import EXEC, LANES, SCC, SGPR_AT, VCC, WORDS_AT
 
 WHOLE: Final = {EXEC: "exec", VCC: "vcc"}
 """Register pairs that are kept as one variable of 64 bits."""
@@ -14,28 +17,32 @@ REGISTERS: Final = ", !alias.scope !10, !noalias !11"
 """Vector registers overlap nothing that a kernel can address."""
 
 
-class WaveEmitter(FloatEmitter):
-    """Registers of the algebra. Outside of a segment only scalars may be touched.
+class ScalarFile:
+    """Scalar registers: variables of the function, which go back to the wave's state where it is left.
 
-    `cur` holds scalar values known in this block, `lanes_cur` register values and masks known in this chunk.
+    `cur` holds the values known in this block, `shown` names variables that helpers look at in memory.
     """
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: LaneText, ints: Integers, shown: frozenset[str]) -> None:
         self.text = text
-        self.mode = Mode()
-        self.cur: dict[object, Value] = {}
+        self.ints = ints
+        self.shown = shown
+        self.cur: dict[str, Value] = {}
         self.variables: set[str] = set()
         self.modified: set[str] = set()
-        self.shown: frozenset[str] = frozenset()
-        """Variables that helpers look at in memory."""
-        self.segment = ""
-        self.vectors: dict[int, Value] = {}
-        self.masks: dict[int, Value] = {}
-        self.written_masks: dict[int, str] = {}
-        self.dirty: set[int] = set()
-        self.is_across = False
+        self._in_strip = False
 
-    # ---- scalars -----------------------------------------------------------------------------------------------
+    def begin(self) -> None:
+        """Nothing is known at the head of a block."""
+        self.cur, self._in_strip = {}, False
+
+    @contextmanager
+    def strip(self) -> Iterator[None]:
+        """A loop is written in here: what becomes known inside is not known behind it."""
+        before, self._in_strip = dict(self.cur), True
+        yield
+        self.cur, self._in_strip = before, False
+
     def _variable(self, name: str, kind: str) -> Value:
         """The value of a variable, loaded once per block."""
         if name not in self.cur:
@@ -43,7 +50,7 @@ class WaveEmitter(FloatEmitter):
             w = int(kind[1:])
             self.cur[name] = Value(w, False, self.text.let(f"load {kind}, ptr %{name}"))
         known = self.cur[name]
-        if self.segment and known.number is None:  # forms made inside a loop must not be used behind it
+        if self._in_strip and known.number is None:  # forms made inside a strip must not be used behind it
             return Value(known.w, False, known.ir)
         return known
 
@@ -59,37 +66,41 @@ class WaveEmitter(FloatEmitter):
 
     def s(self, n: int) -> Value:
         """Scalar register n."""
+        o = self.ints
         pair = n & ~1
         if pair in WHOLE:
             whole = self._variable(WHOLE[pair], "i64")
-            return self.trunc(32, 64, self.lshr(64, whole, self.const(64, 32)) if n & 1 else whole)
+            return o.trunc(32, 64, o.lshr(64, whole, o.const(64, 32)) if n & 1 else whole)
         return self._variable(f"s{n}", "i32")
 
     def set_s(self, n: int, v: Value) -> None:
         """Write scalar register n."""
+        o = self.ints
         pair = n & ~1
         if pair not in WHOLE:
             self._assign(f"s{n}", "i32", v)
             return
         shift = 32 * (n & 1)
-        kept = self.and_(64, self._variable(WHOLE[pair], "i64"), self.const(64, 0xFFFF_FFFF << (32 - shift)))
-        moved = self.shl(64, self.zext(64, 32, v), self.const(64, shift))
-        self._assign(WHOLE[pair], "i64", self.or_(64, kept, moved))
+        kept = o.and_(64, self._variable(WHOLE[pair], "i64"), o.const(64, 0xFFFF_FFFF << (32 - shift)))
+        moved = o.shl(64, o.zext(64, 32, v), o.const(64, shift))
+        self._assign(WHOLE[pair], "i64", o.or_(64, kept, moved))
 
     def s64(self, n: int) -> Value:
         """Scalar registers n and n + 1."""
+        o = self.ints
         if n in WHOLE:
-            return self._variable(WHOLE[n], "i64")
-        low, high = self.zext(64, 32, self.s(n)), self.zext(64, 32, self.s(n + 1))
-        return self.or_(64, low, self.shl(64, high, self.const(64, 32)))
+            return self.whole(n)
+        low, high = o.zext(64, 32, self.s(n)), o.zext(64, 32, self.s(n + 1))
+        return o.or_(64, low, o.shl(64, high, o.const(64, 32)))
 
     def set_s64(self, n: int, v: Value) -> None:
         """Write scalar registers n and n + 1."""
+        o = self.ints
         if n in WHOLE:
             self._assign(WHOLE[n], "i64", v)
             return
-        self.set_s(n, self.trunc(32, 64, v))
-        self.set_s(n + 1, self.trunc(32, 64, self.lshr(64, v, self.const(64, 32))))
+        self.set_s(n, o.trunc(32, 64, v))
+        self.set_s(n + 1, o.trunc(32, 64, o.lshr(64, v, o.const(64, 32))))
 
     def scc(self) -> Value:
         """The condition code."""
@@ -99,10 +110,62 @@ class WaveEmitter(FloatEmitter):
         """Write it."""
         self._assign("scc", "i1", v)
 
-    # ---- lanes -------------------------------------------------------------------------------------------------
+    def whole(self, n: int) -> Value:
+        """A register pair that is one variable."""
+        return self._variable(WHOLE[n], "i64")
+
+    def s_indexed(self, n: int, offset: Value, w: int = 32) -> Value:
+        """Not translated."""
+        raise Untranslated
+
+    # ---- the wave's state --------------------------------------------------------------------------------------
+    def enter(self) -> None:
+        """Make the variables, at the head of the function."""
+        put, let = self.text.put, self.text.let
+        for variable in sorted(self.variables):
+            kind = _kind(variable)
+            put(f"%{variable} = alloca {kind}")
+            put(f"%q{variable} = getelementptr i8, ptr %st, i64 {_home(variable)}")
+            first = let(f"load {'i64' if variable == 'scc' else kind}, ptr %q{variable}")
+            put(f"store {kind} {let(f'trunc i64 {first} to i1') if variable == 'scc' else first}, ptr %{variable}")
+
+    def leave(self) -> None:
+        """Variables go back to the state."""
+        put, let = self.text.put, self.text.let
+        for variable in sorted(self.modified):
+            kind = _kind(variable)
+            last = let(f"load {kind}, ptr %{variable}")
+            if variable == "scc":
+                kind, last = "i64", let(f"zext i1 {last} to i64")
+            put(f"store {kind} {last}, ptr %q{variable}")
+
+
+class VectorFile:
+    """Vector registers and lane masks, as far as the chunk that strip `label` works on is concerned.
+
+    With `is_across` results wait until all chunks have been seen. `dirty`: registers that the strip has written,
+    `written_masks`: variables that collect the bits of scalar register pairs.
+    """
+
+    def __init__(self, text: LaneText, ints: Integers, scalars: ScalarFile) -> None:
+        self.text = text
+        self.ints = ints
+        self.scalars = scalars
+        self.begin("")
+
+    def begin(self, label: str, is_across: bool = False) -> None:
+        """A strip begins; nothing of its chunk is known."""
+        self.label = label
+        self.is_across = is_across
+        self.vectors: dict[int, Value] = {}
+        self.masks: dict[int, Value] = {}
+        self.written_masks: dict[int, str] = {}
+        self.dirty: set[int] = set()
+        self._collected: dict[int, str] = {}
+
     def row(self, n: int) -> str:
         """Host address of this chunk of vector register n."""
-        return self.text.let(f"getelementptr i8, ptr %row{self.segment}, i64 {LANES * 4 * n}")
+        return self.text.let(f"getelementptr i8, ptr %row{self.label}, i64 {LANES * 4 * n}")
 
     def v(self, n: int) -> Value:
         """Vector register n."""
@@ -113,9 +176,9 @@ class WaveEmitter(FloatEmitter):
         return self.vectors[n]
 
     def set_v(self, n: int, v: Value, where: Value | None = None) -> None:
-        """Write lanes of EXEC; inside a segment other lanes may hold anything, since EXEC does not change."""
+        """Write lanes of EXEC; inside a strip other lanes may hold anything, since EXEC does not change."""
         if where is not None:
-            v = self.select(32, where, v, self.v(n))
+            v = self.ints.select(32, where, v, self.v(n))
         if not v.vec:
             scalar, v = v, Value(32, True, self.text.bits(v, True))
             v.scalar = scalar
@@ -127,21 +190,20 @@ class WaveEmitter(FloatEmitter):
 
     def _buffered(self, n: int, v: Value) -> None:
         """Results of an instruction that sees other lanes wait until all chunks have seen them."""
-        if n not in self.dirty:
-            self.dirty.add(n)
-        at = self.text.let(f"getelementptr i8, ptr %buf{self.segment}_{n}, i64 %rb{self.segment}")
+        self.dirty.add(n)
+        at = self.text.let(f"getelementptr i8, ptr %buf{self.label}_{n}, i64 %rb{self.label}")
         self.text.put(f"store {self.text.itype(32, True)} {self.text.bits(v)}, ptr {at}, align {4 * self.text.lanes}")
 
     def lane_bits(self, b: Value) -> Value:
         """The bits of a scalar, one per lane."""
         text = self.text
-        moved = text.let(f"lshr i64 {text.bits(b)}, %sh{self.segment}")
+        moved = text.let(f"lshr i64 {text.bits(b)}, %sh{self.label}")
         return Value(1, True, text.let(text.mask_of(text.let(f"trunc i64 {moved} to i{text.lanes}"))))
 
     def mask(self, n: int) -> Value:
         """A scalar register pair, one bit per lane."""
         if n not in self.masks:
-            self.masks[n] = self.active() if n == EXEC else self.lane_bits(self.s64(n))
+            self.masks[n] = self.active() if n == EXEC else self.lane_bits(self.scalars.s64(n))
         return self.masks[n]
 
     def set_mask(self, n: int, m: Value) -> None:
@@ -150,13 +212,12 @@ class WaveEmitter(FloatEmitter):
         if not m.vec:
             m = Value(1, True, text.bits(m, True))
         if n not in self.written_masks:
-            self.written_masks[n] = f"acc{self.segment}_{len(self.written_masks)}"
-            self.cur[f"acc {n}"] = Value(64, False, text.let(f"load i64, ptr %{self.written_masks[n]}"))
+            self.written_masks[n] = f"acc{self.label}_{len(self.written_masks)}"
+            self._collected[n] = text.let(f"load i64, ptr %{self.written_masks[n]}")
         self.masks[n] = m
         bits = self.compressed(m)
-        moved = text.let(f"shl i64 {text.let(f'zext i{text.lanes} {bits} to i64')}, %sh{self.segment}")
-        so_far = text.bits(self.cur[f"acc {n}"])
-        text.put(f"store i64 {text.let(f'or i64 {so_far}, {moved}')}, ptr %{self.written_masks[n]}")
+        moved = text.let(f"shl i64 {text.let(f'zext i{text.lanes} {bits} to i64')}, %sh{self.label}")
+        text.put(f"store i64 {text.let(f'or i64 {self._collected[n]}, {moved}')}, ptr %{self.written_masks[n]}")
 
     def compressed(self, m: Value) -> str:
         """A per-lane width-1 value as an integer of one bit per lane."""
@@ -165,13 +226,13 @@ class WaveEmitter(FloatEmitter):
     def lane_id(self) -> Value:
         """0..63."""
         text = self.text
-        base = text.splat("i32", text.let(f"trunc i64 %sh{self.segment} to i32"))
+        base = text.splat("i32", text.let(f"trunc i64 %sh{self.label} to i32"))
         steps = ", ".join(f"i32 {lane}" for lane in range(text.lanes))
         return Value(32, True, text.let(f"add <{text.lanes} x i32> {base}, <{steps}>"))
 
     def active(self) -> Value:
         """EXEC."""
-        return Value(1, True, f"%xm{self.segment}")
+        return Value(1, True, f"%xm{self.label}")
 
     # ---- across lanes ------------------------------------------------------------------------------------------
     def v_at(self, n: int, lane: Value) -> Value:
@@ -201,7 +262,7 @@ class WaveEmitter(FloatEmitter):
         self.text.put(f"store i32 {self.text.bits(v)}, ptr {self._cell(n, lane)}{REGISTERS}")
 
     def _cell(self, n: int, lane: Value) -> str:
-        wide = self.zext(64, 32, lane)
+        wide = self.ints.zext(64, 32, lane)
         start = self.text.let(f"getelementptr i8, ptr %st, i64 {LANES * 4 * n}")
         return self.text.let(f"getelementptr i32, ptr {start}, i64 {self.text.bits(wide)}")
 
@@ -217,33 +278,21 @@ class WaveEmitter(FloatEmitter):
         raise Untranslated
 
     def _indexed(self, n: int, offset: Value) -> str:
-        number = self.add(32, offset, self.const(32, n))
-        inside = self.ult(32, number, self.const(32, 256))
-        place = self.zext(64, 32, self.select(32, inside, number, self.const(32, 0)))
-        rows = self.mul(64, place, self.const(64, LANES * 4))
-        return self.text.let(f"getelementptr i8, ptr %row{self.segment}, i64 {self.text.bits(rows)}")
+        o = self.ints
+        number = o.add(32, offset, o.const(32, n))
+        inside = o.ult(32, number, o.const(32, 256))
+        place = o.zext(64, 32, o.select(32, inside, number, o.const(32, 0)))
+        rows = o.mul(64, place, o.const(64, LANES * 4))
+        return self.text.let(f"getelementptr i8, ptr %row{self.label}, i64 {self.text.bits(rows)}")
 
-    # ---- words of the engine -----------------------------------------------------------------------------------
-    def word(self, index: int, kind: str = "i64") -> str:
-        """One of the 64-bit words behind the registers."""
-        at = self.text.let(f"getelementptr i8, ptr %st, i64 {WORDS_AT + 8 * index}")
-        return self.text.let(f"load {kind}, ptr {at}")
 
-    def set_word(self, index: int, value: str) -> None:
-        """Write one of them."""
-        at = self.text.let(f"getelementptr i8, ptr %st, i64 {WORDS_AT + 8 * index}")
-        self.text.put(f"store i64 {value}, ptr {at}")
+def _kind(variable: str) -> str:
+    return "i64" if variable in WHOLE.values() else "i1" if variable == "scc" else "i32"
 
-    def place(self, name: str) -> str:
-        """Offset in the state of a variable's register."""
-        if name in ("exec", "vcc"):
-            return str(SGPR_AT + 4 * (EXEC if name == "exec" else VCC))
-        return str(SGPR_AT + 4 * int(name[1:]))
 
-    # ---- what only the reference engine does -----------------------------------------------------------------------
-    def s_indexed(self, n: int, offset: Value, w: int = 32) -> Value:
-        """Not translated."""
-        raise Untranslated
-
-    def order(self, what: str, n: int = 0) -> None:
-        """Memory is coherent here."""
+def _home(variable: str) -> int:
+    """Offset in the state of a variable's register."""
+    if variable == "scc":
+        return WORDS_AT + 8 * SCC
+    numbers = {name: n for n, name in WHOLE.items()}
+    return SGPR_AT + 4 * (numbers[variable] if variable in numbers else int(variable[1:]))

@@ -1,0 +1,124 @@
+"""Where control goes from a block of translated code: on in the region, elsewhere, or to the reference engine."""
+
+from __future__ import annotations
+
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.emit_integer import Integers
+from understudy.engine.gcn.jit.region import Block, Place, Region
+from understudy.ir.builder import LaneText, Value
+from understudy.isa.gcn.state import WORDS_AT
+
+
+class Control:
+    """The control part of the algebra, and how the function is left.
+
+    `block` and `index` say which instruction is being translated, `is_over` whether the block has got its end.
+    `keeps_state` tells that somebody looks at waves that have ended, `ends` that one may end here without that.
+    """
+
+    def __init__(self, text: LaneText, ints: Integers, region: Region, keeps_state: bool) -> None:
+        self.text = text
+        self.ints = ints
+        self.keeps_state = keeps_state
+        self.labels = {place: f"b{index}" for index, place in enumerate(region.blocks)}
+        self.ends = False
+        self.begin(region.blocks[next(iter(region.blocks))])
+
+    def begin(self, block: Block) -> None:
+        """A block begins."""
+        self.block = block
+        self.index = 0
+        self.is_over = False
+
+    # ---- leaving -----------------------------------------------------------------------------------------------
+    def finish(self, code: int, pc: str) -> None:
+        """Hand over to the dispatcher: exit code, and the pc to go on at."""
+        self.text.put(f"store i64 {code}, ptr %codev")
+        self.text.put(f"store i64 {pc}, ptr %pcv")
+        self.text.put("br label %exit")
+
+    def hand_over(self, code: int, pc: int, index: int) -> None:
+        """Hand over before instruction `index` of the block: give back the fuel for it and what follows, paid ahead."""
+        count = len(self.block.nodes) - index
+        if count:
+            have = self.text.let("load i64, ptr %fuel")
+            self.text.put(f"store i64 {self.text.let(f'add i64 {have}, {count}')}, ptr %fuel")
+        self.finish(code, str(pc))
+
+    def step_exit(self) -> str:
+        """A label that hands the current scalar instruction to the reference engine."""
+        label = self.text.fresh("step")
+        with self.text.apart(label):
+            self.hand_over(layout.STEP, self.block.nodes[self.index].insn.pc, self.index)
+        return label
+
+    def go(self, place: Place) -> None:
+        """Go on at a place, in this region or elsewhere."""
+        self.is_over = True
+        if place in self.labels:
+            self.text.put(f"br label %{self.labels[place]}")
+        else:
+            self.finish(layout.JUMP, str(place[0]))
+
+    # ---- the algebra -------------------------------------------------------------------------------------------
+    def branch(self, c: Value, target: int) -> None:
+        """Conditional branch."""
+        yes, no = self._edge(target), self._edge(self._following())
+        self.text.branch(self.text.bits(c), yes, no)
+        self.is_over = True
+
+    def jump(self, target: int) -> None:
+        """Unconditional branch."""
+        self.go((target, self.block.nodes[-1].after))
+
+    def jump_to(self, target: Value) -> None:
+        """Computed branch."""
+        o = self.ints
+        self._finish_block(layout.JUMP, self.text.bits(o.and_(64, target, o.const(64, ~3))))
+
+    def end(self) -> None:
+        """The wave is done."""
+        if self.keeps_state:
+            self._finish_block(layout.END, str(self._following()))
+            return
+        self.text.put("br label %ended")
+        self.ends = self.is_over = True
+
+    def barrier(self) -> None:
+        """Wait for the others."""
+        self._finish_block(layout.BARRIER, str(self._following()))
+
+    def hint(self, what: str, n: int = 0) -> None:
+        """A pause gives other waves their turn; the others that are translated do nothing."""
+        if what == "sleep":
+            self._finish_block(layout.SLEEP, str(self._following()))
+
+    def _finish_block(self, code: int, pc: str) -> None:
+        self.finish(code, pc)
+        self.is_over = True
+
+    def _following(self) -> int:
+        return self.block.nodes[-1].insn.next_pc
+
+    def _edge(self, pc: int) -> str:
+        place = (pc, self.block.nodes[-1].after)
+        if place in self.labels:
+            return self.labels[place]
+        label = self.text.fresh("away")
+        with self.text.apart(label):
+            self.finish(layout.JUMP, str(pc))
+        return label
+
+
+def word(text: LaneText, index: int) -> str:
+    """One of the 64-bit words behind the registers of a wave's state."""
+    return text.let(f"load i64, ptr {_word_at(text, index)}")
+
+
+def set_word(text: LaneText, index: int, value: str) -> None:
+    """Write one of them."""
+    text.put(f"store i64 {value}, ptr {_word_at(text, index)}")
+
+
+def _word_at(text: LaneText, index: int) -> str:
+    return text.let(f"getelementptr i8, ptr %st, i64 {WORDS_AT + 8 * index}")
