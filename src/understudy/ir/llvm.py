@@ -96,13 +96,17 @@ def _compiled(text: str, tier: int) -> bytes:
         raise ModelBug(f"generated code does not verify: {error}") from error
     machine = _machine(tier)
     if tier != QUICK:
-        _optimise(binding, module, machine)
+        _optimise(binding, module, machine, "alwaysinline" in text)
     return bytes(machine.emit_object(module))
 
 
-def _optimise(binding: Any, module: Any, machine: Any) -> None:
+def _optimise(binding: Any, module: Any, machine: Any, inline: bool) -> None:
     options = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(machine, options)
+    if inline:
+        whole = binding.create_new_module_pass_manager()
+        whole.add_always_inliner_pass()
+        whole.run(module, builder)
     manager = binding.create_new_function_pass_manager()
     for name in _PASSES:
         getattr(manager, f"add_{name}_pass")()
