@@ -27,7 +27,7 @@ from understudy.device.refsi.commands import (
     encode_header,
 )
 from understudy.device.refsi.device import RefSiDevice
-from understudy.device.refsi.fast_path import MAX_EXTENTS, Bulk
+from understudy.device.refsi.fast_path import MAX_EXTENTS, Bulk, commands
 from understudy.device.refsi.status import BufferStatus
 from understudy.isa.riscv.decode import assemble
 
@@ -202,7 +202,8 @@ def test_what_may_be_written_may_not_therefore_be_read() -> None:
     assert (status.command, status.opcode) == (1, "STORE_REG64")
 
 
-def test_the_table_of_extents_starts_over_when_full() -> None:
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_the_table_of_extents_starts_over_when_full(is_compiled: bool) -> None:
     memory = np.zeros(64 * (MAX_EXTENTS + 8), dtype=np.uint64)
     base, asked = 0x1000, []
 
@@ -214,9 +215,11 @@ def test_the_table_of_extents_starts_over_when_full() -> None:
     written: list[tuple[int, int]] = []
     registers = np.zeros(r.NUM_CMP_REGISTERS, dtype=np.uint64)
     bulk = Bulk(registers.data.cast("B").cast("Q"), direct, lambda host, size: written.append((host, size)), False)
-    commands = [StoreImm64(base + 512 * n + 8, n) for n in range(MAX_EXTENTS + 8)] * 2
-    chunks = memoryview(encode_all(commands)).cast("Q")
-    assert bulk.run(chunks, 0, len(chunks)) == (len(chunks), len(commands))
+    if not is_compiled:  # the same function, as Python
+        bulk._run = commands
+    stores = [StoreImm64(base + 512 * n + 8, n) for n in range(MAX_EXTENTS + 8)] * 2
+    chunks = memoryview(encode_all(stores)).cast("Q")
+    assert bulk.run(chunks, 0, len(chunks)) == (len(chunks), len(stores))
     assert memory[1::64].tolist() == list(range(MAX_EXTENTS + 8))
     assert len(asked) == 2 * (MAX_EXTENTS + 8)
     first = int(memory.ctypes.data) + 8
