@@ -24,28 +24,9 @@ import numpy as np
 
 from understudy.core.pci import DirectRange
 from understudy.device.acceldev.commands import FENCE_COUNTER, MAX_TABLE, PAGE_MASK, PTES, SLOT_BYTES, WORD_BYTES
-from understudy.device.acceldev.fast_path_ir import (
-    BLOCK_WORDS,
-    BUDGET,
-    CODE_TABLE,
-    COUNT,
-    COUNTER,
-    DUE,
-    END,
-    FENCES,
-    FILLED,
-    INTR,
-    POSITION,
-    RANGE_WORDS,
-    RANGES,
-    RECORD,
-    RUNS,
-    START,
-    USED,
-    code,
-)
 from understudy.device.acceldev.memory import Memory
-from understudy.device.acceldev.registers import ACCELDEV_NUM_BUFFERS, ACCELDEV_PAGE_SIZE
+from understudy.device.acceldev.native_commands import Block, Piece, Range, code
+from understudy.device.acceldev.registers import ACCELDEV_NUM_BUFFERS, ACCELDEV_PAGE_SIZE, ACCELDEV_USER_CMD_WORDS
 
 if TYPE_CHECKING:
     from understudy.device.acceldev.user import Run
@@ -78,16 +59,17 @@ class Bulk:
 
     def __init__(self, memory: Memory, intr_address: int) -> None:
         self._memory = memory
-        self._block = np.zeros(BLOCK_WORDS, dtype=np.uint64)
-        self._shared = self._block.data.cast("B").cast("Q")
-        self._rows = np.zeros((FEW_RANGES, RANGE_WORDS), dtype=np.uint64)
-        self._runs = np.zeros((PTES + 1, 2), dtype=np.uint64)
+        self._block = Block()
+        self._split = (ctypes.c_uint32 * ACCELDEV_USER_CMD_WORDS)()
+        self._rows = (Range * FEW_RANGES)()
+        self._runs = (Piece * (PTES + 1))()
         self._ranges: tuple[DirectRange, ...] = ()
-        self._shared[RANGES] = self._rows.ctypes.data
-        self._shared[RUNS] = self._runs.ctypes.data
-        self._shared[INTR] = intr_address
-        self._free = code().function("commands", None, ctypes.c_void_p)
-        self._brief = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(code().address("commands"))
+        self._block.split = ctypes.addressof(self._split)
+        self._block.ranges = ctypes.addressof(self._rows)
+        self._block.runs = ctypes.addressof(self._runs)
+        self._block.intr = intr_address
+        self._free = code().function("commands", None, ctypes.POINTER(Block))
+        self._brief = ctypes.PYFUNCTYPE(None, ctypes.POINTER(Block))(code().address("commands"))
         self._is_brief = False
 
     def run(self, run: Run, end: int, *, fences: bool) -> Done:
@@ -101,30 +83,29 @@ class Bulk:
         record_host = self._memory.host_range(record, ACCELDEV_NUM_BUFFERS * SLOT_BYTES)
         if table_host is None or record_host is None or table & PAGE_MASK or table > MAX_TABLE:
             return Done(run.position)
-        shared = self._shared
-        shared[CODE_TABLE], shared[RECORD], shared[START] = table_host, record_host, run.command.offset
-        shared[COUNTER] = self._counter(record) if fences else 0
-        shared[USED] = shared[DUE] = 0
-        shared[COUNT] = len(ranges)
+        block = self._block
+        block.code_table, block.record, block.start = table_host, record_host, run.command.offset
+        block.counter = self._counter(record) if fences else 0
+        block.used, block.count = 0, len(ranges)
         self._call(run.position, end)
         if self._memory.ranges is not ranges:  # until now they had to stay
             self.forget()
-        return Done(shared[POSITION], shared[USED], shared[FENCES], bool(shared[DUE]))
+        return Done(block.position, block.used, block.fences, bool(block.due))
 
     def forget(self) -> None:
         """Let go of all memory, from any thread; a call under way holds what it uses itself."""
         self._ranges = ()
 
     def _call(self, position: int, end: int) -> None:
-        shared = self._shared
-        shared[POSITION] = position
+        block = self._block
+        block.position = position
         if self._is_brief:
-            shared[END], shared[BUDGET] = min(end, position + BRIEF), BRIEF_BYTES
-            self._brief(self._block.ctypes.data)
+            block.end, block.budget = min(end, position + BRIEF), BRIEF_BYTES
+            self._brief(block)
         else:
-            shared[END], shared[BUDGET] = end, QUANTUM_BYTES
-            self._free(self._block.ctypes.data)
-        self._is_brief = shared[POSITION] - position < BRIEF and shared[FILLED] < BRIEF_BYTES
+            block.end, block.budget = end, QUANTUM_BYTES
+            self._free(block)
+        self._is_brief = block.position - position < BRIEF and block.filled < BRIEF_BYTES
 
     def _counter(self, record: int) -> int:
         """Address in this process of a record's fence_counter; 0 where it cannot be counted in one piece."""
@@ -137,9 +118,9 @@ class Bulk:
         if ranges is not self._ranges:
             self._ranges = ranges
             if len(ranges) > len(self._rows):
-                self._rows = np.zeros((2 * len(ranges), RANGE_WORDS), dtype=np.uint64)
-                self._shared[RANGES] = self._rows.ctypes.data
-            for row, each in zip(self._rows, ranges, strict=False):
+                self._rows = (Range * (2 * len(ranges)))()
+                self._block.ranges = ctypes.addressof(self._rows)
+            for number, each in enumerate(ranges):
                 host = np.frombuffer(each.view, dtype=np.uint8).ctypes.data if each.view.nbytes else 0
-                row[:] = (each.base, each.view.nbytes, host, int(not each.view.readonly))
+                self._rows[number] = Range(each.base, each.view.nbytes, host, not each.view.readonly)
         return ranges
