@@ -41,6 +41,11 @@ def layout(made: S) -> S:
     return made
 
 
+def numbers(made: Any) -> dict[str, int]:
+    """Which word of a layout each name stands for."""
+    return {name: number for number, (name, _) in enumerate(made._fields_)}
+
+
 def layout_or_none(found: Any) -> Any:
     """What was found, if it is a layout."""
     return found if isinstance(found, type) and issubclass(found, ctypes.Structure) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -143,15 +144,16 @@ class _Writer:
             field = getattr(self._view(node.value), node.attr, None)
             if field is None:
                 self.source.refuse(node)
-            return native.U64, self._pointer(self._let(f"add i64 {self._base(node.value)}, {field.offset}"))
+            base = self._pointer(self._base(node.value))
+            return native.U64, self._let(f"getelementptr i8, ptr {base}, i64 {field.offset}")
         whole = self.source.value(node.value)
         if isinstance(whole, View):
             return whole, self._pointer(self._value(node.slice))
         view = self._view(node.value)
         if not isinstance(view, View):
             self.source.refuse(node)
-        offset = self._let(f"mul i64 {self._value(node.slice)}, {view.bits // 8}")
-        return view, self._pointer(self._let(f"add i64 {self._base(node.value)}, {offset}"))
+        index, base = self._value(node.slice), self._pointer(self._base(node.value))
+        return view, self._let(f"getelementptr i{view.bits}, ptr {base}, i64 {index}")
 
     def _base(self, node: ast.expr) -> str:
         """The address that a name holds, whatever lies there, or that an expression gives."""
@@ -273,6 +275,8 @@ class _Writer:
                 return self._atomic(node, base, node.func.attr)
             if self._view(node) is not None and len(node.args) == 1:  # an address, and what lies there
                 return self._value(node.args[0])
+        if function is ctypes.addressof and len(node.args) == 1:
+            return self._base(node.args[0])
         name = getattr(function, "__name__", "")
         if function in (min, max):
             return self._extreme(name, node)
@@ -459,17 +463,18 @@ class _Writer:
         if step is None or step <= 0:
             self.source.refuse(node, "needs a constant step above 0")
         first, last = ("0", self._value(call.args[0])) if len(call.args) == 1 else map(self._value, call.args[:2])
-        on, head, inside, end = self._label(), self._label(), self._label(), self._label()
+        head, inside, end = self._label(), self._label(), self._label()
         at = self._slot(f"for.{head}")
         self._put(f"store i64 {first}, ptr {at}")
         self._put(f"br i1 {self._let(f'icmp ult i64 {first}, {last}')}, label %{inside}, label %{end}")
         self._start(head)
         now = self._let(f"load i64, ptr {at}")
-        left = self._let(f"sub i64 {last}, {now}")
-        self._put(f"br i1 {self._let(f'icmp ugt i64 {left}, {step}')}, label %{on}, label %{end}")
-        self._start(on)
-        self._put(f"store i64 {self._let(f'add i64 {now}, {step}')}, ptr {at}")
-        self._go(inside)
+        following = self._let(f"add i64 {now}, {step}")
+        self._put(f"store i64 {following}, ptr {at}")
+        more = f"icmp ult i64 {following}, {last}"
+        if step > 1:  # it may wrap around
+            more = f"icmp ugt i64 {self._let(f'sub i64 {last}, {now}')}, {step}"
+        self._put(f"br i1 {self._let(more)}, label %{inside}, label %{end}")
         self._loop(inside, body, head, end, target.id, at)
         self._go(head)
         self._start(end)

@@ -15,7 +15,7 @@ from understudy.core.forks import FORKED, tell_forks
 from understudy.core.order import Arbiter
 from understudy.core.settings import SYNCHRONOUS
 from understudy.device.hsa.events import QueueInactivated
-from understudy.device.hsa.fast_path_ir import Q
+from understudy.device.hsa.native_packets import Q
 from understudy.device.hsa.processor import Processor
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.settings import Settings

@@ -1,4 +1,4 @@
-"""Launches that repeat: kept ready, and where they are small, processed by machine code (`fast_path_ir`).
+"""Launches that repeat: kept ready, and where they are small, processed by machine code (`native_packets`).
 
 A launch is kept when a kernel comes with the same sizes for the second time. It is good as long as the kernel's header
 and the queue's private memory are what they were; the engine looks after the code itself, and machine code compares all
@@ -7,6 +7,7 @@ three before every packet.
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault
-from understudy.device.hsa.fast_path_ir import GUARD_WORDS, TEMPLATE_WORDS, Q, T, consumer
 from understudy.device.hsa.launch.first_state import MOST_USER_SGPRS, read_facts
+from understudy.device.hsa.native_packets import Guard, Q, T, consumer
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
@@ -94,10 +95,11 @@ class Templates:
         self._kept: dict[Key, Kept] = {}
         self._seen: dict[Key, int] = {}
         self._order: list[Kept] = []
-        self._rows = np.zeros((MOST, len(TEMPLATE_WORDS)), np.uint64)
-        self._consume = consumer(queue.device.signal_bits)
+        self._rows = np.zeros((MOST, len(T)), np.uint64)
+        self._consume = consumer()
         words = queue.words
         words[Q["templates"]] = self._rows.ctypes.data
+        words[Q["bits"]] = queue.device.signal_bits
         words[Q["clock"]] = clock.ctypes.data
         words[Q["schedule"]] = engine.runtime.schedule_address
         self._block = int(queue.block.ctypes.data)
@@ -106,7 +108,7 @@ class Templates:
     # ---- by machine code -----------------------------------------------------------------------------------------
 
     def consume(self, budget: int) -> int:
-        """Process packets that machine code can, at most `budget`; a result of `fast_path_ir`.
+        """Process packets that machine code can, at most `budget`; a result of `native_packets`.
 
         Where a signal handler raises instead, `left` tells what was to be done.
         """
@@ -241,14 +243,14 @@ class Templates:
             }  # fmt: skip
             for number in range(4):
                 words[f"key{number + 1}"] = int.from_bytes(key[6 + 8 * number : 14 + 8 * number], "little")
-            kept.row = np.zeros(len(TEMPLATE_WORDS), np.uint64)
+            kept.row = np.zeros(len(T), np.uint64)
             for name, value in words.items():
                 kept.row[T[name]] = int(value) & (1 << 64) - 1
         self._lay_out()
 
     def _guards(self, spans: list[Span]) -> tuple[npt.NDArray[np.uint64], list[Any]] | None:
         """Rows that compare what is with what was; None where something does not lie in plain memory."""
-        rows = np.zeros((len(spans), GUARD_WORDS), np.uint64)
+        rows = np.zeros((len(spans), ctypes.sizeof(Guard) // 8), np.uint64)
         alive: list[Any] = [rows]
         for number, (address, data) in enumerate(spans):
             plain = self._memory.plain(address, len(data))

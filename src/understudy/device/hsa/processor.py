@@ -28,9 +28,9 @@ from understudy.device.hsa.events import (
     Trapped,
 )
 from understudy.device.hsa.exceptions import PacketRefused, QueueError, code_of
-from understudy.device.hsa.fast_path_ir import BUDGET, COMPLETE, IDLE, SERVE, Q
 from understudy.device.hsa.launch.first_state import Surroundings, launch, read_facts
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q
 from understudy.device.hsa.packets import (
     ACQUIRE_SHIFT,
     PACKET_BYTES,

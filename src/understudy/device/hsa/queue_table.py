@@ -14,7 +14,7 @@ from understudy.device.hsa.doorbells import DOORBELLS
 from understudy.device.hsa.events import DoorbellRung, Lint
 from understudy.device.hsa.executor import Executor
 from understudy.device.hsa.fast_path import Templates
-from understudy.device.hsa.fast_path_ir import Q
+from understudy.device.hsa.native_packets import Q
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import AmdQueue, QueueFeature, QueueType
 from understudy.engine.gcn.jit.engine import JitEngine

@@ -18,8 +18,8 @@ from understudy.core.words import U64
 from understudy.device.hsa import rules
 from understudy.device.hsa.atomics import Word
 from understudy.device.hsa.exceptions import PacketRefused, QueueError
-from understudy.device.hsa.fast_path_ir import QUEUE_WORDS, Q
 from understudy.device.hsa.launch.first_state import Scratch
+from understudy.device.hsa.native_packets import Q
 from understudy.device.hsa.packets import DEPENDENCIES, PACKET_BYTES, SIGNAL_AT, AgentDispatchPacket, PacketType
 from understudy.device.hsa.records import AmdQueue, QueueFeature, QueueProperties, SignalKind
 from understudy.device.hsa.signals import Signal
@@ -98,7 +98,7 @@ class Queue:
         memory = self.device.memory
         self._write = Word(memory, self.address + AmdQueue.offset_of("write_dispatch_id"))
         self._read = Word(memory, self.address + AmdQueue.offset_of("read_dispatch_id"))
-        self.block = np.zeros(len(QUEUE_WORDS), np.uint64)
+        self.block = np.zeros(len(Q), np.uint64)
         self.words = self.block.data
         plain = memory.plain(self.address, AmdQueue.size_bytes, store=True)
         assert plain is not None

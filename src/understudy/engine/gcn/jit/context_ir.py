@@ -1,20 +1,9 @@
-"""The scheduler's context: 64-bit words that Python and the compiled scheduler share, and IR that accesses them."""
+"""IR that accesses words of the scheduler's context and of waves."""
 
 from __future__ import annotations
 
-from typing import Final
-
+from understudy.engine.gcn.jit.context import AT
 from understudy.isa.gcn import state
-
-FIELDS: Final = (
-    "states", "waves", "groups", "cursor", "last", "running", "position", "live", "order", "rounds", "round",
-    "at_barrier", "shape_waves", "execs", "vgprs", "most_waves", "rows", "sgprs", "group_x", "group_y", "group_z",
-    "info", "info_words", "entry", "mode", "turn", "step_limit", "lds", "lds_size", "blank_lds", "undefined",
-    "first_rows", "blank_rows", "template", "retired", "in_turn", "current", "code_of_entry",
-    "ticks", "seen", "naps",
-)  # fmt: skip
-"""64-bit words of the context, in order."""
-AT: Final = {name: index for index, name in enumerate(FIELDS)}
 
 
 def load(name: str, kind: str = "i64", as_name: str = "") -> str:

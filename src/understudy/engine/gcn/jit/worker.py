@@ -15,7 +15,7 @@ from understudy.core.words import signed
 from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
 from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.context_ir import AT, FIELDS
+from understudy.engine.gcn.jit.context import AT
 from understudy.engine.gcn.reference.engine import Stepper
 from understudy.engine.gcn.ticks import TICK_SECONDS, TICKS
 from understudy.isa.gcn.state import (
@@ -68,7 +68,7 @@ class Crew:
         self.lds = aligned(max(dispatch.lds_bytes, 1))
         blocks = [self._states[n * STATE_BYTES : (n + 1) * STATE_BYTES] for n in range(count)]
         self.waves = [Wave(block, index) for index, block in enumerate(blocks)]
-        self.context = np.zeros(len(FIELDS), np.uint64)
+        self.context = np.zeros(len(AT), np.uint64)
         self._words = self.context.data
         self._address = int(self.context.ctypes.data)
         self._keep: list[object] = []
