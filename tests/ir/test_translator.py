@@ -157,7 +157,7 @@ def test_every_module_that_may_decide_what_code_comes_out_counts(tmp_path: Path)
     try:
         before = sources_digest(package)
         assert sources_digest(package) == before == sources_digest(PACKAGE)
-        names = "engine/riscv/jit/emit_state ir/builder isa/riscv/integer isa/gcn/operations/vop2 core/words"
+        names = "engine/riscv/jit/emit_memory ir/builder isa/riscv/integer isa/gcn/operations/vop2 core/words"
         for name in (f"{module}.py" for module in names.split()):
             path = package / name
             text = path.read_bytes()

@@ -7,7 +7,6 @@ once, which puts them before the strip.
 
 from __future__ import annotations
 
-from understudy.engine.gcn.composed import Composed
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_control import Control, set_word
 from understudy.engine.gcn.jit.emit_float import Floats, Untranslated
@@ -18,7 +17,9 @@ from understudy.engine.gcn.jit.emit_strip import FloatControl, Resume, Strip, St
 from understudy.engine.gcn.jit.liveness import Liveness, Observed
 from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.ir.builder import LaneText, vector_width
+from understudy.ir.composed import Composed
 from understudy.isa.gcn import state
+from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, Mode
 
@@ -27,7 +28,7 @@ class Algebra(Composed):
     """The operations of meanings over IR."""
 
     def __init__(self, *parts: object) -> None:
-        super().__init__(*parts)
+        super().__init__(WaveAlgebra, *parts)
         self.mode = Mode()
 
 

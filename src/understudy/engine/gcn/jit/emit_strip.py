@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from understudy.engine.gcn.composed import Composed
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.effects import Effects, Environment, meet
 from understudy.engine.gcn.jit.emit_control import Control, set_word
@@ -22,6 +21,7 @@ from understudy.engine.gcn.jit.emit_registers import REGISTERS, ScalarFile, Vect
 from understudy.engine.gcn.jit.liveness import Live
 from understudy.engine.gcn.jit.region import Node
 from understudy.ir.builder import LaneText, Value
+from understudy.ir.composed import Composed
 from understudy.ir.llvm import is_x86
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute

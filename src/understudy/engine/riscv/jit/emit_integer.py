@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 
-class IntegerEmitter:
-    """Values are names of IR values or decimal literals; `lines` is the text so far."""
+from understudy.ir.builder import Text
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.tail: list[str] = []
-        self.counter = 0
-        self.helpers: set[str] = set()
 
-    def line(self, text: str) -> None:
-        """Append one instruction."""
-        self.lines.append("  " + text)
+def _binary(word: str) -> Callable[..., str]:
+    """An operation on two numbers of `w` bits."""
+    return lambda self, w, a, b: self.text.let(f"{word} i{w} {a}, {b}")
 
-    def value(self, text: str) -> str:
-        """Append ``name = text`` and give the name."""
-        self.counter += 1
-        name = f"%t{self.counter}"
-        self.lines.append(f"  {name} = {text}")
-        return name
 
-    def label(self, stem: str) -> str:
-        """A fresh block name."""
-        self.counter += 1
-        return f"{stem}{self.counter}"
+def _cast(word: str) -> Callable[..., str]:
+    """An operation that changes the width."""
+
+    def cast(self: Integers, to: int, w: int, a: str) -> str:
+        return a if a == "0" or to == w else self.text.let(f"{word} i{w} {a} to i{to}")
+
+    return cast
+
+
+class Integers:
+    """Values are names of IR values or decimal literals. `uses_clmul`: whether the module needs that function."""
+
+    def __init__(self, text: Text) -> None:
+        self.text = text
+        self.uses_clmul = False
+
+    sub = _binary("sub")
+    mul = _binary("mul")
+    and_ = _binary("and")
+    or_ = _binary("or")
+    xor = _binary("xor")
+    shl = _binary("shl")
+    lshr = _binary("lshr")
+    ashr = _binary("ashr")
+    udiv = _binary("udiv")
+    urem = _binary("urem")
+    sdiv = _binary("sdiv")
+    srem = _binary("srem")
+    eq = _binary("icmp eq")
+    ne = _binary("icmp ne")
+    ult = _binary("icmp ult")
+    slt = _binary("icmp slt")
+    zext = _cast("zext")
+    sext = _cast("sext")
+    trunc = _cast("trunc")
 
     def const(self, w: int, n: int) -> str:
         """The number n, as a signed literal."""
@@ -35,96 +55,20 @@ class IntegerEmitter:
 
     def add(self, w: int, a: str, b: str) -> str:
         """a + b."""
-        return a if b == "0" else b if a == "0" else self.value(f"add i{w} {a}, {b}")
-
-    def sub(self, w: int, a: str, b: str) -> str:
-        """a - b."""
-        return self.value(f"sub i{w} {a}, {b}")
-
-    def mul(self, w: int, a: str, b: str) -> str:
-        """a * b."""
-        return self.value(f"mul i{w} {a}, {b}")
-
-    def and_(self, w: int, a: str, b: str) -> str:
-        """a & b."""
-        return self.value(f"and i{w} {a}, {b}")
-
-    def or_(self, w: int, a: str, b: str) -> str:
-        """a | b."""
-        return self.value(f"or i{w} {a}, {b}")
-
-    def xor(self, w: int, a: str, b: str) -> str:
-        """a ^ b."""
-        return self.value(f"xor i{w} {a}, {b}")
-
-    def shl(self, w: int, a: str, n: str) -> str:
-        """a << n."""
-        return self.value(f"shl i{w} {a}, {n}")
-
-    def lshr(self, w: int, a: str, n: str) -> str:
-        """a >> n."""
-        return self.value(f"lshr i{w} {a}, {n}")
-
-    def ashr(self, w: int, a: str, n: str) -> str:
-        """a >> n with the sign."""
-        return self.value(f"ashr i{w} {a}, {n}")
-
-    def udiv(self, w: int, a: str, b: str) -> str:
-        """Unsigned a / b."""
-        return self.value(f"udiv i{w} {a}, {b}")
-
-    def urem(self, w: int, a: str, b: str) -> str:
-        """Unsigned a % b."""
-        return self.value(f"urem i{w} {a}, {b}")
-
-    def sdiv(self, w: int, a: str, b: str) -> str:
-        """Signed a / b."""
-        return self.value(f"sdiv i{w} {a}, {b}")
-
-    def srem(self, w: int, a: str, b: str) -> str:
-        """Signed a % b."""
-        return self.value(f"srem i{w} {a}, {b}")
+        return a if b == "0" else b if a == "0" else self.text.let(f"add i{w} {a}, {b}")
 
     def clmul(self, a: str, b: str) -> str:
         """Carry-less 64 x 64 -> 128."""
-        self.helpers.add("clmul")
-        return self.value(f"call i128 @clmul(i64 {a}, i64 {b})")
-
-    def eq(self, w: int, a: str, b: str) -> str:
-        """a == b."""
-        return self.value(f"icmp eq i{w} {a}, {b}")
-
-    def ne(self, w: int, a: str, b: str) -> str:
-        """a != b."""
-        return self.value(f"icmp ne i{w} {a}, {b}")
-
-    def ult(self, w: int, a: str, b: str) -> str:
-        """Unsigned a < b."""
-        return self.value(f"icmp ult i{w} {a}, {b}")
-
-    def slt(self, w: int, a: str, b: str) -> str:
-        """Signed a < b."""
-        return self.value(f"icmp slt i{w} {a}, {b}")
+        self.uses_clmul = True
+        return self.text.let(f"call i128 @clmul(i64 {a}, i64 {b})")
 
     def select(self, w: int, c: str, a: str, b: str) -> str:
         """A if c else b."""
-        return self.value(f"select i1 {c}, i{w} {a}, i{w} {b}")
+        return self.text.let(f"select i1 {c}, i{w} {a}, i{w} {b}")
 
     def not1(self, c: str) -> str:
         """The opposite."""
-        return self.value(f"xor i1 {c}, 1")
-
-    def zext(self, to: int, w: int, a: str) -> str:
-        """Widen with zeros."""
-        return a if a == "0" or to == w else self.value(f"zext i{w} {a} to i{to}")
-
-    def sext(self, to: int, w: int, a: str) -> str:
-        """Widen with the sign."""
-        return a if a == "0" or to == w else self.value(f"sext i{w} {a} to i{to}")
-
-    def trunc(self, to: int, w: int, a: str) -> str:
-        """The low bits."""
-        return a if a == "0" or to == w else self.value(f"trunc i{w} {a} to i{to}")
+        return self.text.let(f"xor i1 {c}, 1")
 
 
 CLMUL_PORTABLE = """

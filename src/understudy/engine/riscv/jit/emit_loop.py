@@ -4,68 +4,77 @@ from __future__ import annotations
 
 from typing import Final
 
-from understudy.engine.riscv.jit.emit_state import StateEmitter
+from understudy.engine.riscv.jit.emit_control import Control
+from understudy.engine.riscv.jit.emit_integer import Integers
+from understudy.engine.riscv.jit.emit_memory import Memory
+from understudy.engine.riscv.jit.emit_registers import Registers
 from understudy.engine.riscv.jit.region import Block
 from understudy.engine.riscv.jit.strides import Stride
 from understudy.engine.riscv.pages import TABLE_PAGES
+from understudy.ir.builder import Text
 
 WORTH_WHILE: Final = 4
 """Rounds of a loop below which measuring it would cost more than its checks."""
 
 
-class LoopEmitter(StateEmitter):
-    """Adds the measuring header of such a loop."""
+class Loops:
+    """Writes the measuring header of such a loop."""
 
-    def _measure(self, block: Block, walks: list[Stride]) -> str:
+    def __init__(self, text: Text, ints: Integers, registers: Registers, memory: Memory, control: Control) -> None:
+        self.text = text
+        self.ints = ints
+        self.registers = registers
+        self.memory = memory
+        self.control = control
+
+    def measure(self, block: Block, walks: list[Stride]) -> str:
         """Write the loop's header: how often may it run before a walk leaves its memory or the fuel is low?
 
         Goes to the version without checks if that is worth while; gives the fuel at which that one must end.
         """
+        text, o = self.text, self.ints
         start = block.start
-        self._begin(start, f"b{start:x}")
-        self.declared.add("declare i64 @llvm.umin.i64(i64, i64)")
-        self.declared.add("declare i64 @llvm.smax.i64(i64, i64)")
-        fuel = self.value(f"call i64 @llvm.smax.i64(i64 {self.fuel}, i64 0)")
-        times = self.value(f"udiv i64 {fuel}, {block.cost}")
+        fuel = text.call("i64", "llvm.smax.i64", f"i64 {self.control.fuel}", "i64 0")
+        times = text.let(f"udiv i64 {fuel}, {block.cost}")
         for walk in walks:
-            base = self.x(walk.base)
-            first = self.add(64, base, self.const(64, walk.low))
-            page = self.value(f"lshr i64 {first}, 12")
-            page = self.value(f"call i64 @llvm.umin.i64(i64 {page}, i64 {TABLE_PAGES})")
-            addend = self.value(f"load i64, ptr {self.value(f'getelementptr i64, ptr %{walk.table}s, i64 {page}')}")
+            base = self.registers.x(walk.base)
+            first = o.add(64, base, o.const(64, walk.low))
+            page = text.let(f"lshr i64 {first}, 12")
+            page = text.call("i64", "llvm.umin.i64", f"i64 {page}", f"i64 {TABLE_PAGES}")
+            addend = text.let(f"load i64, ptr {text.let(f'getelementptr i64, ptr %{walk.table}s, i64 {page}')}")
             ends = f"getelementptr i64, ptr %{walk.table}_ends, i64 {page}"
-            end = self.value(f"load i64, ptr {self.value(ends)}")
-            behind = self.add(64, base, self.const(64, walk.high))
-            room = self.value(f"call i64 @llvm.usub.sat.i64(i64 {end}, i64 {behind})")
-            fits = self.value(f"icmp uge i64 {end}, {behind}")
-            self.declared.add("declare i64 @llvm.usub.sat.i64(i64, i64)")
-            odd = self.and_(64, self.or_(64, first, self.const(64, walk.step)), self.const(64, walk.align - 1))
+            end = text.let(f"load i64, ptr {text.let(ends)}")
+            behind = o.add(64, base, o.const(64, walk.high))
+            room = text.call("i64", "llvm.usub.sat.i64", f"i64 {end}", f"i64 {behind}")
+            fits = text.let(f"icmp uge i64 {end}, {behind}")
+            odd = o.and_(64, o.or_(64, first, o.const(64, walk.step)), o.const(64, walk.align - 1))
             if walk.step_register:
-                step = self.x(walk.step_register)
-                odd = self.or_(64, odd, self.and_(64, step, self.const(64, walk.align - 1)))
-                still = self.value(f"icmp eq i64 {step}, 0")
-                divisor = self.value(f"select i1 {still}, i64 1, i64 {step}")
-                rounds = self.value(f"udiv i64 {room}, {divisor}")
-                rounds = self.value(f"select i1 {still}, i64 {times}, i64 {rounds}")
+                step = self.registers.x(walk.step_register)
+                odd = o.or_(64, odd, o.and_(64, step, o.const(64, walk.align - 1)))
+                still = text.let(f"icmp eq i64 {step}, 0")
+                divisor = text.let(f"select i1 {still}, i64 1, i64 {step}")
+                rounds = text.let(f"udiv i64 {room}, {divisor}")
+                rounds = text.let(f"select i1 {still}, i64 {times}, i64 {rounds}")
             elif walk.step:
-                rounds = self.value(f"udiv i64 {room}, {walk.step}")
+                rounds = text.let(f"udiv i64 {room}, {walk.step}")
             else:
                 rounds = times
-            usable = self.value(f"icmp ne i64 {addend}, 0")
-            usable = self.value(f"and i1 {usable}, {fits}")
-            usable = self.value(f"and i1 {usable}, {self.eq(64, odd, '0')}")
-            rounds = self.value(f"select i1 {usable}, i64 {rounds}, i64 0")
-            times = self.value(f"call i64 @llvm.umin.i64(i64 {times}, i64 {rounds})")
+            usable = text.let(f"icmp ne i64 {addend}, 0")
+            usable = text.let(f"and i1 {usable}, {fits}")
+            usable = text.let(f"and i1 {usable}, {o.eq(64, odd, '0')}")
+            rounds = text.let(f"select i1 {usable}, i64 {rounds}, i64 0")
+            times = text.call("i64", "llvm.umin.i64", f"i64 {times}", f"i64 {rounds}")
             for pc in walk.accesses:
-                self.addends[pc] = addend
-        worth = self.value(f"icmp ugt i64 {times}, {WORTH_WHILE}")
-        floor = self.value(f"sub i64 {fuel}, {self.value(f'mul i64 {times}, {block.cost}')}")
-        self.line(f"br i1 {worth}, label %fast{start:x}, label %slow{start:x}")
+                self.memory.addends[pc] = addend
+        worth = text.let(f"icmp ugt i64 {times}, {WORTH_WHILE}")
+        floor = text.let(f"sub i64 {fuel}, {text.let(f'mul i64 {times}, {block.cost}')}")
+        text.branch(worth, f"fast{start:x}", f"slow{start:x}")
         return floor
 
-    def _loop_back(self, start: int, fast: str, floor: str) -> str:
-        label = self.label("again")
-        self.tail += [
+    def back(self, start: int, fast: str, floor: str) -> str:
+        """A label that goes on with the version without checks as long as there is more fuel than `floor`."""
+        label = self.text.fresh("again")
+        self.text.tail += [
             f"{label}:",
             f"  %left{label} = load i64, ptr %fuel",
             f"  %more{label} = icmp sgt i64 %left{label}, {floor}",

@@ -1,0 +1,124 @@
+"""Memory of the algebra: accesses through the hart's page tables, whose misses leave to the reference engine."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from understudy.engine.riscv.jit.emit_control import Control
+from understudy.engine.riscv.jit.emit_integer import Integers
+from understudy.engine.riscv.jit.emit_registers import BITS, TYPE, Held, Registers
+from understudy.ir.builder import Text
+
+_AMO: Final = {
+    "swap": "xchg",
+    "add": "add",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "min": "min",
+    "max": "max",
+    "minu": "umin",
+    "maxu": "umax",
+}
+_LOG2: Final = {8: 0, 16: 1, 32: 2, 64: 3}
+
+
+class Memory:
+    """Loads, stores and atomics. `addends`: by pc, accesses whose memory is known already, and where it lies."""
+
+    def __init__(self, text: Text, ints: Integers, registers: Registers, control: Control) -> None:
+        self.text = text
+        self.ints = ints
+        self.registers = registers
+        self.representations = registers.representations
+        self.control = control
+        self.addends: dict[int, str] = {}
+
+    def _pointer(self, w: int, address: str, tables: tuple[str, ...]) -> str:
+        known = self.addends.get(self.control.pc)
+        if known is not None:
+            return self.text.let(f"inttoptr i64 {self.text.let(f'add i64 {known}, {address}')} to ptr")
+        log2 = _LOG2[w]
+        if log2:
+            turned = self.text.call("i64", "llvm.fshr.i64", f"i64 {address}", f"i64 {address}", f"i64 {log2}")
+        else:
+            turned = address
+        # A misaligned address has low bits that the rotation brought to the top: one comparison tests both.
+        self.control.side(self.text.let(f"icmp ugt i64 {turned}, {(1 << (32 - log2)) - 1}"))
+        page = self.text.let(f"lshr i64 {turned}, {12 - log2}")
+        addend = ""
+        for table in tables:
+            slot = self.text.let(f"getelementptr i64, ptr %{table}, i64 {page}")
+            addend = self.text.let(f"load i64, ptr {slot}")
+            self.control.side(self.text.let(f"icmp eq i64 {addend}, 0"))
+        host = self.text.let(f"add i64 {addend}, {address}")
+        return self.text.let(f"inttoptr i64 {host} to ptr")
+
+    def load(self, w: int, address: str) -> str:
+        """Aligned load."""
+        pointer = self._pointer(w, address, ("loads",))
+        return self.text.let(f"load volatile i{w}, ptr {pointer}, align {w >> 3}")
+
+    def store(self, w: int, address: str, v: str) -> None:
+        """Aligned store."""
+        pointer = self._pointer(w, address, ("stores",))
+        held = self.representations.float_of.get(v)
+        if held is not None and BITS[held.fmt] != w:
+            held = None  # all 64 bits of a boxed single
+        what = f"{TYPE[held.fmt]} {held.name}" if held is not None else f"i{w} {v}"
+        self.text.put(f"store volatile {what}, ptr {pointer}, align {w >> 3}")
+
+    def amo(self, kind: str, w: int, address: str, v: str) -> str:
+        """Atomic read-modify-write."""
+        self._synchronize()
+        pointer = self._pointer(w, address, ("loads", "stores"))
+        return self.text.let(f"atomicrmw volatile {_AMO[kind]} ptr {pointer}, i{w} {v} seq_cst")
+
+    def load_reserved(self, w: int, address: str) -> str:
+        """Load and reserve."""
+        self._synchronize()
+        pointer = self._pointer(w, address, ("loads",))
+        old = self.text.let(f"load atomic volatile i{w}, ptr {pointer} seq_cst, align {w >> 3}")
+        self.text.put(f"store i64 {address}, ptr %reserved")
+        self.text.put(f"store i64 {self.ints.zext(64, w, old)}, ptr %reserved_value")
+        return old
+
+    def store_conditional(self, w: int, address: str, v: str) -> str:
+        """0 and stored if the reservation holds, else 1."""
+        self._synchronize()
+        pointer = self._pointer(w, address, ("loads", "stores"))
+        reserved = self.text.let("load i64, ptr %reserved")
+        held = self.text.let(f"icmp eq i64 {reserved}, {address}")
+        self.text.put("store i64 -1, ptr %reserved")
+        self.text.put("store i64 1, ptr %scratch")
+        attempt, join = self.text.fresh("sc"), self.text.fresh("join")
+        self.text.put(f"br i1 {held}, label %{attempt}, label %{join}")
+        self.text.start(attempt)
+        expected = self.text.let("load i64, ptr %reserved_value")
+        narrow = self.ints.trunc(w, 64, expected)
+        pair = self.text.let(f"cmpxchg volatile ptr {pointer}, i{w} {narrow}, i{w} {v} seq_cst seq_cst")
+        done = self.text.let(f"extractvalue {{ i{w}, i1 }} {pair}, 1")
+        failed = self.text.let(f"xor i1 {done}, true")
+        self.text.put(f"store i64 {self.ints.zext(64, 1, failed)}, ptr %scratch")
+        self.text.put(f"br label %{join}")
+        self.text.start(join)
+        return self.text.let("load i64, ptr %scratch")
+
+    def fence(self) -> None:
+        """Order accesses of this thread."""
+        self._synchronize()
+        self.text.put("fence seq_cst")
+
+    def _synchronize(self) -> None:
+        """What synchronizes harts leaves while others run, and is noted."""
+        shared = self.text.let("load i64, ptr %shared")
+        self.control.side(self.text.let(f"icmp ne i64 {shared}, 0"))
+        self.text.put("store i64 1, ptr %synchronized")
+
+    def f_from_bits(self, fmt: str, v: str) -> Held:
+        """The float with this bit pattern; a value loaded for this alone is loaded as a float instead."""
+        prefix = f"  {v} = load volatile i{BITS[fmt]}, "
+        if not self.text.lines[-1].startswith(prefix) or v in self.registers.xs.values():
+            return self.representations.f_from_bits(fmt, v)
+        self.text.lines[-1] = f"  {v} = load volatile {TYPE[fmt]}, " + self.text.lines[-1][len(prefix) :]
+        return Held(fmt, "x", v)
