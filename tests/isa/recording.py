@@ -1,9 +1,9 @@
 """Operation lists: what a meaning asks of its algebra, written down, so that two ways to write it can be compared.
 
 A list has the effects of an instruction in their order, and all values that it computes. A value's name is a hash of
-the operation and of its operands' names, so that equal lists mean the same graph of operations, whatever the order in
-which values that nothing stands between were computed. Run as a program it writes the vector files anew, or, with a
-folder, the lists themselves, to look at where a digest differs.
+the operation and of its operands' names: equal lists mean the same graph of operations, whatever the order in which
+values that nothing stands between are computed, and in which the operands of a sum are written. Run as a program it
+writes the vector files anew, or, with a folder, the lists themselves, to look at where a digest differs.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def names(text: str) -> frozenset[str]:
 
 BITS: Final = {"h": 16, "s": 32, "d": 64}
 BINARY: Final = names("add sub mul and_ or_ xor shl lshr ashr umin umax smin smax udiv urem sdiv srem")
+COMMUTATIVE: Final = names("add mul and_ or_ xor umin umax smin smax eq ne")
+"""Integer operations whose operands may stand in either order."""
 UNARY: Final = names("not_ ctlz cttz ctpop bitreverse")
 COMPARISONS: Final = names("eq ne ult ule slt sle")
 RESIZES: Final = names("zext sext trunc")
@@ -97,9 +99,11 @@ class Recorder:
 
     def _call(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         shown = [_shown(each) for each in arguments]
-        while shown and shown[-1] == "None":
+        while shown and shown[-1] == ("0" if name == "hint" else "None"):
             shown.pop()
         shown += [f"{key}={_shown(value)}" for key, value in named.items() if value is not None]
+        if name in COMMUTATIVE:
+            shown[1:] = sorted(shown[1:])
         text = f"{name}({', '.join(shown)})"
         _check(name, arguments, text)
         pure = name in PURE
