@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.device.acceldev.rig import ALL, CONFIGS, Machine, fill
+from understudy.device.acceldev import processor
 from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, NopCommand, RunCommand, words_of
+from understudy.device.acceldev.commands import (
+    DeviceCommand,
+    Fence,
+    FenceCommand,
+    Nop,
+    NopCommand,
+    RunCommand,
+    decode_device_command,
+    words_of,
+)
 from understudy.device.acceldev.events import CommandFinished, CommandQueued
 from understudy.device.acceldev.registers import Interrupt
 
@@ -73,6 +85,22 @@ def test_words_stay_between_submissions() -> None:
     machine.write(r.CMD_FENCE_LAST, 0)
     machine.device.write_bar(0, 0x9C, 4, 0)
     assert machine.read(r.CMD_FENCE_LAST) == 55
+
+
+def test_a_command_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[tuple[int, ...]] = []
+
+    def decode(words: tuple[int, ...]) -> DeviceCommand:
+        decoded.append(words)
+        return decode_device_command(words)
+
+    monkeypatch.setattr(processor, "decode_device_command", decode)
+    machine = stopped()
+    machine.submit(NopCommand(), FenceCommand(value=7))
+    assert decoded == []
+    machine.write(r.ENABLE, 1)
+    assert machine.read(r.CMD_FENCE_LAST) == 7
+    assert [words[0] for words in decoded] == [0, 3]
 
 
 def test_feed_error() -> None:

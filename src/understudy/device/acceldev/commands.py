@@ -78,6 +78,7 @@ class FenceCommand(Record, size=20):
 
     TYPE: ClassVar = DeviceCmdType.FENCE
     WORDS_USED: ClassVar = (0, 1)
+    VALUE_WORD: ClassVar = 1
     type: int = bits(3, 0, default=DeviceCmdType.FENCE)
     unused_header: int = bits(31, 4, default=0)
     value: int = u32()
@@ -91,9 +92,20 @@ DEVICE_COMMANDS: Final[dict[int, type[DeviceCommand]]] = {
 """Record type by command type."""
 
 
+def device_command_type(feed: Sequence[int]) -> type[DeviceCommand] | None:
+    """The record type of the device command in these five words, None where there is no such type."""
+    return DEVICE_COMMANDS.get(feed[0] & CMD_TYPE_MASK)
+
+
+def device_command_name(feed: Sequence[int]) -> str:
+    """The name of that type, for messages."""
+    kind = device_command_type(feed)
+    return "unknown" if kind is None else kind.TYPE.name
+
+
 def decode_device_command(feed: Sequence[int]) -> DeviceCommand:
     """The device command in these five words; `WireError` where there is no such type."""
-    kind = DEVICE_COMMANDS.get(feed[0] & CMD_TYPE_MASK)
+    kind = device_command_type(feed)
     if kind is None:
         raise WireError(
             f"header {feed[0]:#010x}: there is no device command of type {feed[0] & CMD_TYPE_MASK}",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from understudy.core.rule import Rule
 from understudy.core.telemetry import CountingTelemetry
 from understudy.device.acceldev import rules
-from understudy.device.acceldev.commands import SLOT_BYTES, ContextConfig, DeviceCommand
+from understudy.device.acceldev.commands import SLOT_BYTES, ContextConfig, device_command_name, device_command_type
 from understudy.device.acceldev.events import Coalesced
 from understudy.device.acceldev.registers import CMDS_BUFFER_SIZE, Interrupt
 
@@ -100,14 +100,15 @@ class Lints:
         """FEED word `index` was written."""
         self._fresh_words |= 1 << index
 
-    def submitted(self, command: DeviceCommand | None, name: str) -> None:
+    def submitted(self, feed: Sequence[int]) -> None:
         """The FEED words were submitted."""
+        kind = device_command_type(feed)
         fresh, self._fresh_words = self._fresh_words, 0
-        stale = [str(word) for word in (command.WORDS_USED if command else (0,)) if not fresh >> word & 1]
+        stale = [str(word) for word in (kind.WORDS_USED if kind else (0,)) if not fresh >> word & 1]
         if stale:
             self.report(
                 "stale-feed-word",
-                f"{name} uses FEED word {', '.join(stale)}, not written since the last submission",
+                f"{device_command_name(feed)} uses FEED word {', '.join(stale)}, not written since the last submission",
                 rules.MANUAL_FEED,
             )
 

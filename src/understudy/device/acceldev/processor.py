@@ -19,6 +19,8 @@ from understudy.device.acceldev.commands import (
     FenceCommand,
     RunCommand,
     decode_device_command,
+    device_command_name,
+    device_command_type,
 )
 from understudy.device.acceldev.contexts import Context
 from understudy.device.acceldev.events import CommandFinished, CommandQueued, CommandStarted, ContextErrored
@@ -50,7 +52,7 @@ class Queued:
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return name_of(self.words)
+        return device_command_name(self.words)
 
 
 @dataclass(slots=True)
@@ -116,15 +118,14 @@ class Processor:
     def submit(self) -> bool:
         """Take the command in the FEED registers; False where the queue is full. The caller holds the lock."""
         entry = Queued(self.submitted, tuple(self.registers.feed))
-        command = _peek(entry.words)
-        self._lints.submitted(command, entry.name)
+        self._lints.submitted(entry.words)
         if not self.free:
             self._lints.overrun(entry.name)
             return False
         self.queue.append(entry)
         self.submitted += 1
-        if isinstance(command, FenceCommand):
-            self._lints.fence_queued(command.value)
+        if device_command_type(entry.words) is FenceCommand:
+            self._lints.fence_queued(entry.words[FenceCommand.VALUE_WORD])
         self._telemetry.emit(lambda time: CommandQueued(time, entry.index, entry.words, self.free))
         return True
 
@@ -269,16 +270,3 @@ class Processor:
             return look() if self._telemetry.listened else None
         except AccessFault:
             return None
-
-
-def _peek(words: tuple[int, ...]) -> DeviceCommand | None:
-    try:
-        return decode_device_command(words)
-    except WireError:
-        return None
-
-
-def name_of(words: tuple[int, ...]) -> str:
-    """The name of a device command's type, for messages."""
-    command = _peek(words)
-    return "unknown" if command is None else command.TYPE.name
