@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -77,6 +78,11 @@ def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
     assert "understudy/py.typed" in found
     assert "understudy/attach/fletcher/platform.c" in found
     assert any(name.startswith("understudy/data/") for name in found)
+    tables = [path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.toml")]
+    assert len(tables) > 12
+    assert set(tables) <= set(found)
+    code = "from understudy.device.acceldev import rules; assert rules.TABLE_SIZE.text and '.whl' in rules.__file__"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": built}, check=True, cwd=tmp_path)
 
 
 def test_no_tree_holds_what_somebody_else_built() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from understudy.core.rule import Choice, Fidelity, Rule
+import understudy
+from understudy.core.rule import Choice, Fidelity, Rule, load_choices, load_rules
 from understudy.report.rules import missing_tests
 
 INTERFACES = ("refsi", "acceldev", "fletcher", "hsa", "amdcl2")
@@ -15,23 +17,42 @@ INTERFACES = ("refsi", "acceldev", "fletcher", "hsa", "amdcl2")
 HOSTS = ("hsa",)
 """Interfaces whose `understudy.host` module has choices of its own."""
 TESTS = Path(__file__).parent
+SOURCE = Path(understudy.__file__).parent
+NAMED = sorted(".".join(path.relative_to(SOURCE).parent.parts) for path in SOURCE.rglob("rules.toml"))
+"""Packages with rules of their own, and a `rules` module that names those that code raises."""
 
 every_interface = pytest.mark.parametrize("interface", INTERFACES)
 
 
 def rules(interface: str) -> tuple[Rule, ...]:
-    found: tuple[Rule, ...] = import_module(f"understudy.device.{interface}.rules").RULES
-    return found
+    return tuple(load_rules(f"understudy.device.{interface}").values())
 
 
 def choices(interface: str) -> tuple[Choice, ...]:
-    found: tuple[Choice, ...] = import_module(f"understudy.device.{interface}.choices").CHOICES
-    return found
+    return tuple(load_choices(f"understudy.device.{interface}").values())
 
 
 @every_interface
 def test_every_rule_has_its_test(interface: str) -> None:
     assert [rule.id for rule in missing_tests(rules(interface), TESTS)] == []
+
+
+def test_every_interface_is_tested() -> None:
+    assert sorted(["attach.vfio_user", *(f"device.{interface}" for interface in INTERFACES)]) == NAMED
+
+
+@pytest.mark.parametrize("package", NAMED)
+def test_no_two_tables_of_the_file_have_the_same_rule(package: str) -> None:
+    tables = tomllib.loads(SOURCE.joinpath(*package.split("."), "rules.toml").read_text("utf-8"))["rules"]
+    assert sum(len(table) - 1 for table in tables) == len(load_rules(f"understudy.{package}"))
+
+
+@pytest.mark.parametrize("package", NAMED)
+def test_every_rule_that_code_names_exists_and_is_named_so(package: str) -> None:
+    found = vars(import_module(f"understudy.{package}.rules")).items()
+    named = {name: rule for name, rule in found if isinstance(rule, Rule)}
+    assert {rule.id for rule in named.values()} <= set(load_rules(f"understudy.{package}"))
+    assert all(rule.id.endswith(f"/{name.lower().replace('_', '-')}") for name, rule in named.items())
 
 
 @every_interface
@@ -51,7 +72,7 @@ def test_ids_are_unique_and_name_the_interface(interface: str) -> None:
 @pytest.mark.parametrize("host", HOSTS)
 def test_choices_of_hosts(host: str) -> None:
     """Their ids are none of the device's."""
-    found: tuple[Choice, ...] = import_module(f"understudy.host.{host}.choices").CHOICES
+    found = load_choices(f"understudy.host.{host}").values()
     ids = [choice.id for choice in (*found, *choices(host))]
     assert len(set(ids)) == len(ids)
     assert all(choice.id.startswith(f"{host}/") and choice.gap and choice.answer and choice.reason for choice in found)

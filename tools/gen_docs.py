@@ -2,14 +2,14 @@
 
 Sections are named by what fills them, for an interface whose package is `understudy.device.NAME`:
 
-    rules NAME           the table of its rules, from RULES in its rules.py
-    choices NAME         the table of its choices, from CHOICES in its choices.py
+    rules NAME           the table of its rules, from its rules.toml
+    choices NAME         the table of its choices, from its choices.toml
     registers NAME MAP   the register map MAP of its registers.py
-    choices host NAME    the table of choices of `understudy.host`, from CHOICES in its NAME/choices.py
+    choices host NAME    the table of choices of `understudy.host.NAME`, from its choices.toml
 
 and for an instruction set whose package is `understudy.isa.NAME`:
 
-    choices NAME         the table of its choices, from CHOICES in its choices.py
+    choices NAME         the table of its choices, from its choices.toml
     slots NAME           opcode slots by encoding and processor
     fidelity NAME        operations by fidelity and processor
     opcodes NAME FAMILY  every operation of a family
@@ -24,13 +24,13 @@ and for the package's public names:
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import understudy
 from understudy.core.errors import UnderstudyError
+from understudy.core.rule import load_choices, load_rules
 from understudy.report import gcn
 from understudy.report.api import reference
 from understudy.report.registers import to_markdown
@@ -49,18 +49,19 @@ def generate(name: str, tests_dir: Path) -> str:
     interface, _, item = rest.partition(" ")
     try:
         if kind == "rules" and interface and not item:
-            return rule_table(_device(interface, "rules").RULES, tests_dir)
+            return rule_table(load_rules(f"understudy.device.{interface}").values(), tests_dir)
         if kind == "choices" and interface == "host" and item:
-            return choice_table(importlib.import_module(f"understudy.host.{item}.choices").CHOICES)
+            return choice_table(load_choices(f"understudy.host.{item}").values())
         if kind == "choices" and interface and not item:
-            return choice_table(_choices(interface).CHOICES)
+            layer = "isa" if interface in INSTRUCTION_SETS else "device"
+            return choice_table(load_choices(f"understudy.{layer}.{interface}").values())
         if interface in INSTRUCTION_SETS and COVERAGE.get(kind) == bool(item):
             return _coverage(kind, item, tests_dir)
         if kind == "api" and interface in understudy.__all__ and not item:
             return reference(interface, getattr(understudy, interface))
         if kind == "registers" and item:
-            return to_markdown(getattr(_device(interface, "registers"), item), level=3)
-    except (ModuleNotFoundError, AttributeError) as error:
+            return to_markdown(getattr(import_module(f"understudy.device.{interface}.registers"), item), level=3)
+    except (ModuleNotFoundError, FileNotFoundError, AttributeError) as error:
         raise SectionError(f"section {name}: {error}") from error
     raise SectionError(
         f"section {name} must be one of: rules NAME, choices NAME, choices host NAME, registers NAME MAP, slots NAME, "
@@ -107,15 +108,6 @@ def _coverage(kind: str, family: str, tests_dir: Path) -> str:
     if family not in gcn.FAMILIES:
         raise SectionError(f"family {family} must be one of {', '.join(gcn.FAMILIES)}")
     return gcn.opcode_table(family, tests_dir)
-
-
-def _choices(name: str) -> ModuleType:
-    package = "isa" if name in INSTRUCTION_SETS else "device"
-    return importlib.import_module(f"understudy.{package}.{name}.choices")
-
-
-def _device(interface: str, module: str) -> ModuleType:
-    return importlib.import_module(f"understudy.device.{interface}.{module}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ A rule's test is found by its name: rule ``acceldev/feed-error`` belongs to ever
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def missing_tests(rules: Iterable[Rule], tests_dir: Path) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if not named_after(rule, tests))
 
 
-def rule_table(rules: Sequence[Rule], tests_dir: Path) -> str:
+def rule_table(rules: Iterable[Rule], tests_dir: Path) -> str:
     """Markdown: clause, rule, fidelity, tests, in the order of `rules`."""
     tests = find_tests(tests_dir)
     rows = []
@@ -64,7 +64,7 @@ def rule_table(rules: Sequence[Rule], tests_dir: Path) -> str:
     return table(("clause", "rule", "fidelity", "test"), rows)
 
 
-def choice_table(choices: Sequence[Choice]) -> str:
+def choice_table(choices: Iterable[Choice]) -> str:
     """Markdown: what a document leaves open, our answer, and the reason, in the order of `choices`."""
     rows = [(f"`{c.id}`", cell(c.gap), cell(c.answer), cell(c.reason)) for c in choices]
     return table(("choice", "left open", "answer", "reason"), rows)

@@ -9,10 +9,8 @@ import pytest
 from tests.device.acceldev.rig import ALL, Machine, fill
 from understudy.core.errors import RuleError, WireError
 from understudy.core.pci import PciDevice
-from understudy.core.rule import Fidelity
+from understudy.core.rule import Fidelity, load_choices, load_rules
 from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.choices import BY_ID as CHOICE_BY_ID
-from understudy.device.acceldev.choices import CHOICES
 from understudy.device.acceldev.commands import (
     BindSlotCommand,
     ContextConfig,
@@ -27,7 +25,6 @@ from understudy.device.acceldev.commands import (
     words_of,
 )
 from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.acceldev.rules import BY_ID, RULES
 from understudy.device.acceldev.settings import Settings
 from understudy.report.rules import missing_tests
 
@@ -104,10 +101,11 @@ def test_layout_of_the_context_record() -> None:
 
 
 def test_every_rule_has_a_test() -> None:
-    assert missing_tests(RULES, Path(__file__).parents[2]) == ()
+    assert missing_tests(load_rules("understudy.device.acceldev").values(), Path(__file__).parents[2]) == ()
 
 
-def test_ids_are_unique() -> None:
-    assert len(BY_ID) == len(RULES) > 70
-    assert len(CHOICE_BY_ID) == len(CHOICES) > 26
-    assert not [rule for rule in RULES if rule.fidelity is Fidelity.ABSENT]
+def test_all_rules_and_choices_are_there() -> None:
+    rules = load_rules("understudy.device.acceldev")
+    assert len(rules) > 70
+    assert len(load_choices("understudy.device.acceldev")) > 26
+    assert not [rule for rule in rules.values() if rule.fidelity is Fidelity.ABSENT]

@@ -11,12 +11,12 @@ import pytest
 from tests.device.hsa.rig import COUNT, FLAT_SCRATCH, KERNARG, WAVE_OFFSET, Bench, dispatch, flat_scratch
 from understudy.core.errors import BeyondModel, ModelBug, WireError
 from understudy.core.rule import Rule
-from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.doorbell_encoding import legacy_value
 from understudy.device.hsa.events import DoorbellRung, Lint
 from understudy.device.hsa.exceptions import QueueError
 from understudy.device.hsa.records import AmdSignal, QueueProperties
+from understudy.device.hsa.rules import IS_PTR64
 from understudy.device.hsa.segments import Segment, is_in, null, sh_mem_bases, swizzled, to_flat, to_segment
 
 Make = Callable[..., Bench]

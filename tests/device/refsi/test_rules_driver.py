@@ -8,11 +8,11 @@ from tests.device.refsi.m1 import FLAG, OUT, Bench, entry
 from tests.device.refsi.rig import refused
 from understudy.core.errors import AccessFault
 from understudy.core.space import Unit
+from understudy.device.refsi import rules
 from understudy.device.refsi.commands import CopyMem64, StoreImm64
 from understudy.device.refsi.events import ConsoleOutput, InstanceEnded
 from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.registers import DMA_BASE, DRAM_BASE, PERF_COUNTERS_BASE, TCDM_BASE, MemoryKind
-from understudy.device.refsi.rules import BY_ID
 
 RETIRED = PERF_COUNTERS_BASE + 16
 GLOBAL = PERF_COUNTERS_BASE + 8 * 40
@@ -26,7 +26,7 @@ def test_refsi_memory_map(bench: Bench) -> None:
         assert bench.r64(area.base) + bench.r64(area.end - 8) == [1, 2]
         with pytest.raises(AccessFault, match="no memory there") as caught:
             bench.device.read(area.end, 8)
-        assert caught.value.rule is BY_ID["refsi/memory-map"]
+        assert caught.value.rule is rules.MEMORY_MAP
     status = refused(bench, "memory-map", "read of 8 bytes at 0x8: no memory there", *bench.kernel("k_loadfault"))
     assert (status.hart, status.pc) == (0, entry("k_loadfault") + 4)
 

@@ -14,7 +14,7 @@ from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
 from understudy.device.fletcher.kernel import kernel as virtual_kernel
 from understudy.device.fletcher.kernel import named_schema
-from understudy.device.fletcher.map.rules import CUSTOM_SIZE
+from understudy.device.fletcher.rules import CUSTOM_SIZE
 from understudy.host.fletcher.platform import Context, Kernel, Platform, StatusError, empty_batch
 from understudy.host.fletcher.port import LocalPort
 

@@ -12,10 +12,10 @@ from tests.host.fletcher.rig import NUMBER, numbers, run
 from understudy.core.errors import RuleError
 from understudy.core.lint import LintError, LintWarning
 from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.device_rules import INDEX_RANGE
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
 from understudy.device.fletcher.kernel import named_schema
 from understudy.device.fletcher.map.layout import fletcher_map
+from understudy.device.fletcher.rules import INDEX_RANGE
 from understudy.host.fletcher.platform import Context, Kernel, Platform, unsliced
 
 SEEDS = range(500)

@@ -11,8 +11,8 @@ import pytest
 from tests.image.hsa.elves import record
 from understudy.core.errors import RuleError, WireError
 from understudy.core.event import Event
-from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.events import Lint
+from understudy.device.hsa.rules import IS_PTR64
 from understudy.host.hsa.gpu import Gpu, Local, demo_code
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.records import CodeProperties, KernelCode, Rsrc1, Rsrc2

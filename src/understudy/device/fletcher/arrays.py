@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError
 from understudy.core.rule import Rule
-from understudy.device.fletcher.array_rules import BUFFER_ADDRESS, BUFFER_FORMAT, INDEX_ORDER, NO_NULLS
 from understudy.device.fletcher.map.flatten import BufferKind
 from understudy.device.fletcher.map.layout import BatchLayout, BufferSlot
+from understudy.device.fletcher.rules import BUFFER_ADDRESS, BUFFER_FORMAT, INDEX_ORDER, NO_NULLS
 
 OFFSET_BYTES: Final = 4
 MAX_ALIGNMENT: Final = 8

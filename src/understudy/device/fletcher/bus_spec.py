@@ -6,18 +6,20 @@ from understudy.core.errors import RuleError
 from understudy.core.rule import Rule
 from understudy.device.fletcher.bus import ALL_LANES, Reply, Response, Written
 from understudy.device.fletcher.bus_words import STATUS, FieldStore, Word, all_words, lane_mask
-from understudy.device.fletcher.device_rules import (
+from understudy.device.fletcher.lints import Shadow
+from understudy.device.fletcher.map.layout import FletcherMap
+from understudy.device.fletcher.rules import (
+    CONTROL_BITS,
     CUSTOM_CONTROL,
     CUSTOM_STATUS,
+    DERIVED,
     PROFILE_CLEAR,
     PROFILE_ENABLE,
     PROFILE_READ_ONLY,
+    REGISTER_WIDTH,
     RETURN_READ_ONLY,
     STATUS_READ_ONLY,
 )
-from understudy.device.fletcher.lints import Shadow
-from understudy.device.fletcher.map.layout import FletcherMap
-from understudy.device.fletcher.map.rules import CONTROL_BITS, DERIVED, REGISTER_WIDTH
 
 
 class SpecBus:

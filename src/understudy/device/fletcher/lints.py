@@ -12,9 +12,8 @@ from understudy.core.rule import Rule
 from understudy.core.telemetry import Telemetry
 from understudy.device.fletcher.bus import ALL_LANES, HardwareBus, Reply, Response
 from understudy.device.fletcher.bus_words import CONTROL, STATUS, FieldStore, Part, Word
-from understudy.device.fletcher.device_rules import ADDRESS_HALVES, START
 from understudy.device.fletcher.map.layout import FletcherMap
-from understudy.device.fletcher.map.rules import DERIVED, REGISTER_WIDTH
+from understudy.device.fletcher.rules import ADDRESS_HALVES, DERIVED, REGISTER_WIDTH, START
 
 CHECKS: Final = {
     "stray-read": "a read where no register can be read: the hardware answers with another one",

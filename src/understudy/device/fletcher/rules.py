@@ -1,17 +1,40 @@
-"""Every sentence of the Fletcher document that a design, a device or a host can obey or break.
+"""Rules of the Fletcher document that code raises; what they say stands in ``rules.toml``."""
 
-Those about where registers are, those about what the device does, those about the arrays of a kernel.
-"""
+from understudy.core.rule import rules_of
 
-from __future__ import annotations
+_rule = rules_of(__package__)
 
-from typing import Final
-
-from understudy.core.rule import Rule
-from understudy.device.fletcher.array_rules import ARRAY_RULES
-from understudy.device.fletcher.device_rules import DEVICE_RULES
-from understudy.device.fletcher.map.rules import MAP_RULES
-
-RULES: Final[tuple[Rule, ...]] = (*MAP_RULES, *DEVICE_RULES, *ARRAY_RULES)
-
-BY_ID: Final[dict[str, Rule]] = {rule.id: rule for rule in RULES}
+DERIVED = _rule("derived")
+REGISTER_WIDTH = _rule("register-width")
+CONTROL_BITS = _rule("control-bits")
+BUFFER_ORDER = _rule("buffer-order")
+SAME_IMPLEMENTATION = _rule("same-implementation")
+CUSTOM_SYNTAX = _rule("custom-syntax")
+CUSTOM_BEHAVIOR = _rule("custom-behavior")
+CUSTOM_SIZE = _rule("custom-size")
+SUPPORTED_TYPES = _rule("supported-types")
+UNIQUE_NAMES = _rule("unique-names")
+NAME_LETTERS = _rule("name-letters")
+SCHEMA_NAME = _rule("schema-name")
+BATCH_ORDER = _rule("batch-order")
+MAP_OFFSET = _rule("map-offset")
+BUS_WORDS = _rule("bus-words")
+FIELD_METADATA = _rule("field-metadata")
+PROFILED_FIELDS = _rule("profiled-fields")
+QUEUE_ORDER = _rule("queue-order")
+CUT_BATCH = _rule("cut-batch")
+START = _rule("start")
+STATUS_READ_ONLY = _rule("status-read-only")
+RETURN_READ_ONLY = _rule("return-read-only")
+INDEX_RANGE = _rule("index-range")
+RANGE_WRITTEN = _rule("range-written")
+ADDRESS_HALVES = _rule("address-halves")
+CUSTOM_CONTROL = _rule("custom-control")
+CUSTOM_STATUS = _rule("custom-status")
+PROFILE_ENABLE = _rule("profile-enable")
+PROFILE_CLEAR = _rule("profile-clear")
+PROFILE_READ_ONLY = _rule("profile-read-only")
+BUFFER_ADDRESS = _rule("buffer-address")
+BUFFER_FORMAT = _rule("buffer-format")
+INDEX_ORDER = _rule("index-order")
+NO_NULLS = _rule("no-nulls")

@@ -18,7 +18,6 @@ from understudy.core.settings import SYNCHRONOUS
 from understudy.core.words import U32, U64, signed
 from understudy.device.hsa import rules
 from understudy.device.hsa.agents import ptr64_mismatch
-from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.events import (
     PacketBlocked,
     PacketCompleted,
@@ -46,6 +45,7 @@ from understudy.device.hsa.packets import (
 )
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import AmdSignal, QueueFeature, QueueProperties, SignalKind
+from understudy.device.hsa.rules import IS_PTR64
 from understudy.device.hsa.signals import Condition, Signal, notify
 from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.jit import layout

@@ -38,7 +38,6 @@ from understudy.device.refsi.events import (
 )
 from understudy.device.refsi.interfaces import COMMAND_PROCESSOR
 from understudy.device.refsi.profiles import Profile, Words
-from understudy.device.refsi.spec import rules as spec_rules
 from understudy.device.refsi.spec.events import StaleRead
 from understudy.device.refsi.status import BufferStatus
 
@@ -309,7 +308,7 @@ def _change(begun: bytes, words: Words, chunk: int) -> str:
 
 def _name_address_rule(error: UnderstudyError, command: Command | None) -> None:
     """A command's own address that is in no memory breaks its rule; other reasons have rules of their own."""
-    if command is None or not isinstance(error, AccessFault) or error.rule not in (None, spec_rules.MEMORY_MAP):
+    if command is None or not isinstance(error, AccessFault) or error.rule not in (None, rules.MEMORY_MAP):
         return
     rule, fields = ADDRESS_RULES.get(type(command), (error.rule, ()))
     if any(error.address == getattr(command, field) for field in fields):

@@ -35,7 +35,6 @@ import numpy as np
 from understudy.core.errors import RuleError, WireError
 from understudy.core.words import U32, mask
 from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.device_rules import CUSTOM_CONTROL
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
 from understudy.device.fletcher.map.layout import FletcherMap
 from understudy.device.fletcher.map.registers import (
@@ -46,7 +45,7 @@ from understudy.device.fletcher.map.registers import (
     RESULT,
     STATUS,
 )
-from understudy.device.fletcher.map.rules import CUSTOM_SIZE, SAME_IMPLEMENTATION
+from understudy.device.fletcher.rules import CUSTOM_CONTROL, CUSTOM_SIZE, SAME_IMPLEMENTATION
 from understudy.host.fletcher.batch import empty_batch
 from understudy.host.fletcher.context import Context, DeviceBuffer
 from understudy.host.fletcher.port import FletcherPort, LocalPort, StatusError

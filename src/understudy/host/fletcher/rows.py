@@ -13,9 +13,8 @@ from itertools import chain
 import pyarrow as pa
 
 from understudy.core.errors import RuleError
-from understudy.device.fletcher.array_rules import NO_NULLS
-from understudy.device.fletcher.device_rules import INDEX_RANGE
 from understudy.device.fletcher.map.flatten import Shape, shape
+from understudy.device.fletcher.rules import INDEX_RANGE, NO_NULLS
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from understudy.core.errors import RuleError, WireError
 from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
-from understudy.device.hsa.code_rules import IS_PTR64
 from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.rules import IS_PTR64
 from understudy.image.hsa import targets
 from understudy.image.hsa.code_object import CodeObject, read_code_object
 from understudy.image.hsa.code_object import Kernel as KernelImage

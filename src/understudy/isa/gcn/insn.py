@@ -51,6 +51,11 @@ class Accuracy:
 EXACT = Accuracy()
 
 
+def chosen(name: str) -> dict[str, Accuracy]:
+    """The extras of an operation whose ordinary results depend on the choice of that name."""
+    return {"accuracy": Accuracy("chosen", "", f"gcn/{name}")}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Op:
     """One operation. `name` is its newest mnemonic and unique within the family; `names` and `opcodes` go by level.

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from understudy.core.errors import RuleError
-from understudy.device.fletcher.device_rules import CUSTOM_CONTROL
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import kernel
+from understudy.device.fletcher.rules import CUSTOM_CONTROL
 
 OPERATIONS: Final[tuple[Callable[[Any, Any], Any], ...]] = (
     np.add,

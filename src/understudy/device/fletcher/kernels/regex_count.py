@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from understudy.core.errors import RuleError
-from understudy.device.fletcher.array_rules import BUFFER_FORMAT
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import kernel
+from understudy.device.fletcher.rules import BUFFER_FORMAT
 
 SLICE_ROWS = 1 << 16
 

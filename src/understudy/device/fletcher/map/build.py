@@ -38,7 +38,7 @@ from understudy.device.fletcher.map.registers import (
     STREAM_BYTES,
     address_space,
 )
-from understudy.device.fletcher.map.rules import MAP_OFFSET, SCHEMA_NAME
+from understudy.device.fletcher.rules import MAP_OFFSET, SCHEMA_NAME
 from understudy.image.arrow_schema import read_schema
 
 PROFILES: Final = ("fletchgen", "runtime", "spec")

@@ -30,7 +30,7 @@ from understudy.device.fletcher.map.flatten import (
 )
 from understudy.device.fletcher.map.layout import FletcherMap, Profile, fletcher_map
 from understudy.device.fletcher.map.registers import REGISTER_BITS
-from understudy.device.fletcher.map.rules import (
+from understudy.device.fletcher.rules import (
     BATCH_ORDER,
     CUSTOM_BEHAVIOR,
     CUSTOM_SIZE,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, cast
 
 from understudy.core.errors import RuleError
-from understudy.device.fletcher.map.rules import CUSTOM_SYNTAX
+from understudy.device.fletcher.rules import CUSTOM_SYNTAX
 
 CustomBehaviour = Literal["c", "s"]
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import pyarrow as pa
 
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError
-from understudy.device.fletcher.map.rules import BUFFER_ORDER, CUT_BATCH, FIELD_METADATA, SUPPORTED_TYPES
+from understudy.device.fletcher.rules import BUFFER_ORDER, CUT_BATCH, FIELD_METADATA, SUPPORTED_TYPES
 
 BufferKind = Literal["validity", "offsets", "values"]
 Path = tuple[str, ...]

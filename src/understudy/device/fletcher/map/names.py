@@ -10,7 +10,7 @@ from understudy.core.errors import RuleError
 from understudy.device.fletcher.map.flatten import is_ignored
 from understudy.device.fletcher.map.layout import FletcherMap
 from understudy.device.fletcher.map.registers import address_space
-from understudy.device.fletcher.map.rules import BUS_WORDS, NAME_LETTERS, UNIQUE_NAMES
+from understudy.device.fletcher.rules import BUS_WORDS, NAME_LETTERS, UNIQUE_NAMES
 
 MAX_WORDS: Final = 26
 """vhdmmio numbers the words of a register by letters."""

@@ -2,7 +2,7 @@
 
 From a kernel dispatch packet and the kernel's header in memory to a `Dispatch` of the wave engines. Sources: "Initial
 kernel register state", "Flat scratch", "AMD Kernel Code Object" of the ROCm Code Object document, and where it
-contradicts itself or is silent, the prologues that LLVM writes and what `hsa_choices` lists.
+contradicts itself or is silent, the prologues that LLVM writes and what `choices.toml` lists.
 """
 
 from __future__ import annotations

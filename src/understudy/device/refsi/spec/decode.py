@@ -11,7 +11,6 @@ from understudy.core.rule import Rule
 from understudy.core.space import AddressSpace, Mapping, Ram, Unit
 from understudy.device.refsi import rules
 from understudy.device.refsi.launch import INVALID_KTB, INVALID_PACKED_ARGS
-from understudy.device.refsi.spec import rules as spec_rules
 from understudy.device.refsi.spec.windows import PER_HART, SHARED, Topology, Window, WindowFile, unit_name
 
 NEAR: Final = 1 << 20
@@ -155,7 +154,7 @@ class Decoder:
         target = f"{what}: its target {first:#x}..{final:#x}"
         if any(other.base <= first < other.end for other in self.windows.active):
             text = f"{target} is a window, expected a physical memory area"
-            return _fault(text, address, access, spec_rules.WINDOW_TARGET_PHYSICAL)
+            return _fault(text, address, access, rules.WINDOW_TARGET_PHYSICAL)
         text = f"{target} is outside of every memory"
         if window.mode != SHARED and not window.granule and seat[0]:
             kind = "hart" if window.mode == PER_HART else "core"
@@ -163,7 +162,7 @@ class Decoder:
                 f" (TARGET {window.target:#x} + SCALE {window.scale:#x} * {kind} {seat[0]}, "
                 "see choice refsi/window-scale-fields)"
             )
-        return _fault(text, address, access, spec_rules.WINDOW_TARGET_PHYSICAL)
+        return _fault(text, address, access, rules.WINDOW_TARGET_PHYSICAL)
 
     def _refuse_overlap(
         self, address: int, size: int, access: str, windows: list[Window], physical: list[Mapping]
@@ -178,9 +177,9 @@ class Decoder:
                 f"{what}: claimed by {' and '.join(names)}, expected one of them",
                 address,
                 access,
-                spec_rules.MEMORY_OVERLAP,
+                rules.MEMORY_OVERLAP,
             )
-        rule = rules.WINDOW_SIZE if windows else spec_rules.MEMORY_MAP
+        rule = rules.WINDOW_SIZE if windows else rules.MEMORY_MAP
         raise _fault(f"{what} crosses from {names[0]} to {names[1]}, expected one of them", address, access, rule)
 
     def _missing(self, address: int, size: int, access: str, physical: list[Mapping]) -> AccessFault:
@@ -188,7 +187,7 @@ class Decoder:
         if physical:
             name = physical[0].name
             bounds = f"{physical[0].base:#x}..{physical[0].end:#x}"
-            return _fault(f"{what} passes the bounds of {name} ({bounds})", address, access, spec_rules.MEMORY_MAP)
+            return _fault(f"{what} passes the bounds of {name} ({bounds})", address, access, rules.MEMORY_MAP)
         closed = self.windows.inactive_at(address)
         if closed is not None:
             return _fault(f"{what}: {closed.name} is not active", address, access, rules.WINDOW_ACTIVE)
@@ -201,7 +200,7 @@ class Decoder:
         for start, text, rule in _ABSENT:
             if start <= address < start + ABSENT_BYTES:
                 return _fault(f"{what}: {text}", address, access, rule)
-        return _fault(f"{what}: no memory there", address, access, spec_rules.MEMORY_MAP)
+        return _fault(f"{what}: no memory there", address, access, rules.MEMORY_MAP)
 
 
 def _fault(message: str, address: int, access: str, rule: Rule) -> AccessFault:

@@ -33,7 +33,6 @@ from understudy.device.refsi.registers import (
     NUM_DMA_REGISTERS,
     REGISTER_BYTES,
 )
-from understudy.device.refsi.spec import rules as spec_rules
 from understudy.device.refsi.spec.decode import Place
 from understudy.device.refsi.spec.events import DMA_HAZARD, DmaHazard
 from understudy.device.refsi.spec.transfer import Shape, Side, check_pieces, copy, rows_overlap, sides_meet
@@ -177,7 +176,7 @@ class DmaController:
                 f"expected a whole register of {REGISTER_BYTES} bytes",
                 address=offset,
                 access=access,
-                rule=spec_rules.REGISTER_WHOLE,
+                rule=rules.REGISTER_WHOLE,
             )
         index = offset // REGISTER_BYTES
         try:
@@ -187,7 +186,7 @@ class DmaController:
                 f"{access} of DMA register {index}: {error.message}",
                 address=offset,
                 access=access,
-                rule=spec_rules.DMA_REGISTER,
+                rule=rules.DMA_REGISTER,
             ) from None
         return index
 
@@ -196,7 +195,7 @@ class DmaController:
     def _control(self, context: Context, value: int, unit: Unit) -> None:
         reserved = DMA_CTRL.reserved_bits(value)
         if reserved:
-            raise _refused(f"DMACTRL = {value:#x}: bits {reserved:#x}, expected 0", spec_rules.DMA_CTRL_RESERVED)
+            raise _refused(f"DMACTRL = {value:#x}: bits {reserved:#x}, expected 0", rules.DMA_CTRL_RESERVED)
         fields = DMA_CTRL.decode(value)
         if fields["START"]:
             self._start(context, fields, unit)
@@ -205,9 +204,9 @@ class DmaController:
     def _start(self, context: Context, fields: dict[str, int], unit: Unit) -> None:
         dimension, by_source, by_target = fields["DIM"], fields["STRIDE_SRC"], fields["STRIDE_DST"]
         if not dimension:
-            raise _refused("a transfer of dimension 0, expected 1, 2 or 3", spec_rules.DMA_DIMENSION)
+            raise _refused("a transfer of dimension 0, expected 1, 2 or 3", rules.DMA_DIMENSION)
         if dimension == 1 and (by_source or by_target):
-            raise _refused("a 1D transfer in a stride mode, expected no stride", spec_rules.DMA_STRIDE_1D)
+            raise _refused("a 1D transfer in a stride mode, expected no stride", rules.DMA_STRIDE_1D)
         sizes = _array(context, DMA_XFERSIZE.offset, dimension)
         if not all(sizes):
             return
@@ -237,13 +236,13 @@ class DmaController:
 
     def _side(self, name: str, address: int, shape: Shape, strides: tuple[int, int], unit: Unit) -> Side:
         """One side, translated; `AccessFault` unless all of it lies in one memory that `unit` may use so."""
-        access, rule = ("read", spec_rules.DMA_SOURCE) if name == "source" else ("write", spec_rules.DMA_DESTINATION)
+        access, rule = ("read", rules.DMA_SOURCE) if name == "source" else ("write", rules.DMA_DESTINATION)
         extent = shape.extent(strides)
         try:
             place = self._memory.locate(address, extent, unit, access)
         except AccessFault as fault:
             fault.message = f"DMA {name}: {fault.message}"
-            fault.rule = rule if fault.rule is spec_rules.MEMORY_MAP else fault.rule
+            fault.rule = rule if fault.rule is rules.MEMORY_MAP else fault.rule
             raise
         if place.ram is None:
             raise AccessFault(
@@ -293,7 +292,7 @@ class DmaController:
                 if sides_meet(before, after):
                     telemetry = self._memory.telemetry
                     hazard = DmaHazard(telemetry.clock(), new.unit, new.id, old.unit, old.id, kind)
-                    telemetry.report(hazard, Lint(hazard.time, DMA_HAZARD, str(hazard), spec_rules.DMA_ASYNC))
+                    telemetry.report(hazard, Lint(hazard.time, DMA_HAZARD, str(hazard), rules.DMA_ASYNC))
 
 
 def _array(context: Context, first: int, count: int) -> tuple[int, ...]:
@@ -315,7 +314,7 @@ def _check_bytes(source: Side, target: Side) -> None:
         rows, planes = target.strides
         raise _refused(
             f"destination rows of {target.shape.row_bytes} bytes overlap with strides {rows:#x} and {planes:#x}",
-            spec_rules.DMA_ROWS,
+            rules.DMA_ROWS,
         )
     meet = sides_meet(source, target)
     if meet is None:
@@ -324,7 +323,7 @@ def _check_bytes(source: Side, target: Side) -> None:
         (first, end), (target_first, target_end) = source.span, target.span
         raise _refused(
             f"source {first:#x}..{end:#x} and destination {target_first:#x}..{target_end:#x} overlap",
-            spec_rules.DMA_OVERLAP,
+            rules.DMA_OVERLAP,
         )
 
 

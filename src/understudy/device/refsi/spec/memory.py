@@ -27,7 +27,6 @@ from understudy.device.refsi.registers import (
     TCDM_BASE,
     TCDM_SIZE,
 )
-from understudy.device.refsi.spec import rules as spec_rules
 from understudy.device.refsi.spec.coherence import DataCaches
 from understudy.device.refsi.spec.decode import Decoder, Place
 from understudy.device.refsi.spec.dma import LATE, DmaController
@@ -254,7 +253,7 @@ class SpecMemory:
         if hart not in self._ports:
             if not 0 <= hart < self.topology.harts:
                 raise RuleError(
-                    f"there is no hart {hart}, expected 0 to {self.topology.harts - 1}", rule=spec_rules.UNIT_EXISTS
+                    f"there is no hart {hart}, expected 0 to {self.topology.harts - 1}", rule=rules.UNIT_EXISTS
                 )
             self._ports[hart] = SpecPort(self, Unit(HART, hart))
         return self._ports[hart]
@@ -349,7 +348,7 @@ class SpecMemory:
                 f"{access} of {place.size} bytes at {address:#x}: a register in pieces through an interleaved window",
                 address,
                 access,
-                spec_rules.REGISTER_WHOLE,
+                rules.REGISTER_WHOLE,
             )
 
     def _note_memory_read(self, reader: Unit, place: Place, data: bytes | None) -> None:
@@ -415,7 +414,7 @@ def _bounds(place: Place) -> tuple[int, int]:
 def _relocated(fault: AccessFault, address: int) -> AccessFault:
     """A register region's fault with the guest address instead of the offset, and a rule."""
     fault.address = address
-    fault.rule = fault.rule or spec_rules.COUNTER_SLOT
+    fault.rule = fault.rule or rules.COUNTER_SLOT
     return fault
 
 

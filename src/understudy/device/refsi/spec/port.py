@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from understudy.core.errors import AccessFault
 from understudy.core.space import PAGE_SIZE, Unit
 from understudy.device.refsi import rules
-from understudy.device.refsi.spec import rules as spec_rules
 from understudy.device.refsi.spec.transfer import read_place, write_place
 from understudy.device.refsi.spec.windows import unit_name
 
@@ -78,7 +77,7 @@ class SpecPort:
                 f"execute of 2 bytes at {address:#x}: {place.mapping.name} holds registers, expected memory",
                 address=address,
                 access="execute",
-                rule=spec_rules.EXECUTE_MEMORY,
+                rule=rules.EXECUTE_MEMORY,
             )
         self._remember_code(address)
         return int.from_bytes(read_place(place), "little")

@@ -25,7 +25,6 @@ from understudy.device.refsi.registers import (
     WINDOW_SCALE,
     WINDOW_TARGET,
 )
-from understudy.device.refsi.spec import rules as spec_rules
 
 SHARED: Final = 0
 PER_HART: Final = 1
@@ -70,7 +69,7 @@ class Topology:
                 f"expected a hart below {self.harts} or a core below {self.cores}",
                 address=address,
                 access=access,
-                rule=spec_rules.UNIT_EXISTS,
+                rule=rules.UNIT_EXISTS,
             )
 
 
@@ -209,7 +208,7 @@ class WindowFile:
                 raise _refused(
                     f"{register.element(index)} = {value:#x}: bits {register.reserved_bits(value):#x} are reserved, "
                     "expected 0",
-                    spec_rules.WINDOW_RESERVED,
+                    rules.WINDOW_RESERVED,
                 )
         index = number - WINDOW_MODE.offset
         if 0 <= index < NUM_WINDOWS and WINDOW_MODE.get(value, "MODE") not in WINDOW_MODES:

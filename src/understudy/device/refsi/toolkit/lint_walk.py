@@ -49,7 +49,6 @@ from understudy.device.refsi.registers import (
     WINDOW_TARGET,
     MemoryKind,
 )
-from understudy.device.refsi.spec import rules as spec_rules
 from understudy.device.refsi.toolkit.builder import KUB_UNIT_BYTES
 from understudy.device.refsi.toolkit.listing import register_name
 
@@ -194,7 +193,7 @@ class Walk:
         for low, high, name in (*self._areas(), *self._open_windows()):
             if window.base < high and low < window.end:
                 text = f"{here} at {window.base:#x}..{window.end:#x} overlaps {name} at {low:#x}..{high:#x}"
-                yield "window-overlap", text, spec_rules.MEMORY_OVERLAP
+                yield "window-overlap", text, rules.MEMORY_OVERLAP
         areas = [(low, high) for low, high, _ in self._areas() if low <= window.target < high]
         scale = self._scale(window) if window.mode == PER_HART else 0
         last = window.target + scale * (self.harts - 1) + window.size
@@ -270,17 +269,17 @@ class Walk:
             return
         if DMA_CTRL.reserved_bits(value):
             text = f"reserved bits {DMA_CTRL.reserved_bits(value):#x} of DMACTRL are set"
-            yield "dma-control", text, spec_rules.DMA_CTRL_RESERVED
+            yield "dma-control", text, rules.DMA_CTRL_RESERVED
         fields = DMA_CTRL.decode(value)
         if not fields["START"]:
             return
         if fields["DIM"] == 0:
-            yield "dma-control", "a transfer is started with dimension 0", spec_rules.DMA_DIMENSION
+            yield "dma-control", "a transfer is started with dimension 0", rules.DMA_DIMENSION
         if fields["DIM"] == 1 and (fields["STRIDE_DST"] or fields["STRIDE_SRC"]):
-            yield "dma-control", "a 1D transfer is started with strides", spec_rules.DMA_STRIDE_1D
+            yield "dma-control", "a 1D transfer is started with strides", rules.DMA_STRIDE_1D
         if fields["DIM"] == 3 and not (fields["STRIDE_DST"] and fields["STRIDE_SRC"]):
             text = "a 3D transfer without both strides: the reference driver lets its planes overlap"
-            yield "dma-planes", text, spec_rules.DMA_SEQUENTIAL
+            yield "dma-planes", text, rules.DMA_SEQUENTIAL
         yield from self._reads("the DMA transfer")
         self.dma_pending = True
 
@@ -359,7 +358,7 @@ def _mode_fields(value: int) -> Found:
     fields = WINDOW_MODE.decode(value)
     if WINDOW_MODE.reserved_bits(value):
         text = f"reserved bits {WINDOW_MODE.reserved_bits(value):#x} of the window's MODE register are set"
-        yield "register-reserved", text, spec_rules.WINDOW_RESERVED
+        yield "register-reserved", text, rules.WINDOW_RESERVED
     if fields["MODE"] == RESERVED_MODE:
         yield "window-mode", "window mode 3 is reserved", rules.WINDOW_MODE_RESERVED
     if fields["MODE"] == PER_CORE:
@@ -372,8 +371,8 @@ def _mode_fields(value: int) -> Found:
 def _register_access(address: int, field: str) -> Found:
     if address % REGISTER_BYTES:
         text = f"{field} {address:#x} is inside a memory-mapped register, expected a multiple of 8"
-        yield "register-access", text, spec_rules.REGISTER_WHOLE
+        yield "register-access", text, rules.REGISTER_WHOLE
         return
     number = (address - DMA_BASE) // REGISTER_BYTES
     if any(number in span for span in DMA.reserved):
-        yield "register-access", f"{field} {address:#x} is no DMA register", spec_rules.DMA_REGISTER
+        yield "register-access", f"{field} {address:#x} is no DMA register", rules.DMA_REGISTER

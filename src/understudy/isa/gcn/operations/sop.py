@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from understudy.isa.gcn.algebra import Scalar
-from understudy.isa.gcn.choices import chosen
-from understudy.isa.gcn.insn import Meaning, ops
+from understudy.isa.gcn.insn import Meaning, chosen, ops
 from understudy.isa.gcn.semantics import control as flow
 from understudy.isa.gcn.semantics import integer as n
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from understudy.isa.gcn.algebra import Value
-from understudy.isa.gcn.choices import chosen
-from understudy.isa.gcn.insn import ops
+from understudy.isa.gcn.insn import chosen, ops
 from understudy.isa.gcn.semantics import approx as ap
 from understudy.isa.gcn.semantics import control as flow
 from understudy.isa.gcn.semantics import convert as cvt

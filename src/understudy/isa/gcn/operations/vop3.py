@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from understudy.isa.gcn.algebra import Value
-from understudy.isa.gcn.choices import chosen
-from understudy.isa.gcn.insn import Meaning, ops
+from understudy.isa.gcn.insn import Meaning, chosen, ops
 from understudy.isa.gcn.semantics import bytewise as by
 from understudy.isa.gcn.semantics import convert as cvt
 from understudy.isa.gcn.semantics import cube, division, lanes, trig
