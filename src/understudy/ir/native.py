@@ -284,7 +284,7 @@ def link(objects: ObjectCache, *functions: Function[Any], text: str = "") -> llv
     if image is None:
         from understudy.ir.native_llvm import module
 
-        image = llvm.compile_ir(module(functions) + text, llvm.OPTIMISED)
+        image = llvm.compile_ir(module(functions, text), llvm.OPTIMISED)
         if _translator() == parts[2]:  # else somebody changed it under this process
             objects.put(key, image)
     return llvm.Code(image)

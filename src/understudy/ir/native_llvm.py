@@ -35,8 +35,8 @@ declare void @llvm.x86.sse.stmxcsr(ptr)
 """
 
 
-def module(functions: Iterable[Function[Any]]) -> str:
-    """The IR of functions, which can be called from elsewhere, and of those that they call, which cannot."""
+def module(functions: Iterable[Function[Any]], text: str = "") -> str:
+    """The IR of functions, which can be called from elsewhere, of those that they call, which cannot, and of `text`."""
     exported = list(functions)
     written: dict[str, Function[Any]] = {}
     waiting, parts = list(exported), list[str]()
@@ -49,7 +49,9 @@ def module(functions: Iterable[Function[Any]]) -> str:
         writer = _Writer(function)
         parts.append(f"; {function.name}\n{writer.text('' if function in exported else 'internal ')}")
         waiting += writer.called
-    return "\n".join(parts) + _DECLARED + (_X86 if llvm.is_x86() else "")
+    lines = "\n".join([*parts, text, _DECLARED, _X86 if llvm.is_x86() else ""]).splitlines()
+    declared = dict.fromkeys(line for line in lines if line.startswith("declare "))
+    return "\n".join([*(line for line in lines if line not in declared), *declared, ""])
 
 
 class _Writer:

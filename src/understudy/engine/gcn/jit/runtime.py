@@ -11,16 +11,16 @@ import numpy as np
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.helpers_ir import helpers
-from understudy.engine.gcn.jit.scheduler_ir import scheduler
-from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache, linked
+from understudy.engine.gcn.jit.native_scheduler import schedule
+from understudy.ir.native import link
+from understudy.ir.object_cache import ObjectCache
 
 
 class Runtime:
     """Helpers for chunks of `lanes` lanes, their table, and the scheduler."""
 
     def __init__(self, objects: ObjectCache, lanes: int) -> None:
-        self._code = linked(helpers(lanes) + scheduler(llvm.is_x86()), objects)
+        self._code = link(objects, schedule, text=helpers(lanes))
         self.table = np.array([self._code.address(name) for name in layout.HELPER_NAMES], np.uint64)
         self.helpers_address = int(self.table.ctypes.data)
         self.schedule_address = self._code.address("schedule")

@@ -15,8 +15,8 @@ from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
 from understudy.engine.gcn.jit.emit_strip import Resume
 from understudy.engine.gcn.jit.liveness import Observed
+from understudy.engine.gcn.jit.native_scheduler import CODE_SLOTS
 from understudy.engine.gcn.jit.region import Fetch, Place, Region, discover
-from understudy.engine.gcn.jit.scheduler_ir import CODE_SLOTS
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache
