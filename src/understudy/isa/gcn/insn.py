@@ -23,9 +23,10 @@ Types are a letter and a width:
 ``level`` source only: the generation, a plain int, where a meaning depends on it
 ========  ====================================================================================================
 
-With a signature the meaning is a function ``meaning(o, *sources)`` that returns the result, or a tuple of results in
-the order of the signature; fetching sources (modifiers, SDWA, DPP) and storing results (omod, clamp, SDWA, EXEC) is the
-family's frame. Without a signature (``None``) the meaning is ``meaning(o, i)`` and does all that itself.
+With a signature the meaning is a function ``meaning(*sources)`` of words (`isa.gcn.word`) that returns the result, or a
+tuple of results in the order of the signature; fetching sources (modifiers, SDWA, DPP) and storing results (omod,
+clamp, SDWA, EXEC) is the family's frame. Without a signature (``None``) the meaning is ``meaning(b, i)``, `b` a builder
+(`isa.gcn.builder`) and `i` the instruction, and does all that itself.
 """
 
 from __future__ import annotations

@@ -215,7 +215,9 @@ def made(meaning: Any) -> tuple[Any, Wave]:
     return stepper, wave
 
 
-@pytest.mark.parametrize("meaning", [lambda o, i: o.s64(127), lambda o, i: o.v(256), lambda o, i: o.set_s(130, 0)])
+@pytest.mark.parametrize(
+    "meaning", [lambda b, i: b.s64(127), lambda b, i: b.v(256), lambda b, i: b.set_s(130, b.const(32, 0))]
+)
 def test_registers_end(meaning: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper, wave = made(meaning)
     monkeypatch.setattr("understudy.engine.gcn.reference.engine.text", lambda insn: insn.name)
@@ -223,7 +225,9 @@ def test_registers_end(meaning: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         stepper.step(wave)
 
 
-@pytest.mark.parametrize("meaning", [lambda o, i: o.set_s(1, -1), lambda o, i: o.nothing(), lambda o, i: 1 // 0])
+@pytest.mark.parametrize(
+    "meaning", [lambda b, i: b.set_s(1, b.word(32, -1)), lambda b, i: b.nothing(), lambda b, i: 1 // 0]
+)
 def test_mistakes_in_meanings_are_ours(meaning: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper, wave = made(meaning)
     monkeypatch.setattr("understudy.engine.gcn.reference.engine.text", lambda insn: insn.name)

@@ -125,12 +125,12 @@ def insn_of(meaning: Any, concrete: bool = False) -> Insn:
 @pytest.mark.parametrize(
     "meaning",
     [
-        lambda o, i: o.set_s(0, 1) if o.s(1) else None,
-        lambda o, i: o.set_s(0, 1) if o.s(1) == 3 else None,
-        lambda o, i: o.set_s(0, int(o.s(1))),
-        lambda o, i: o.set_s(0, {o.s(1): 1}),
-        lambda o, i: o.set_s(0, object()),
-        lambda o, i: o.add(32, 1),
+        lambda b, i: b.set_s(0, b.const(32, 1)) if b.s(1) else None,
+        lambda b, i: b.set_s(0, b.const(32, 1)) if b.s(1) == 3 else None,
+        lambda b, i: b.set_s(0, b.const(32, int(b.s(1).value))),
+        lambda b, i: b.set_s(0, b.word(32, {b.s(1).value: 1})),
+        lambda b, i: b.set_s(0, b.word(32, object())),
+        lambda b, i: b.algebra.add(32, 1),
     ],
 )
 def test_meanings_that_look_at_values_cannot_be_recorded(meaning: Any) -> None:
@@ -138,8 +138,8 @@ def test_meanings_that_look_at_values_cannot_be_recorded(meaning: Any) -> None:
 
 
 def test_concrete_meanings_are_not_recorded() -> None:
-    assert record(execute, insn_of(lambda o, i: o.set_s(0, 1), concrete=True), Mode()) is None
-    assert record(execute, insn_of(lambda o, i: o.set_s(0, 1)), Mode()) is not None
+    assert record(execute, insn_of(lambda b, i: b.set_s(0, b.const(32, 1)), concrete=True), Mode()) is None
+    assert record(execute, insn_of(lambda b, i: b.set_s(0, b.const(32, 1))), Mode()) is not None
     assert record(execute, insn_of(lambda o, i: None), Mode()) is not None
 
 

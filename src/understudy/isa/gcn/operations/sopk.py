@@ -5,13 +5,15 @@ The register field is a source in the comparisons, source and destination in s_a
 
 from __future__ import annotations
 
-from typing import Any, Final
+from operator import eq, ge, gt, le, lt, mul, ne
+from typing import Final
 
 from understudy.core.errors import BeyondModel
-from understudy.isa.gcn.algebra import Scalar
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn, ops
 from understudy.isa.gcn.semantics import control as flow
 from understudy.isa.gcn.semantics import integer as n
+from understudy.isa.gcn.word import Word
 
 HWREGS: Final = {
     1: "MODE", 2: "STATUS", 3: "TRAPSTS", 4: "HW_ID", 5: "GPR_ALLOC", 6: "LDS_ALLOC", 7: "IB_STS", 15: "SH_MEM_BASES",
@@ -30,55 +32,54 @@ def place(i: Insn) -> tuple[int, int, int]:
     return number, at, min(size, 32 - at)
 
 
-def getreg(o: Any, i: Insn) -> None:
+def getreg(b: Builder, i: Insn) -> None:
     """sdst = bits of a hardware register."""
     number, at, size = place(i)
-    value = o.lshr(32, o.hwreg(number), o.const(32, at))
-    o.set_s(i["sdst"], o.and_(32, value, o.const(32, (1 << size) - 1)))
+    b.set_s(i["sdst"], b.hwreg(number)[at + size - 1 : at])
 
 
-def put(o: Any, i: Insn, value: Scalar) -> None:
+def put(b: Builder, i: Insn, value: Word) -> None:
     """Bits of a hardware register = the low bits of `value`."""
     number, at, size = place(i)
     if number in WRITABLE:
-        o.set_hwreg(number, flow.field(o, o.hwreg(number), at, size, value))
+        b.set_hwreg(number, flow.field(b.hwreg(number), at, size, value))
 
 
-def setreg(o: Any, i: Insn) -> None:
+def setreg(b: Builder, i: Insn) -> None:
     """From the register field."""
-    put(o, i, o.s(i["sdst"]))
+    put(b, i, b.s(i["sdst"]))
 
 
-def setreg_imm32(o: Any, i: Insn) -> None:
+def setreg_imm32(b: Builder, i: Insn) -> None:
     """From the literal."""
-    put(o, i, o.const(32, i.literal or 0))
+    put(b, i, b.const(32, i.literal or 0))
 
 
-def call(o: Any, i: Insn) -> None:
+def call(b: Builder, i: Insn) -> None:
     """sdst = address of the next instruction; go to the immediate address."""
-    o.set_s64(i["sdst"], o.const(64, i.next_pc))
-    o.jump(flow.branch_target(i))
+    b.set_s64(i["sdst"], b.const(64, i.next_pc))
+    b.jump(flow.branch_target(i))
 
 
 # fmt: off
 OPS: Final = ops("sopk", (
     # name                 GFX7  GFX8  GFX9  signature             meaning
-    ("s_movk_i32",         0x00, 0x00, 0x00, "i32 = simm",         lambda o, k: k),
-    ("s_cmovk_i32",        0x02, 0x01, 0x01, "i32 = simm old scc", lambda o, k, old, c: o.select(32, c, k, old)),
-    ("s_cmpk_eq_i32",      0x03, 0x02, 0x02, "scc = i32 simm",     lambda o, a, k: o.eq(32, a, k)),
-    ("s_cmpk_lg_i32",      0x04, 0x03, 0x03, "scc = i32 simm",     lambda o, a, k: o.ne(32, a, k)),
-    ("s_cmpk_gt_i32",      0x05, 0x04, 0x04, "scc = i32 simm",     lambda o, a, k: o.slt(32, k, a)),
-    ("s_cmpk_ge_i32",      0x06, 0x05, 0x05, "scc = i32 simm",     lambda o, a, k: o.sle(32, k, a)),
-    ("s_cmpk_lt_i32",      0x07, 0x06, 0x06, "scc = i32 simm",     lambda o, a, k: o.slt(32, a, k)),
-    ("s_cmpk_le_i32",      0x08, 0x07, 0x07, "scc = i32 simm",     lambda o, a, k: o.sle(32, a, k)),
-    ("s_cmpk_eq_u32",      0x09, 0x08, 0x08, "scc = u32 uimm",     lambda o, a, k: o.eq(32, a, k)),
-    ("s_cmpk_lg_u32",      0x0A, 0x09, 0x09, "scc = u32 uimm",     lambda o, a, k: o.ne(32, a, k)),
-    ("s_cmpk_gt_u32",      0x0B, 0x0A, 0x0A, "scc = u32 uimm",     lambda o, a, k: o.ult(32, k, a)),
-    ("s_cmpk_ge_u32",      0x0C, 0x0B, 0x0B, "scc = u32 uimm",     lambda o, a, k: o.ule(32, k, a)),
-    ("s_cmpk_lt_u32",      0x0D, 0x0C, 0x0C, "scc = u32 uimm",     lambda o, a, k: o.ult(32, a, k)),
-    ("s_cmpk_le_u32",      0x0E, 0x0D, 0x0D, "scc = u32 uimm",     lambda o, a, k: o.ule(32, a, k)),
-    ("s_addk_i32",         0x0F, 0x0E, 0x0E, "i32 scc = simm old", lambda o, k, old: n.signed_sum(o, 32, old, k)),
-    ("s_mulk_i32",         0x10, 0x0F, 0x0F, "i32 = simm old",     lambda o, k, old: o.mul(32, old, k)),
+    ("s_movk_i32",         0x00, 0x00, 0x00, "i32 = simm",         lambda k: k),
+    ("s_cmovk_i32",        0x02, 0x01, 0x01, "i32 = simm old scc", lambda k, old, c: c.select(k, old)),
+    ("s_cmpk_eq_i32",      0x03, 0x02, 0x02, "scc = i32 simm",     eq),
+    ("s_cmpk_lg_i32",      0x04, 0x03, 0x03, "scc = i32 simm",     ne),
+    ("s_cmpk_gt_i32",      0x05, 0x04, 0x04, "scc = i32 simm",     lambda a, k: k.slt(a)),
+    ("s_cmpk_ge_i32",      0x06, 0x05, 0x05, "scc = i32 simm",     lambda a, k: k.sle(a)),
+    ("s_cmpk_lt_i32",      0x07, 0x06, 0x06, "scc = i32 simm",     Word.slt),
+    ("s_cmpk_le_i32",      0x08, 0x07, 0x07, "scc = i32 simm",     Word.sle),
+    ("s_cmpk_eq_u32",      0x09, 0x08, 0x08, "scc = u32 uimm",     eq),
+    ("s_cmpk_lg_u32",      0x0A, 0x09, 0x09, "scc = u32 uimm",     ne),
+    ("s_cmpk_gt_u32",      0x0B, 0x0A, 0x0A, "scc = u32 uimm",     gt),
+    ("s_cmpk_ge_u32",      0x0C, 0x0B, 0x0B, "scc = u32 uimm",     ge),
+    ("s_cmpk_lt_u32",      0x0D, 0x0C, 0x0C, "scc = u32 uimm",     lt),
+    ("s_cmpk_le_u32",      0x0E, 0x0D, 0x0D, "scc = u32 uimm",     le),
+    ("s_addk_i32",         0x0F, 0x0E, 0x0E, "i32 scc = simm old", n.signed_sum),
+    ("s_mulk_i32",         0x10, 0x0F, 0x0F, "i32 = simm old",     mul),
     ("s_cbranch_i_fork",   0x11, 0x10, 0x10, None,                 flow.i_fork, {"concrete": True}),
     ("s_getreg_b32",       0x12, 0x11, 0x11, None,                 getreg),
     ("s_setreg_b32",       0x13, 0x12, 0x12, None,                 setreg),

@@ -1,13 +1,17 @@
-"""SOPP: control of the program, the wave and its surroundings (manuals: "Scalar ALU operations")."""
+"""SOPP: control of the program, the wave and its surroundings (manuals: "Word ALU operations")."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-from understudy.isa.gcn.algebra import Scalar
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn, Meaning, ops
 from understudy.isa.gcn.semantics import control as flow
 from understudy.isa.gcn.state import EXEC, VCC
+from understudy.isa.gcn.word import Word
+
+Condition = Callable[[Builder], Word]
 
 STATUS: Final = 2
 """The hardware register's id."""
@@ -16,61 +20,61 @@ COND_DBG_SYS: Final = 21
 """Bits of STATUS."""
 
 
-def branch_where(condition: Any) -> Meaning:
-    """Go to the immediate address where `condition(o)` is 1."""
-    return lambda o, i: o.branch(condition(o), flow.branch_target(i))
+def branch_where(condition: Condition) -> Meaning:
+    """Go to the immediate address where `condition(b)` is 1."""
+    return lambda b, i: b.branch(condition(b), flow.branch_target(i))
 
 
-def zero(n: int) -> Any:
+def zero(n: int) -> Condition:
     """Whether a scalar register pair is 0."""
-    return lambda o: o.eq(64, o.s64(n), o.const(64, 0))
+    return lambda b: b.s64(n) == 0
 
 
-def not_zero(n: int) -> Any:
+def not_zero(n: int) -> Condition:
     """Whether a scalar register pair is not 0."""
-    return lambda o: o.ne(64, o.s64(n), o.const(64, 0))
+    return lambda b: b.s64(n) != 0
 
 
-def status(o: Any, bit: int) -> Scalar:
+def status(b: Builder, bit: int) -> Word:
     """A bit of STATUS."""
-    return o.trunc(1, 32, o.lshr(32, o.hwreg(STATUS), o.const(32, bit)))
+    return b.hwreg(STATUS)[bit]
 
 
 def hint(what: str) -> Meaning:
     """Nothing that a result depends on."""
-    return lambda o, i: o.hint(what, i["simm16"] & 0xFFFF)
+    return lambda b, i: b.hint(what, i["simm16"] & 0xFFFF)
 
 
-def end(o: Any, i: Insn) -> None:
+def end(b: Builder, i: Insn) -> None:
     """The wave ends."""
-    o.end()
+    b.end()
 
 
-def waitcnt(o: Any, i: Insn) -> None:
+def waitcnt(b: Builder, i: Insn) -> None:
     """Wait for memory operations."""
-    o.order("waitcnt", i["simm16"] & 0xFFFF)
+    b.order("waitcnt", i["simm16"] & 0xFFFF)
 
 
-def sendmsghalt(o: Any, i: Insn) -> None:
+def sendmsghalt(b: Builder, i: Insn) -> None:
     """Send a message, then halt."""
-    o.hint("sendmsg", i["simm16"] & 0xFFFF)
-    o.hint("halt")
+    b.hint("sendmsg", i["simm16"] & 0xFFFF)
+    b.hint("halt")
 
 
 # fmt: off
 OPS: Final = ops("sopp", (
     # name                        GFX7  GFX8  GFX9  -     meaning
-    ("s_nop",                     0x00, 0x00, 0x00, None, lambda o, i: o.hint("nop")),
+    ("s_nop",                     0x00, 0x00, 0x00, None, lambda b, i: b.hint("nop")),
     ("s_endpgm",                  0x01, 0x01, 0x01, None, end),
-    ("s_branch",                  0x02, 0x02, 0x02, None, lambda o, i: o.jump(flow.branch_target(i))),
+    ("s_branch",                  0x02, 0x02, 0x02, None, lambda b, i: b.jump(flow.branch_target(i))),
     ("s_wakeup",                  None, 0x03, 0x03, None, hint("wakeup")),
-    ("s_cbranch_scc0",            0x04, 0x04, 0x04, None, branch_where(lambda o: o.not_(1, o.scc()))),
-    ("s_cbranch_scc1",            0x05, 0x05, 0x05, None, branch_where(lambda o: o.scc())),
+    ("s_cbranch_scc0",            0x04, 0x04, 0x04, None, branch_where(lambda b: ~b.scc())),
+    ("s_cbranch_scc1",            0x05, 0x05, 0x05, None, branch_where(lambda b: b.scc())),
     ("s_cbranch_vccz",            0x06, 0x06, 0x06, None, branch_where(zero(VCC))),
     ("s_cbranch_vccnz",           0x07, 0x07, 0x07, None, branch_where(not_zero(VCC))),
     ("s_cbranch_execz",           0x08, 0x08, 0x08, None, branch_where(zero(EXEC))),
     ("s_cbranch_execnz",          0x09, 0x09, 0x09, None, branch_where(not_zero(EXEC))),
-    ("s_barrier",                 0x0A, 0x0A, 0x0A, None, lambda o, i: o.barrier()),
+    ("s_barrier",                 0x0A, 0x0A, 0x0A, None, lambda b, i: b.barrier()),
     ("s_setkill",                 0x0B, 0x0B, 0x0B, None, hint("setkill")),
     ("s_waitcnt",                 0x0C, 0x0C, 0x0C, None, waitcnt),
     ("s_sethalt",                 0x0D, 0x0D, 0x0D, None, hint("sethalt")),
@@ -78,17 +82,17 @@ OPS: Final = ops("sopp", (
     ("s_setprio",                 0x0F, 0x0F, 0x0F, None, hint("setprio")),
     ("s_sendmsg",                 0x10, 0x10, 0x10, None, hint("sendmsg")),
     ("s_sendmsghalt",             0x11, 0x11, 0x11, None, sendmsghalt),
-    ("s_trap",                    0x12, 0x12, 0x12, None, lambda o, i: o.trap(i["simm16"] & 0xFF)),
+    ("s_trap",                    0x12, 0x12, 0x12, None, lambda b, i: b.trap(i["simm16"] & 0xFF)),
     ("s_icache_inv",              0x13, 0x13, 0x13, None, hint("icache_inv")),
     ("s_incperflevel",            0x14, 0x14, 0x14, None, hint("incperflevel")),
     ("s_decperflevel",            0x15, 0x15, 0x15, None, hint("decperflevel")),
     ("s_ttracedata",              0x16, 0x16, 0x16, None, hint("ttracedata")),
-    ("s_cbranch_cdbgsys",         0x17, 0x17, 0x17, None, branch_where(lambda o: status(o, COND_DBG_SYS))),
-    ("s_cbranch_cdbguser",        0x18, 0x18, 0x18, None, branch_where(lambda o: status(o, COND_DBG_USER))),
+    ("s_cbranch_cdbgsys",         0x17, 0x17, 0x17, None, branch_where(lambda b: status(b, COND_DBG_SYS))),
+    ("s_cbranch_cdbguser",        0x18, 0x18, 0x18, None, branch_where(lambda b: status(b, COND_DBG_USER))),
     ("s_cbranch_cdbgsys_or_user", 0x19, 0x19, 0x19, None,
-        branch_where(lambda o: o.or_(1, status(o, COND_DBG_SYS), status(o, COND_DBG_USER)))),
+        branch_where(lambda b: status(b, COND_DBG_SYS) | status(b, COND_DBG_USER))),
     ("s_cbranch_cdbgsys_and_user", 0x1A, 0x1A, 0x1A, None,
-        branch_where(lambda o: o.and_(1, status(o, COND_DBG_SYS), status(o, COND_DBG_USER)))),
+        branch_where(lambda b: status(b, COND_DBG_SYS) & status(b, COND_DBG_USER))),
     ("s_endpgm_saved",            None, 0x1B, 0x1B, None, end),
     ("s_set_gpr_idx_off",         None, 0x1C, 0x1C, None, flow.set_gpr_idx_off),
     ("s_set_gpr_idx_mode",        None, 0x1D, 0x1D, None, flow.set_gpr_idx_mode),

@@ -2,106 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from operator import add, mul, sub
+from typing import Final
 
-from understudy.isa.gcn.algebra import Value
 from understudy.isa.gcn.insn import Meaning, chosen, ops
 from understudy.isa.gcn.semantics import bytewise as by
 from understudy.isa.gcn.semantics import convert as cvt
 from understudy.isa.gcn.semantics import cube, division, lanes, trig
 from understudy.isa.gcn.semantics import floating as f
 from understudy.isa.gcn.semantics import integer as n
+from understudy.isa.gcn.word import Word
+
+Binary = Callable[[Word, Word], Word]
+Differences = Callable[[Word, Word], Word]
 
 
 def bfe(signed: bool) -> Meaning:
     """c[4:0] bits of a from bit b[4:0] on."""
-    return lambda o, a, b, c: n.extract(o, 32, signed, a, n.count(o, 32, b), n.count(o, 32, c))
+    return lambda a, b, c: n.extract(signed, a, b[4:0], c[4:0])
 
 
-def bfi(o: Any, a: Value, b: Value, c: Value) -> Value:
-    """b where a has ones, c where it has zeros."""
-    return o.or_(32, o.and_(32, a, b), o.and_(32, o.not_(32, a), c))
+def middle(low: Binary, high: Binary) -> Meaning:
+    """The middle one of three, by minimum `low` and maximum `high`."""
+    return lambda a, b, c: high(low(a, b), low(high(a, b), c))
 
 
-def middle(low: str, high: str, w: int) -> Meaning:
-    """The middle one of three, by minimum `low` and maximum `high` of the algebra."""
-
-    def meaning(o: Any, a: Value, b: Value, c: Value) -> Value:
-        smaller, larger = getattr(o, low)(w, a, b), getattr(o, high)(w, a, b)
-        return getattr(o, high)(w, smaller, getattr(o, low)(w, larger, c))
-
-    return meaning
-
-
-def of_three(name: str, w: int) -> Meaning:
-    """A minimum or maximum of the algebra of three."""
-    return lambda o, a, b, c: getattr(o, name)(w, getattr(o, name)(w, a, b), c)
-
-
-def shift64(name: str) -> Meaning:
-    """The first source, 64 bits, shifted by the second."""
-    return lambda o, a, b: getattr(o, name)(64, a, n.count_of(o, 64, b))
-
-
-def lshl_add(o: Any, a: Value, b: Value, c: Value) -> Value:
-    """(a << b) + c."""
-    return o.add(32, n.shl(o, 32, a, b), c)
-
-
-def add_lshl(o: Any, a: Value, b: Value, c: Value) -> Value:
-    """(a + b) << c."""
-    return n.shl(o, 32, o.add(32, a, b), c)
-
-
-def lshl_or(o: Any, a: Value, b: Value, c: Value) -> Value:
-    """a << b | c."""
-    return o.or_(32, n.shl(o, 32, a, b), c)
-
-
-def then(first: str, second: str) -> Meaning:
-    """Two operations of the algebra in a row."""
-    return lambda o, a, b, c: getattr(o, second)(32, getattr(o, first)(32, a, b), c)
+def of_three(f: Binary) -> Meaning:
+    """A minimum or maximum of three."""
+    return lambda a, b, c: f(f(a, b), c)
 
 
 def mad24(signed: bool) -> Meaning:
     """Product of 24-bit numbers plus c."""
-    return lambda o, a, b, c: o.add(32, n.mul24(signed)(o, a, b), c)
+    return lambda a, b, c: n.mul24(signed)(a, b) + c
 
 
 def mad_wide(signed: bool, *, clamped: bool = False) -> Meaning:
     """32 times 32 plus 64 bits; and bit 64 of the exact sum."""
 
-    def meaning(o: Any, a: Value, b: Value, c: Value) -> tuple[Value, Value]:
-        product = n.product(o, signed, a, b)
+    def meaning(a: Word, b: Word, c: Word) -> tuple[Word, Word]:
+        product = n.product(signed, a, b)
         if signed:
-            total, overflow = n.signed_sum(o, 64, product, c)
-            negative = o.slt(64, total, o.const(64, 0))
-            limit = o.select(64, negative, o.const(64, (1 << 63) - 1), o.const(64, 1 << 63))
-            out = o.xor(1, negative, overflow)
+            total, overflow = n.signed_sum(product, c)
+            negative = total.slt(0)
+            limit = negative.select(c.const((1 << 63) - 1), 1 << 63)
+            out = negative ^ overflow
         else:
-            total = o.add(64, product, c)
-            out = overflow = o.ult(64, total, c)
-            limit = o.const(64, -1)
-        return (o.select(64, overflow, limit, total) if clamped else total), out
+            total = product + c
+            out = overflow = total < c
+            limit = c.const(-1)
+        return (overflow.select(limit, total) if clamped else total), out
 
     return meaning
-
-
-def mad16(o: Any, a: Value, b: Value, c: Value) -> Value:
-    """a * b + c in 16 bits."""
-    return o.add(16, o.mul(16, a, b), c)
 
 
 def mad_32_16(signed: bool, *, clamped: bool = False) -> Meaning:
     """16 times 16 plus 32 bits."""
 
-    def meaning(o: Any, a: Value, b: Value, c: Value) -> Value:
-        extend = o.sext if signed else o.zext
-        product = o.mul(32, extend(32, 16, a), extend(32, 16, b))
+    def meaning(a: Word, b: Word, c: Word) -> Word:
+        product = a.extended(32, signed) * b.extended(32, signed)
         if not clamped:
-            return o.add(32, product, c)
-        wide = o.add(64, extend(64, 32, product), extend(64, 32, c))
-        return (n.clamp_signed if signed else n.clamp_unsigned)(o, 32, wide)
+            return product + c
+        return n.clamp(32, signed, product.extended(64, signed) + c.extended(64, signed))
 
     return meaning
 
@@ -111,33 +74,28 @@ def at_limit(w: int, signed: bool, meaning: Meaning) -> dict[str, Meaning]:
     return {"clamped": n.clamped(w, signed, meaning)}
 
 
-def wide_mad(o: Any, a: Value, b: Value, c: Value) -> Value:
-    """a * b + c in 64 bits."""
-    return o.add(64, o.mul(64, a, b), c)
-
-
-def sums(differences: Meaning) -> tuple[Meaning, dict[str, Meaning]]:
+def sums(differences: Differences) -> tuple[Meaning, dict[str, Meaning]]:
     """A sum of differences plus c, and what it is where the instruction says clamp."""
     return by.plus(differences), {"clamped": by.plus_clamped(differences)}
 
 
-def quads(of: Any, differences: Meaning) -> tuple[Meaning, dict[str, Meaning]]:
+def quads(of: Callable[..., Meaning], differences: Differences) -> tuple[Meaning, dict[str, Meaning]]:
     """Likewise four of them."""
     return of(differences), {"clamped": of(differences, clamped=True)}
 
 
 SAD8, SAD16, SAD32 = by.differences(8), by.differences(16), by.differences(32)
 MSAD8, SAD_HI = by.differences(8, masked=True), by.differences(8, shift=16)
-SHL64, LSHR64, ASHR64 = shift64("shl"), shift64("lshr"), shift64("ashr")
-U16, I16 = at_limit(16, False, wide_mad), at_limit(16, True, wide_mad)
+SHLREV, LSHRREV, ASHRREV = map(n.reverse, (n.shl, n.lshr, n.ashr))
+MIN3_I, MIN3_U, MAX3_I, MAX3_U = map(of_three, (Word.smin, Word.umin, Word.smax, Word.umax))
+MED3_I, MED3_U = middle(Word.smin, Word.smax), middle(Word.umin, Word.umax)
+U16, I16 = at_limit(16, False, n.mad), at_limit(16, True, n.mad)
 MAD_I24, MAD_U24 = {"clamped": n.clamped24(True, plus=True)}, {"clamped": n.clamped24(False, plus=True)}
-ADD, SUB = n.op("add", 64), n.op("sub", 64)
-ADDED32, TAKEN32 = at_limit(32, True, ADD), at_limit(32, True, SUB)
-ADDED16, TAKEN16 = at_limit(16, True, ADD), at_limit(16, True, SUB)
+ADDED32, TAKEN32 = at_limit(32, True, add), at_limit(32, True, sub)
+ADDED16, TAKEN16 = at_limit(16, True, add), at_limit(16, True, sub)
 MAD_U64, MAD_I64 = {"clamped": mad_wide(False, clamped=True)}, {"clamped": mad_wide(True, clamped=True)}
 MAD_U16, MAD_I16 = {"clamped": mad_32_16(False, clamped=True)}, {"clamped": mad_32_16(True, clamped=True)}
-SNORM, UNORM = cvt.packed(cvt.to_norm("s", signed=True)), cvt.packed(cvt.to_norm("s", signed=False))
-SNORM16, UNORM16 = cvt.packed(cvt.to_norm("h", signed=True)), cvt.packed(cvt.to_norm("h", signed=False))
+SNORM, UNORM = cvt.packed(cvt.to_norm(signed=True)), cvt.packed(cvt.to_norm(signed=False))
 
 PK_U8, NORM, MAD_F16 = chosen("pk-u8-rounding"), chosen("norm-rounding"), chosen("mad-f16-denormals")
 MQSAD32 = {"clamped": by.quad32(MSAD8, clamped=True), **chosen("mqsad-wrap")}
@@ -148,7 +106,7 @@ MAD_LEGACY, TRIG, MEDIAN = chosen("mad-legacy-zero"), chosen("trig-preop"), chos
 OPS: Final = ops("vop3", (
     # name                   GFX7   GFX8   GFX9   signature                  meaning
     ("v_mad_legacy_f32",     0x140, 0x1C0, 0x1C0, "f32 = f32 f32 f32",       f.mad_legacy, MAD_LEGACY),
-    ("v_mad_f32",            0x141, 0x1C1, 0x1C1, "f32 = f32 f32 f32",       f.mad("s")),
+    ("v_mad_f32",            0x141, 0x1C1, 0x1C1, "f32 = f32 f32 f32",       f.mad),
     ("v_mad_i32_i24",        0x142, 0x1C2, 0x1C2, "i32 = i32 i32 i32",       mad24(signed=True), MAD_I24),
     ("v_mad_u32_u24",        0x143, 0x1C3, 0x1C3, "u32 = u32 u32 u32",       mad24(signed=False), MAD_U24),
     ("v_cubeid_f32",         0x144, 0x1C4, 0x1C4, "f32 = f32 f32 f32",       cube.face),
@@ -157,45 +115,45 @@ OPS: Final = ops("vop3", (
     ("v_cubema_f32",         0x147, 0x1C7, 0x1C7, "f32 = f32 f32 f32",       cube.major),
     ("v_bfe_u32",            0x148, 0x1C8, 0x1C8, "u32 = u32 u32 u32",       bfe(signed=False)),
     ("v_bfe_i32",            0x149, 0x1C9, 0x1C9, "i32 = i32 u32 u32",       bfe(signed=True)),
-    ("v_bfi_b32",            0x14A, 0x1CA, 0x1CA, "b32 = b32 b32 b32",       bfi),
-    ("v_fma_f32",            0x14B, 0x1CB, 0x1CB, "f32 = f32 f32 f32",       f.fma("s")),
-    ("v_fma_f64",            0x14C, 0x1CC, 0x1CC, "f64 = f64 f64 f64",       f.fma("d")),
+    ("v_bfi_b32",            0x14A, 0x1CA, 0x1CA, "b32 = b32 b32 b32",       lambda a, b, c: a & b | ~a & c),
+    ("v_fma_f32",            0x14B, 0x1CB, 0x1CB, "f32 = f32 f32 f32",       f.fma),
+    ("v_fma_f64",            0x14C, 0x1CC, 0x1CC, "f64 = f64 f64 f64",       f.fma),
     ("v_lerp_u8",            0x14D, 0x1CD, 0x1CD, "u32 = b32 b32 b32",       by.lerp),
     ("v_alignbit_b32",       0x14E, 0x1CE, 0x1CE, "b32 = b32 b32 b32",       by.align(1)),
     ("v_alignbyte_b32",      0x14F, 0x1CF, 0x1CF, "b32 = b32 b32 b32",       by.align(8)),
     ("v_mullit_f32",         0x150, None,  None,  "f32 = f32 f32 f32",       f.mullit),
-    ("v_min3_f32",           0x151, 0x1D0, 0x1D0, "f32 = f32 f32 f32 level", f.extreme3("s", largest=False)),
-    ("v_min3_i32",           0x152, 0x1D1, 0x1D1, "i32 = i32 i32 i32",       of_three("smin", 32)),
-    ("v_min3_u32",           0x153, 0x1D2, 0x1D2, "u32 = u32 u32 u32",       of_three("umin", 32)),
-    ("v_max3_f32",           0x154, 0x1D3, 0x1D3, "f32 = f32 f32 f32 level", f.extreme3("s", largest=True)),
-    ("v_max3_i32",           0x155, 0x1D4, 0x1D4, "i32 = i32 i32 i32",       of_three("smax", 32)),
-    ("v_max3_u32",           0x156, 0x1D5, 0x1D5, "u32 = u32 u32 u32",       of_three("umax", 32)),
-    ("v_med3_f32",           0x157, 0x1D6, 0x1D6, "f32 = f32 f32 f32 level", f.median3("s"), MEDIAN),
-    ("v_med3_i32",           0x158, 0x1D7, 0x1D7, "i32 = i32 i32 i32",       middle("smin", "smax", 32)),
-    ("v_med3_u32",           0x159, 0x1D8, 0x1D8, "u32 = u32 u32 u32",       middle("umin", "umax", 32)),
+    ("v_min3_f32",           0x151, 0x1D0, 0x1D0, "f32 = f32 f32 f32 level", f.min3),
+    ("v_min3_i32",           0x152, 0x1D1, 0x1D1, "i32 = i32 i32 i32",       MIN3_I),
+    ("v_min3_u32",           0x153, 0x1D2, 0x1D2, "u32 = u32 u32 u32",       MIN3_U),
+    ("v_max3_f32",           0x154, 0x1D3, 0x1D3, "f32 = f32 f32 f32 level", f.max3),
+    ("v_max3_i32",           0x155, 0x1D4, 0x1D4, "i32 = i32 i32 i32",       MAX3_I),
+    ("v_max3_u32",           0x156, 0x1D5, 0x1D5, "u32 = u32 u32 u32",       MAX3_U),
+    ("v_med3_f32",           0x157, 0x1D6, 0x1D6, "f32 = f32 f32 f32 level", f.median3, MEDIAN),
+    ("v_med3_i32",           0x158, 0x1D7, 0x1D7, "i32 = i32 i32 i32",       MED3_I),
+    ("v_med3_u32",           0x159, 0x1D8, 0x1D8, "u32 = u32 u32 u32",       MED3_U),
     ("v_sad_u8",             0x15A, 0x1D9, 0x1D9, "u32 = b32 b32 u32",       *sums(SAD8)),
     ("v_sad_hi_u8",          0x15B, 0x1DA, 0x1DA, "u32 = b32 b32 u32",       *sums(SAD_HI)),
     ("v_sad_u16",            0x15C, 0x1DB, 0x1DB, "u32 = b32 b32 u32",       *sums(SAD16)),
     ("v_sad_u32",            0x15D, 0x1DC, 0x1DC, "u32 = u32 u32 u32",       *sums(SAD32)),
     ("v_cvt_pk_u8_f32",      0x15E, 0x1DD, 0x1DD, "b32 = f32 u32 b32",       cvt.put_byte, PK_U8),
-    ("v_div_fixup_f32",      0x15F, 0x1DE, 0x1DE, "f32 = f32 f32 f32",       division.div_fixup("s"), DIV_FIXUP),
-    ("v_div_fixup_f64",      0x160, 0x1DF, 0x1DF, "f64 = f64 f64 f64",       division.div_fixup("d"), DIV_FIXUP),
-    ("v_lshl_b64",           0x161, None,  None,  "b64 = b64 u32",           SHL64),
-    ("v_lshr_b64",           0x162, None,  None,  "b64 = b64 u32",           LSHR64),
-    ("v_ashr_i64",           0x163, None,  None,  "i64 = i64 u32",           ASHR64),
-    ("v_add_f64",            0x164, 0x280, 0x280, "f64 = f64 f64",           f.add("d")),
-    ("v_mul_f64",            0x165, 0x281, 0x281, "f64 = f64 f64",           f.mul("d")),
-    ("v_min_f64",            0x166, 0x282, 0x282, "f64 = f64 f64 level",     f.extreme("d", largest=False)),
-    ("v_max_f64",            0x167, 0x283, 0x283, "f64 = f64 f64 level",     f.extreme("d", largest=True)),
-    ("v_ldexp_f64",          0x168, 0x284, 0x284, "f64 = f64 i32",           f.ldexp("d")),
-    ("v_mul_lo_u32",         0x169, 0x285, 0x285, "u32 = u32 u32",           n.op("mul", 32)),
+    ("v_div_fixup_f32",      0x15F, 0x1DE, 0x1DE, "f32 = f32 f32 f32",       division.div_fixup, DIV_FIXUP),
+    ("v_div_fixup_f64",      0x160, 0x1DF, 0x1DF, "f64 = f64 f64 f64",       division.div_fixup, DIV_FIXUP),
+    ("v_lshl_b64",           0x161, None,  None,  "b64 = b64 u32",           n.shl),
+    ("v_lshr_b64",           0x162, None,  None,  "b64 = b64 u32",           n.lshr),
+    ("v_ashr_i64",           0x163, None,  None,  "i64 = i64 u32",           n.ashr),
+    ("v_add_f64",            0x164, 0x280, 0x280, "f64 = f64 f64",           f.add),
+    ("v_mul_f64",            0x165, 0x281, 0x281, "f64 = f64 f64",           f.mul),
+    ("v_min_f64",            0x166, 0x282, 0x282, "f64 = f64 f64 level",     f.MIN),
+    ("v_max_f64",            0x167, 0x283, 0x283, "f64 = f64 f64 level",     f.MAX),
+    ("v_ldexp_f64",          0x168, 0x284, 0x284, "f64 = f64 i32",           f.ldexp),
+    ("v_mul_lo_u32",         0x169, 0x285, 0x285, "u32 = u32 u32",           mul),
     ("v_mul_hi_u32",         0x16A, 0x286, 0x286, "u32 = u32 u32",           n.mul_hi(signed=False)),
-    ("v_mul_lo_i32",         0x16B, None,  None,  "i32 = i32 i32",           n.op("mul", 32)),
+    ("v_mul_lo_i32",         0x16B, None,  None,  "i32 = i32 i32",           mul),
     ("v_mul_hi_i32",         0x16C, 0x287, 0x287, "i32 = i32 i32",           n.mul_hi(signed=True)),
-    ("v_div_scale_f32",      0x16D, 0x1E0, 0x1E0, "f32 m64 = f32 f32 f32",   division.div_scale("s"), DIV_SCALE),
-    ("v_div_scale_f64",      0x16E, 0x1E1, 0x1E1, "f64 m64 = f64 f64 f64",   division.div_scale("d"), DIV_SCALE),
-    ("v_div_fmas_f32",       0x16F, 0x1E2, 0x1E2, "f32 = f32 f32 f32 m64",   division.div_fmas("s"), DIV_FMAS),
-    ("v_div_fmas_f64",       0x170, 0x1E3, 0x1E3, "f64 = f64 f64 f64 m64",   division.div_fmas("d"), DIV_FMAS),
+    ("v_div_scale_f32",      0x16D, 0x1E0, 0x1E0, "f32 m64 = f32 f32 f32",   division.div_scale, DIV_SCALE),
+    ("v_div_scale_f64",      0x16E, 0x1E1, 0x1E1, "f64 m64 = f64 f64 f64",   division.div_scale, DIV_SCALE),
+    ("v_div_fmas_f32",       0x16F, 0x1E2, 0x1E2, "f32 = f32 f32 f32 m64",   division.div_fmas, DIV_FMAS),
+    ("v_div_fmas_f64",       0x170, 0x1E3, 0x1E3, "f64 = f64 f64 f64 m64",   division.div_fmas, DIV_FMAS),
     ("v_msad_u8",            0x171, 0x1E4, 0x1E4, "u32 = b32 b32 u32",       *sums(MSAD8)),
     ("v_qsad_pk_u16_u8",     0x172, 0x1E5, 0x1E5, "b64 = b64 b32 b64",       *quads(by.quad16, SAD8)),
     ("v_mqsad_pk_u16_u8",    0x173, 0x1E6, 0x1E6, "b64 = b64 b32 b64",       *quads(by.quad16, MSAD8)),
@@ -204,57 +162,57 @@ OPS: Final = ops("vop3", (
     ("v_mad_u64_u32",        0x176, 0x1E8, 0x1E8, "u64 m64 = u32 u32 u64",   mad_wide(signed=False), MAD_U64),
     ("v_mad_i64_i32",        0x177, 0x1E9, 0x1E9, "i64 m64 = i32 i32 i64",   mad_wide(signed=True), MAD_I64),
     # GFX9 kept the opcodes of GFX8 for "legacy" forms, which clear the other half of the destination.
-    ("-|v_mad_f16|v_mad_legacy_f16", None,  0x1EA, 0x1EA, "f16 = f16 f16 f16",       f.mad("h"), MAD_F16),
-    ("-|v_mad_u16|v_mad_legacy_u16", None,  0x1EB, 0x1EB, "u16 = u16 u16 u16",       mad16, U16),
-    ("-|v_mad_i16|v_mad_legacy_i16", None,  0x1EC, 0x1EC, "i16 = i16 i16 i16",       mad16, I16),
+    ("-|v_mad_f16|v_mad_legacy_f16", None,  0x1EA, 0x1EA, "f16 = f16 f16 f16",       f.mad, MAD_F16),
+    ("-|v_mad_u16|v_mad_legacy_u16", None,  0x1EB, 0x1EB, "u16 = u16 u16 u16",       n.mad, U16),
+    ("-|v_mad_i16|v_mad_legacy_i16", None,  0x1EC, 0x1EC, "i16 = i16 i16 i16",       n.mad, I16),
     ("v_perm_b32",           None,  0x1ED, 0x1ED, "b32 = b32 b32 b32",       by.perm),
-    ("-|v_fma_f16|v_fma_legacy_f16", None,  0x1EE, 0x1EE, "f16 = f16 f16 f16",       f.fma("h")),
-    ("-|v_div_fixup_f16|v_div_fixup_legacy_f16", None,  0x1EF, 0x1EF, "f16 = f16 f16 f16", division.div_fixup("h")),
+    ("-|v_fma_f16|v_fma_legacy_f16", None,  0x1EE, 0x1EE, "f16 = f16 f16 f16",       f.fma),
+    ("-|v_div_fixup_f16|v_div_fixup_legacy_f16", None,  0x1EF, 0x1EF, "f16 = f16 f16 f16", division.div_fixup),
     ("v_cvt_pkaccum_u8_f32", None,  0x1F0, 0x1F0, "b32 = f32 u32 old",       cvt.put_byte, PK_U8),
     ("v_mad_u32_u16",        None,  None,  0x1F1, "u32 = u16 u16 u32",       mad_32_16(signed=False), MAD_U16),
     ("v_mad_i32_i16",        None,  None,  0x1F2, "i32 = i16 i16 i32",       mad_32_16(signed=True), MAD_I16),
-    ("v_xad_u32",            None,  None,  0x1F3, "u32 = u32 u32 u32",       then("xor", "add")),
-    ("v_min3_f16",           None,  None,  0x1F4, "f16 = f16 f16 f16 level", f.extreme3("h", largest=False)),
-    ("v_min3_i16",           None,  None,  0x1F5, "i16 = i16 i16 i16",       of_three("smin", 16)),
-    ("v_min3_u16",           None,  None,  0x1F6, "u16 = u16 u16 u16",       of_three("umin", 16)),
-    ("v_max3_f16",           None,  None,  0x1F7, "f16 = f16 f16 f16 level", f.extreme3("h", largest=True)),
-    ("v_max3_i16",           None,  None,  0x1F8, "i16 = i16 i16 i16",       of_three("smax", 16)),
-    ("v_max3_u16",           None,  None,  0x1F9, "u16 = u16 u16 u16",       of_three("umax", 16)),
-    ("v_med3_f16",           None,  None,  0x1FA, "f16 = f16 f16 f16 level", f.median3("h"), MEDIAN),
-    ("v_med3_i16",           None,  None,  0x1FB, "i16 = i16 i16 i16",       middle("smin", "smax", 16)),
-    ("v_med3_u16",           None,  None,  0x1FC, "u16 = u16 u16 u16",       middle("umin", "umax", 16)),
-    ("v_lshl_add_u32",       None,  None,  0x1FD, "u32 = u32 u32 u32",       lshl_add),
-    ("v_add_lshl_u32",       None,  None,  0x1FE, "u32 = u32 u32 u32",       add_lshl),
-    ("v_add3_u32",           None,  None,  0x1FF, "u32 = u32 u32 u32",       then("add", "add")),
-    ("v_lshl_or_b32",        None,  None,  0x200, "b32 = b32 u32 b32",       lshl_or),
-    ("v_and_or_b32",         None,  None,  0x201, "b32 = b32 b32 b32",       then("and_", "or_")),
-    ("v_or3_b32",            None,  None,  0x202, "b32 = b32 b32 b32",       then("or_", "or_")),
-    ("v_mad_f16",            None,  None,  0x203, "f16 = f16 f16 f16",       f.mad("h"), MAD_F16),
-    ("v_mad_u16",            None,  None,  0x204, "u16 = u16 u16 u16",       mad16, U16),
-    ("v_mad_i16",            None,  None,  0x205, "i16 = i16 i16 i16",       mad16, I16),
-    ("v_fma_f16",            None,  None,  0x206, "f16 = f16 f16 f16",       f.fma("h")),
-    ("v_div_fixup_f16",      None,  None,  0x207, "f16 = f16 f16 f16",       division.div_fixup("h")),
-    ("v_ldexp_f32",          None,  0x288, 0x288, "f32 = f32 i32",           f.ldexp("s")),
+    ("v_xad_u32",            None,  None,  0x1F3, "u32 = u32 u32 u32",       lambda a, b, c: (a ^ b) + c),
+    ("v_min3_f16",           None,  None,  0x1F4, "f16 = f16 f16 f16 level", f.min3),
+    ("v_min3_i16",           None,  None,  0x1F5, "i16 = i16 i16 i16",       MIN3_I),
+    ("v_min3_u16",           None,  None,  0x1F6, "u16 = u16 u16 u16",       MIN3_U),
+    ("v_max3_f16",           None,  None,  0x1F7, "f16 = f16 f16 f16 level", f.max3),
+    ("v_max3_i16",           None,  None,  0x1F8, "i16 = i16 i16 i16",       MAX3_I),
+    ("v_max3_u16",           None,  None,  0x1F9, "u16 = u16 u16 u16",       MAX3_U),
+    ("v_med3_f16",           None,  None,  0x1FA, "f16 = f16 f16 f16 level", f.median3, MEDIAN),
+    ("v_med3_i16",           None,  None,  0x1FB, "i16 = i16 i16 i16",       MED3_I),
+    ("v_med3_u16",           None,  None,  0x1FC, "u16 = u16 u16 u16",       MED3_U),
+    ("v_lshl_add_u32",       None,  None,  0x1FD, "u32 = u32 u32 u32",       lambda a, b, c: n.shl(a, b) + c),
+    ("v_add_lshl_u32",       None,  None,  0x1FE, "u32 = u32 u32 u32",       lambda a, b, c: n.shl(a + b, c)),
+    ("v_add3_u32",           None,  None,  0x1FF, "u32 = u32 u32 u32",       lambda a, b, c: a + b + c),
+    ("v_lshl_or_b32",        None,  None,  0x200, "b32 = b32 u32 b32",       lambda a, b, c: n.shl(a, b) | c),
+    ("v_and_or_b32",         None,  None,  0x201, "b32 = b32 b32 b32",       lambda a, b, c: a & b | c),
+    ("v_or3_b32",            None,  None,  0x202, "b32 = b32 b32 b32",       lambda a, b, c: a | b | c),
+    ("v_mad_f16",            None,  None,  0x203, "f16 = f16 f16 f16",       f.mad, MAD_F16),
+    ("v_mad_u16",            None,  None,  0x204, "u16 = u16 u16 u16",       n.mad, U16),
+    ("v_mad_i16",            None,  None,  0x205, "i16 = i16 i16 i16",       n.mad, I16),
+    ("v_fma_f16",            None,  None,  0x206, "f16 = f16 f16 f16",       f.fma),
+    ("v_div_fixup_f16",      None,  None,  0x207, "f16 = f16 f16 f16",       division.div_fixup),
+    ("v_ldexp_f32",          None,  0x288, 0x288, "f32 = f32 i32",           f.ldexp),
     ("v_readlane_b32",       None,  0x289, 0x289, None,                      lanes.readlane),
     ("v_writelane_b32",      None,  0x28A, 0x28A, None,                      lanes.writelane),
     ("v_bcnt_u32_b32",       None,  0x28B, 0x28B, "u32 = b32 u32",           n.bit_count),
     ("v_mbcnt_lo_u32_b32",   None,  0x28C, 0x28C, "u32 = b32 u32",           n.mbcnt(upper=False)),
     ("v_mbcnt_hi_u32_b32",   None,  0x28D, 0x28D, "u32 = b32 u32",           n.mbcnt(upper=True)),
-    ("v_lshlrev_b64",        None,  0x28F, 0x28F, "b64 = u32 b64",           n.reverse(SHL64)),
-    ("v_lshrrev_b64",        None,  0x290, 0x290, "b64 = u32 b64",           n.reverse(LSHR64)),
-    ("v_ashrrev_i64",        None,  0x291, 0x291, "i64 = u32 i64",           n.reverse(ASHR64)),
+    ("v_lshlrev_b64",        None,  0x28F, 0x28F, "b64 = u32 b64",           SHLREV),
+    ("v_lshrrev_b64",        None,  0x290, 0x290, "b64 = u32 b64",           LSHRREV),
+    ("v_ashrrev_i64",        None,  0x291, 0x291, "i64 = u32 i64",           ASHRREV),
     ("v_bfm_b32",            None,  0x293, 0x293, "b32 = u32 u32",           n.bitfield_mask(32)),
     ("v_cvt_pknorm_i16_f32", None,  0x294, 0x294, "p16 = f32 f32",           SNORM, NORM),
     ("v_cvt_pknorm_u16_f32", None,  0x295, 0x295, "p16 = f32 f32",           UNORM, NORM),
     ("v_cvt_pkrtz_f16_f32",  None,  0x296, 0x296, "h16 = f32 f32",           cvt.packed(cvt.to_half_rtz)),
     ("v_cvt_pk_u16_u32",     None,  0x297, 0x297, "p16 = u32 u32",           cvt.packed(cvt.to_u16)),
     ("v_cvt_pk_i16_i32",     None,  0x298, 0x298, "p16 = i32 i32",           cvt.packed(cvt.to_i16)),
-    ("v_cvt_pknorm_i16_f16", None,  None,  0x299, "p16 = f16 f16",           SNORM16, NORM),
-    ("v_cvt_pknorm_u16_f16", None,  None,  0x29A, "p16 = f16 f16",           UNORM16, NORM),
-    ("v_add_i32",            None,  None,  0x29C, "i32 = i32 i32",           n.op("add", 32), ADDED32),
-    ("v_sub_i32",            None,  None,  0x29D, "i32 = i32 i32",           n.op("sub", 32), TAKEN32),
-    ("v_add_i16",            None,  None,  0x29E, "i16 = i16 i16",           n.op("add", 16), ADDED16),
-    ("v_sub_i16",            None,  None,  0x29F, "i16 = i16 i16",           n.op("sub", 16), TAKEN16),
+    ("v_cvt_pknorm_i16_f16", None,  None,  0x299, "p16 = f16 f16",           SNORM, NORM),
+    ("v_cvt_pknorm_u16_f16", None,  None,  0x29A, "p16 = f16 f16",           UNORM, NORM),
+    ("v_add_i32",            None,  None,  0x29C, "i32 = i32 i32",           add, ADDED32),
+    ("v_sub_i32",            None,  None,  0x29D, "i32 = i32 i32",           sub, TAKEN32),
+    ("v_add_i16",            None,  None,  0x29E, "i16 = i16 i16",           add, ADDED16),
+    ("v_sub_i16",            None,  None,  0x29F, "i16 = i16 i16",           sub, TAKEN16),
     ("v_pack_b32_f16",       None,  None,  0x2A0, "b32 = f16 f16",           cvt.pack),
 ))
 # fmt: on

@@ -6,97 +6,59 @@ Opcodes are regular: sixteen comparisons of floats, eight of integers, in blocks
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
-from understudy.isa.gcn.algebra import Value
-from understudy.isa.gcn.insn import Meaning, ops
-from understudy.isa.gcn.semantics import fp
+from understudy.isa.gcn.insn import ops
 from understudy.isa.gcn.semantics.floating import classify
+from understudy.isa.gcn.word import Word
+
+Comparison = Callable[[Word, Word], Word]
 
 
-def never(o: Any, *_: Any) -> Value:
+def never(a: Word, b: Word) -> Word:
     """False."""
-    return o.const(1, 0)
+    return a.constant(1, 0)
 
 
-def always(o: Any, *_: Any) -> Value:
+def always(a: Word, b: Word) -> Word:
     """True."""
-    return o.const(1, 1)
+    return a.constant(1, 1)
 
 
-def no(f: Any) -> Any:
+def no(f: Comparison) -> Comparison:
     """Where `f` does not hold."""
-    return lambda o, k, a, b: o.xor(1, f(o, k, a, b), o.const(1, 1))
+    return lambda a, b: f(a, b) ^ 1
 
 
-def ordered(o: Any, t: str, a: Value, b: Value) -> Value:
-    """Neither is a NaN."""
-    return o.xor(1, o.funo(t, a, b), o.const(1, 1))
-
-
-def less_or_greater(o: Any, t: str, a: Value, b: Value) -> Value:
+def less_or_greater(a: Word, b: Word) -> Word:
     """Ordered and not equal."""
-    return o.or_(1, o.flt(t, a, b), o.flt(t, b, a))
+    return a.flt(b) | b.flt(a)
 
 
-def equal(o: Any, t: str, a: Value, b: Value) -> Value:
-    """a == b."""
-    return o.feq(t, a, b)
+def reverse(f: Comparison) -> Comparison:
+    """`f` with the operands exchanged."""
+    return lambda a, b: f(b, a)
 
 
-def less(o: Any, t: str, a: Value, b: Value) -> Value:
-    """a < b."""
-    return o.flt(t, a, b)
-
-
-def less_equal(o: Any, t: str, a: Value, b: Value) -> Value:
-    """a <= b."""
-    return o.fle(t, a, b)
-
-
-def greater(o: Any, t: str, a: Value, b: Value) -> Value:
-    """a > b."""
-    return o.flt(t, b, a)
-
-
-def greater_equal(o: Any, t: str, a: Value, b: Value) -> Value:
-    """a >= b."""
-    return o.fle(t, b, a)
-
-
-def unordered(o: Any, t: str, a: Value, b: Value) -> Value:
-    """Either is a NaN."""
-    return o.funo(t, a, b)
-
-
-FLOATS: Final = (
-    ("f", never), ("lt", less), ("eq", equal), ("le", less_equal), ("gt", greater), ("lg", less_or_greater),
-    ("ge", greater_equal), ("o", ordered), ("u", unordered), ("nge", no(greater_equal)), ("nlg", no(less_or_greater)),
-    ("ngt", no(greater)), ("nle", no(less_equal)), ("neq", no(equal)), ("nlt", no(less)), ("tru", always),
+LESS, EQUAL, LESS_EQUAL, UNORDERED = Word.flt, Word.feq, Word.fle, Word.funo
+GREATER, GREATER_EQUAL = reverse(LESS), reverse(LESS_EQUAL)
+Comparisons = tuple[tuple[str, Comparison], ...]
+FLOATS: Final[Comparisons] = (
+    ("f", never), ("lt", LESS), ("eq", EQUAL), ("le", LESS_EQUAL), ("gt", GREATER), ("lg", less_or_greater),
+    ("ge", GREATER_EQUAL), ("o", no(UNORDERED)), ("u", UNORDERED), ("nge", no(GREATER_EQUAL)),
+    ("nlg", no(less_or_greater)), ("ngt", no(GREATER)), ("nle", no(LESS_EQUAL)), ("neq", no(EQUAL)),
+    ("nlt", no(LESS)), ("tru", always),
 )  # fmt: skip
 """Comparisons of floats in the order of their opcodes."""
-
-SIGNED: Final = (
-    ("f", never),
-    ("lt", lambda o, w, a, b: o.slt(w, a, b)),
-    ("eq", lambda o, w, a, b: o.eq(w, a, b)),
-    ("le", lambda o, w, a, b: o.sle(w, a, b)),
-    ("gt", lambda o, w, a, b: o.slt(w, b, a)),
-    ("ne", lambda o, w, a, b: o.ne(w, a, b)),
-    ("ge", lambda o, w, a, b: o.sle(w, b, a)),
-    ("t", always),
-)
-UNSIGNED: Final = (
-    ("f", never),
-    ("lt", lambda o, w, a, b: o.ult(w, a, b)),
-    ("eq", lambda o, w, a, b: o.eq(w, a, b)),
-    ("le", lambda o, w, a, b: o.ule(w, a, b)),
-    ("gt", lambda o, w, a, b: o.ult(w, b, a)),
-    ("ne", lambda o, w, a, b: o.ne(w, a, b)),
-    ("ge", lambda o, w, a, b: o.ule(w, b, a)),
-    ("t", always),
-)
+SIGNED: Final[Comparisons] = (
+    ("f", never), ("lt", Word.slt), ("eq", eq), ("le", Word.sle), ("gt", reverse(Word.slt)), ("ne", ne),
+    ("ge", reverse(Word.sle)), ("t", always),
+)  # fmt: skip
+UNSIGNED: Final[Comparisons] = (
+    ("f", never), ("lt", lt), ("eq", eq), ("le", le), ("gt", gt), ("ne", ne), ("ge", ge), ("t", always),
+)  # fmt: skip
 """Comparisons of integers in the order of their opcodes."""
 
 # type  comparisons  first opcode of v_cmp and v_cmpx: GFX7, GFX8 and GFX9
@@ -123,27 +85,22 @@ SIGNALLING: Final = (("f32", 0x40, 0x50), ("f64", 0x60, 0x70))
 """GFX7: v_cmps and v_cmpsx, which differ from v_cmp only in the exceptions they raise."""
 
 
-def comparison(f: Any, k: Any) -> Meaning:
-    """`f` of operands of kind `k`: a float format or an integer width."""
-    return lambda o, a, b: f(o, k, a, b)
-
-
-def writing_exec(meaning: Meaning) -> Meaning:
+def writing_exec(f: Comparison) -> Callable[[Word, Word], tuple[Word, Word]]:
     """The v_cmpx form: the bits twice."""
 
-    def both(o: Any, a: Value, b: Value) -> tuple[Value, Value]:
-        bits = meaning(o, a, b)
+    def both(a: Word, b: Word) -> tuple[Word, Word]:
+        bits = f(a, b)
         return bits, bits
 
     return both
 
 
 def pair(
-    prefix: str, name: str, sources: str, meaning: Meaning, plain: tuple[Any, ...], x: tuple[Any, ...]
+    prefix: str, name: str, sources: str, f: Comparison, plain: tuple[Any, ...], x: tuple[Any, ...]
 ) -> Iterator[Any]:
     """The rows of v_cmp and v_cmpx; `plain` and `x` are their opcodes."""
-    yield f"{prefix}_{name}", *plain, f"m64 = {sources}", meaning
-    yield f"{prefix}x_{name}", *x, f"m64 exec = {sources}", writing_exec(meaning)
+    yield f"{prefix}_{name}", *plain, f"m64 = {sources}", f
+    yield f"{prefix}x_{name}", *x, f"m64 exec = {sources}", writing_exec(f)
 
 
 def moved(first: int | None, at: int) -> tuple[int | None]:
@@ -154,21 +111,17 @@ def moved(first: int | None, at: int) -> tuple[int | None]:
 def rows() -> Iterator[Any]:
     """All of them."""
     for kind, first7, first7_x, first, first_x in CLASSES:
-        meaning = classify(fp.FORMAT[int(kind[1:])])
-        yield from pair(
-            "v_cmp", f"class_{kind}", f"{kind} b32", meaning, (first7, first, first), (first7_x, first_x, first_x)
-        )
+        codes, codes_x = (first7, first, first), (first7_x, first_x, first_x)
+        yield from pair("v_cmp", f"class_{kind}", f"{kind} b32", classify, codes, codes_x)
     for kind, table, first7, first7_x, first, first_x in BLOCKS:
-        k: Any = fp.FORMAT[int(kind[1:])] if kind[0] == "f" else int(kind[1:])
         for at, (name, f) in enumerate(table):
             codes = (*moved(first7, at), first + at, first + at)
             codes_x = (*moved(first7_x, at), first_x + at, first_x + at)
-            yield from pair("v_cmp", f"{name}_{kind}", f"{kind} {kind}", comparison(f, k), codes, codes_x)
+            yield from pair("v_cmp", f"{name}_{kind}", f"{kind} {kind}", f, codes, codes_x)
     for kind, first7, first7_x in SIGNALLING:
         for at, (name, f) in enumerate(FLOATS):
-            meaning = comparison(f, fp.FORMAT[int(kind[1:])])
             only7, only7_x = (first7 + at, None, None), (first7_x + at, None, None)
-            yield from pair("v_cmps", f"{name}_{kind}", f"{kind} {kind}", meaning, only7, only7_x)
+            yield from pair("v_cmps", f"{name}_{kind}", f"{kind} {kind}", f, only7, only7_x)
 
 
 OPS: Final = ops("vopc", tuple(rows()))

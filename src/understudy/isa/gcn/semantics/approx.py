@@ -8,13 +8,14 @@ binary32 forms flush denormals whatever MODE says, the others follow it (Choice 
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from functools import reduce
+from typing import Final
 
-from understudy.isa.gcn.algebra import Scalar, Value
-from understudy.isa.gcn.insn import Accuracy, Meaning
+from understudy.isa.gcn.insn import Accuracy
 from understudy.isa.gcn.semantics import fp
+from understudy.isa.gcn.semantics.fp import Real, real
+from understudy.isa.gcn.word import Word
 
 MANUAL: Final = "Vega ISA manual, VOP1 opcodes"
 ONE_ULP: Final = {"accuracy": Accuracy("approximate", "1 ULP", MANUAL)}
@@ -24,93 +25,83 @@ SINE: Final = {"accuracy": Accuracy("approximate", "1 ULP (the manual gives no b
 SINE_LIMIT: Final = 256
 """Revolutions; beyond them a sine is 0, a cosine 1."""
 
-Doubles = Callable[[Any, Value], Value]
+Function = Callable[[Word], Word]
+Doubles = Callable[[Real], Real]
 """A function of a finite, normal binary64 value."""
+INFINITY: Final = math.inf
+NAN: Final = fp.quiet_nan("d")
 
 
-def number(o: Any, x: float) -> Scalar:
-    """A binary64 constant."""
-    return o.const(64, struct.unpack("<Q", struct.pack("<d", x))[0])
-
-
-def polynomial(o: Any, x: Value, coefficients: Sequence[float]) -> Value:
+def polynomial(x: Real, coefficients: Sequence[float]) -> Real:
     """Horner's scheme; the constant coefficient first."""
-    *rest, result = (number(o, c) for c in coefficients)
-    for c in reversed(rest):
-        result = o.fadd("d", o.fmul("d", result, x, "raw"), c, "raw")
-    return result
+    *rest, last = coefficients
+    return reduce(lambda result, c: result * x + c, reversed(rest), x.const(last))
 
 
 # ---- reciprocal and roots --------------------------------------------------------------------------------------------
-def rcp_f32(o: Any, a: Value) -> Value:
+def rcp_f32(a: Word) -> Word:
     """1 / a; where that is denormal, 0 of its sign."""
-    a = fp.zero_if_tiny(o, "s", a)
-    under = o.ult(32, o.const(32, fp.power("s", 126)), fp.magnitude(o, "s", a))
-    finite = o.ult(32, fp.magnitude(o, "s", a), o.const(32, fp.infinity("s")))
-    inverse = o.fdiv("s", o.const(32, fp.power("s", 0)), o.select(32, under, o.const(32, fp.power("s", 0)), a), "raw")
-    lost = o.or_(1, o.and_(1, under, finite), fp.is_infinite(o, "s", a))
-    return fp.choose(
-        o, "s", (fp.is_nan(o, "s", a), o.const(32, fp.quiet_nan("s"))), (lost, fp.sign_of(o, "s", a)), inverse
-    )
+    one = a.const(fp.power("s", 0))
+    a = fp.zero_if_tiny(a)
+    under = fp.magnitude(a) > fp.power("s", 126)
+    finite = fp.magnitude(a) < fp.infinity("s")
+    inverse = one.fdiv(under.select(one, a), "raw")
+    lost = under & finite | fp.is_infinite(a)
+    return fp.choose([(fp.is_nan(a), fp.quiet_nan("s")), (lost, fp.sign_of(a))], inverse)
 
 
-def sqrt_f32(o: Any, a: Value) -> Value:
+def sqrt_f32(a: Word) -> Word:
     """Square root."""
-    return o.fsqrt("s", fp.zero_if_tiny(o, "s", a), "raw")
+    return fp.zero_if_tiny(a).fsqrt("raw")
 
 
-def rsq_f32(o: Any, a: Value) -> Value:
+def rsq_f32(a: Word) -> Word:
     """1 / square root."""
-    return o.fconvert("s", "d", inverse_root(o, widened(o, "s", a)), "raw")
+    return inverse_root(widened(a)).fconvert("s", "raw")
 
 
-def inverse_root(o: Any, a: Value) -> Value:
+def inverse_root(a: Real) -> Real:
     """1 / square root, binary64."""
-    return o.fdiv("d", number(o, 1.0), o.fsqrt("d", a, "raw"), "raw")
+    return 1.0 / a.sqrt()
 
 
-def rcp_f64(o: Any, a: Value) -> Value:
+def rcp_f64(a: Word) -> Word:
     """1 / a."""
-    return o.fdiv("d", number(o, 1.0), a)
+    return a.const(fp.power("d", 0)).fdiv(a)
 
 
-def sqrt_f64(o: Any, a: Value) -> Value:
+def sqrt_f64(a: Word) -> Word:
     """Square root."""
-    return o.fsqrt("d", a)
+    return a.fsqrt()
 
 
-def rsq_f64(o: Any, a: Value) -> Value:
+def rsq_f64(a: Word) -> Word:
     """1 / square root."""
-    return o.fdiv("d", number(o, 1.0), o.fsqrt("d", a))
+    return rcp_f64(a.fsqrt())
 
 
-def rcp_double(o: Any, a: Value) -> Value:
+def rcp_double(a: Real) -> Real:
     """1 / a for `half`."""
-    return o.fdiv("d", number(o, 1.0), a, "raw")
-
-
-def sqrt_double(o: Any, a: Value) -> Value:
-    """Square root for `half`."""
-    return o.fsqrt("d", a, "raw")
+    return 1.0 / a
 
 
 # ---- from and to binary64 --------------------------------------------------------------------------------------------
-def widened(o: Any, t: str, a: Value) -> Value:
+def widened(a: Word) -> Real:
     """A binary32 (denormals flushed) or binary16 number (as MODE says) in binary64."""
-    return o.fconvert("d", t, fp.zero_if_tiny(o, "s", a) if t == "s" else o.fflush("h", a), "raw")
+    return real((fp.zero_if_tiny(a) if a.width == 32 else a.fflush()).fconvert("d", "raw"))
 
 
-def narrowed(o: Any, t: str, a: Value) -> Value:
+def narrowed(t: str, a: Real) -> Word:
     """A binary64 number in binary32 (0 of its sign where it is below normal) or binary16 (denormals as MODE says)."""
     if t == "h":
-        return o.fconvert("h", "d", a, None, 0)
-    below = o.ult(64, fp.magnitude(o, "d", a), o.const(64, fp.power("d", -126)))
-    return o.fconvert("s", "d", o.select(64, below, fp.sign_of(o, "d", a), a), "raw")
+        return a.bits.fconvert("h", None, 0)
+    below = fp.magnitude(a) < 2.0**-126
+    return below.select(fp.sign_of(a), a).bits.fconvert("s", "raw")
 
 
-def of_double(t: str, f: Doubles) -> Meaning:
-    """`f` in binary64 of a source of format `t`."""
-    return lambda o, a: narrowed(o, t, f(o, widened(o, t, a)))
+def of_double(f: Doubles) -> Function:
+    """`f` in binary64."""
+    return lambda a: narrowed(a.format, f(widened(a)))
 
 
 # ---- exponential and logarithm ---------------------------------------------------------------------------------------
@@ -120,42 +111,35 @@ LOG2: Final = tuple(2 / math.log(2) / (2 * k + 1) for k in range(8))
 """log2((1 + s) / (1 - s)) / s in s * s, for |s| <= 0.172, within 1e-13."""
 MAGIC: Final = 1.5 * 2.0**52
 """Added to a number, leaves its integer in the low bits."""
-ROOT_HALF: Final = struct.unpack("<Q", struct.pack("<d", math.sqrt(0.5)))[0]
+ROOT_HALF: Final = fp.pattern(math.sqrt(0.5))
 
 
-def whole(o: Any, a: Value) -> tuple[Value, Value]:
-    """The nearest integer of a number up to 2**50: as a float, and as one whose low bits are the integer's."""
-    shifted = o.fadd("d", a, number(o, MAGIC), "raw")
-    return o.fsub("d", shifted, number(o, MAGIC), "raw"), shifted
+def whole(a: Real) -> tuple[Real, Word]:
+    """The nearest integer of a number up to 2**50: as a float, and as bits whose low ones are the integer's."""
+    shifted = a + MAGIC
+    return shifted - MAGIC, shifted.bits
 
 
-def exp2(o: Any, a: Value) -> Value:
+def exp2(a: Real) -> Real:
     """2**a; far outside of every smaller format's range infinity and 0."""
-    beyond = o.ult(64, number(o, 1000.0), fp.magnitude(o, "d", a))
-    x = o.select(64, beyond, number(o, 0.0), a)
-    integer, shifted = whole(o, x)
-    part = polynomial(o, o.fsub("d", x, integer, "raw"), EXP2)
-    extreme = o.select(64, fp.is_negative(o, "d", a), number(o, 0.0), o.const(64, fp.infinity("d")))
-    rules = ((fp.is_nan(o, "d", a), o.const(64, fp.quiet_nan("d"))), (beyond, extreme))
-    return fp.choose(o, "d", *rules, o.add(64, part, o.shl(64, shifted, o.const(64, 52))))
+    beyond = fp.magnitude(a) > 1000.0
+    x = beyond.select(0.0, a)
+    integer, shifted = whole(x)
+    part = polynomial(x - integer, EXP2)
+    extreme = fp.is_negative(a).select(a.const(0.0), INFINITY)
+    return fp.choose([(fp.is_nan(a), NAN), (beyond, extreme)], real(part.bits + (shifted << 52)))
 
 
-def log2(o: Any, a: Value) -> Value:
+def log2(a: Real) -> Real:
     """log2(a); -infinity of 0, NaN of what is below."""
-    zero, negative = fp.is_zero(o, "d", a), fp.is_negative(o, "d", a)
-    odd = fp.either(o, fp.is_nan(o, "d", a), negative, zero, fp.is_infinite(o, "d", a))
-    x = o.select(64, odd, number(o, 1.0), a)
+    nan, zero, negative, infinite = fp.is_nan(a), fp.is_zero(a), fp.is_negative(a), fp.is_infinite(a)
+    x = fp.either(nan, negative, zero, infinite).select(1.0, a).bits
     # x = m * 2**k with m between the roots of 0.5 and 2.
-    k = o.ashr(64, o.sub(64, x, o.const(64, ROOT_HALF)), o.const(64, 52))
-    m = o.sub(64, x, o.shl(64, k, o.const(64, 52)))
-    one = number(o, 1.0)
-    s = o.fdiv("d", o.fsub("d", m, one, "raw"), o.fadd("d", m, one, "raw"), "raw")
-    part = o.fmul("d", s, polynomial(o, o.fmul("d", s, s, "raw"), LOG2), "raw")
-    result = o.fadd("d", o.ffrom_int("d", 32, True, o.trunc(32, 64, k), "raw"), part, "raw")
-    nan = o.const(64, fp.quiet_nan("d"))
-    minus = o.const(64, fp.infinity("d") | fp.sign_bit("d"))
-    rules = ((fp.is_nan(o, "d", a), nan), (zero, minus), (negative, nan), (fp.is_infinite(o, "d", a), a))
-    return fp.choose(o, "d", *rules, result)
+    k = (x - ROOT_HALF).sra(52)
+    m = real(x - (k << 52))
+    s = (m - 1.0) / (m + 1.0)
+    result = real(k.trunc(32).ffrom_int("d", True, "raw")) + s * polynomial(s * s, LOG2)
+    return fp.choose([(nan, NAN), (zero, -INFINITY), (negative, NAN), (infinite, a)], result)
 
 
 # ---- sine and cosine of revolutions ----------------------------------------------------------------------------------
@@ -166,57 +150,50 @@ SIN: Final = tuple((-1) ** k * (2 * math.pi) ** (2 * k + 1) / math.factorial(2 *
 def turns(*, cosine: bool) -> Doubles:
     """sin or cos of 2 * pi * a; 0 or 1 beyond the domain, NaN of an infinity."""
 
-    def function(o: Any, a: Value) -> Value:
-        size = fp.magnitude(o, "d", a)
-        beyond = o.ult(64, number(o, float(SINE_LIMIT)), size)
-        x = o.select(64, beyond, number(o, 0.0), a)
-        x = o.fsub("d", x, whole(o, x)[0], "raw")
+    def function(a: Real) -> Real:
+        size = fp.magnitude(a)
+        beyond = size > float(SINE_LIMIT)
+        x = beyond.select(0.0, a)
+        x -= whole(x)[0]
         if cosine:
-            x = o.fsub("d", number(o, 0.25), fp.magnitude(o, "d", x), "raw")
+            x = 0.25 - fp.magnitude(x)
         # Beyond a quarter the sine comes back: sin(pi - x) = sin(x).
-        quarter = fp.copysign(o, "d", number(o, 0.5), x)
-        back = o.ult(64, number(o, 0.25), fp.magnitude(o, "d", x))
-        x = o.select(64, back, o.fsub("d", quarter, x, "raw"), x)
-        result = o.fmul("d", x, polynomial(o, o.fmul("d", x, x, "raw"), SIN), "raw")
-        rules = [
-            (o.ule(64, o.const(64, fp.infinity("d")), size), o.const(64, fp.quiet_nan("d"))),
-            (beyond, number(o, 1.0 if cosine else 0.0)),
-        ]
+        back = fp.magnitude(x) > 0.25
+        x = back.select(fp.copysign(x.const(0.5), x) - x, x)
+        rules: list[tuple[Word, Real | float]] = [(size >= INFINITY, NAN), (beyond, 1.0 if cosine else 0.0)]
         if not cosine:
-            rules.append((fp.is_zero(o, "d", a), a))
-        return fp.choose(o, "d", *rules, result)
+            rules.append((fp.is_zero(a), a))
+        return fp.choose(rules, x * polynomial(x * x, SIN))
 
     return function
 
 
 # ---- forms of GFX7 ---------------------------------------------------------------------------------------------------
-def clamped(t: str, meaning: Meaning) -> Meaning:
+def clamped(f: Function) -> Function:
     """Infinite results become the largest finite number of their sign."""
 
-    def limited(o: Any, a: Value) -> Value:
-        result = meaning(o, a)
-        finite = fp.copysign(o, t, fp.const(o, t, fp.largest(t)), result)
-        return o.select(fp.WIDTH[t], fp.is_infinite(o, t, result), finite, result)
+    def limited(a: Word) -> Word:
+        result = f(a)
+        return fp.is_infinite(result).select(fp.copysign(result.const(fp.largest(a.format)), result), result)
 
     return limited
 
 
-def above_minus_infinity(t: str, meaning: Meaning) -> Meaning:
+def above_minus_infinity(f: Function) -> Function:
     """A result of -infinity becomes the lowest finite number."""
 
-    def limited(o: Any, a: Value) -> Value:
-        result = meaning(o, a)
-        w, lowest = fp.WIDTH[t], fp.const(o, t, fp.sign_bit(t) | fp.largest(t))
-        return o.select(w, o.eq(w, result, fp.const(o, t, fp.sign_bit(t) | fp.infinity(t))), lowest, result)
+    def limited(a: Word) -> Word:
+        result, sign = f(a), fp.sign_bit(a.format)
+        return (result == sign | fp.infinity(a.format)).select(sign | fp.largest(a.format), result)
 
     return limited
 
 
-def legacy(meaning: Meaning) -> Meaning:
+def legacy(f: Function) -> Function:
     """Infinite results become 0 of their sign."""
 
-    def limited(o: Any, a: Value) -> Value:
-        result = meaning(o, a)
-        return o.select(32, fp.is_infinite(o, "s", result), fp.sign_of(o, "s", result), result)
+    def limited(a: Word) -> Word:
+        result = f(a)
+        return fp.is_infinite(result).select(fp.sign_of(result), result)
 
     return limited

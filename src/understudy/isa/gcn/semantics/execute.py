@@ -6,13 +6,15 @@ Every form has a frame here. An operation without a signature does all this itse
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from understudy.isa.gcn.algebra import Value
+from understudy.isa.gcn.algebra import WaveAlgebra
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics import dpp, fp, sdwa, source
 from understudy.isa.gcn.state import EXEC, VCC
 from understudy.isa.gcn.target import GFX7, GFX9
+from understudy.isa.gcn.word import Word
 
 SLOTS: Final = {
     "SOP1": ("ssrc0",),
@@ -45,67 +47,74 @@ OMOD: Final = {1: 1, 2: 2, 3: -1}
 """omod: the power of two that a result is multiplied by."""
 
 
-def execute(o: Any, i: Insn) -> None:
+Source = Word | list[Word] | int
+"""What a meaning with a signature is given: a word, several of 32 bits for types above 64, or the generation."""
+
+
+def execute(o: WaveAlgebra, i: Insn) -> None:
     """Execute one instruction: the only door from the engines to the meanings."""
-    if o.mode.vskip and i.form not in SCALAR_FORMS:
-        o.hint("nop")
+    b = Builder(o)
+    if b.mode.vskip and i.form not in SCALAR_FORMS:
+        b.hint("nop")
     elif i.op.signature is None:
-        i.op.meaning(o, i)
+        i.op.meaning(o if i.form in MEMORY_FORMS else b, i)
     elif i.form in SCALAR_FORMS:
-        scalar(o, i)
+        scalar(b, i)
     else:
-        vector(o, i)
+        vector(b, i)
+
+
+MEMORY_FORMS = frozenset({"SMRD", "SMEM", "DS", "FLAT", "MUBUF", "MTBUF", "MIMG"})
 
 
 # ---- scalar forms ----------------------------------------------------------------------------------------------------
-def scalar(o: Any, i: Insn) -> None:
+def scalar(b: Builder, i: Insn) -> None:
     """SOP1, SOP2, SOPC, SOPK."""
-    results = i.op.meaning(o, *scalar_sources(o, i))
+    results = i.op.meaning(*scalar_sources(b, i))
     for kind, value in zip(i.op.results, results if isinstance(results, tuple) else (results,), strict=True):
         if kind == "scc":
-            o.set_scc(value)
+            b.set_scc(value)
         elif kind == "exec":
-            o.set_s64(EXEC, value)
+            b.set_s64(EXEC, value)
         elif kind[1:] == "64":
-            o.set_s64(i["sdst"], value)
+            b.set_s64(i["sdst"], value)
         else:
-            o.set_s(i["sdst"], value)
+            b.set_s(i["sdst"], value)
 
 
-def scalar_sources(o: Any, i: Insn) -> Iterator[Any]:
+def scalar_sources(b: Builder, i: Insn) -> Iterator[Word]:
     """The sources in the order of the signature."""
     slots = iter(SLOTS[i.form])
     for kind in i.op.sources:
         if kind == "scc":
-            yield o.scc()
+            yield b.scc()
         elif kind == "exec":
-            yield o.s64(EXEC)
+            yield b.s64(EXEC)
         elif kind == "old":
-            yield source.scalar(o, i, i["sdst"], next(kind for kind in i.op.results if kind not in ("scc", "exec")))
+            yield source.scalar(b, i, i["sdst"], next(kind for kind in i.op.results if kind not in ("scc", "exec")))
         elif kind == "simm":
-            yield o.const(32, (i["simm16"] & 0xFFFF ^ 0x8000) - 0x8000)
+            yield b.const(32, (i["simm16"] & 0xFFFF ^ 0x8000) - 0x8000)
         elif kind == "uimm":
-            yield o.const(32, i["simm16"] & 0xFFFF)
+            yield b.const(32, i["simm16"] & 0xFFFF)
         elif kind == "k32":
-            yield o.const(32, i.literal or 0)
+            yield b.const(32, i.literal or 0)
         else:
-            yield source.scalar(o, i, i[next(slots)], kind)
+            yield source.scalar(b, i, i[next(slots)], kind)
 
 
 # ---- vector forms ----------------------------------------------------------------------------------------------------
-def vector(o: Any, i: Insn) -> None:
+def vector(b: Builder, i: Insn) -> None:
     """VOP1, VOP2, VOPC, VOP3A, VOP3B, VOP3P, with SDWA or DPP."""
-    where = dpp.enabled(o, i) if i.form.endswith("DPP") else None
+    where = dpp.enabled(b, i) if i.form.endswith("DPP") else None
     meaning = i.op.meaning
     if i.op.clamped and i.get("clamp") and i.target.level > GFX7:
         meaning = i.op.clamped
-    results = meaning(o, *sources(o, i))
+    results = meaning(*sources(b, i))
     for kind, value in zip(i.op.results, results if isinstance(results, tuple) else (results,), strict=True):
         if kind in ("m64", "exec"):
-            bits = value if where is None else o.and_(1, value, where)
-            o.set_mask(EXEC if kind == "exec" else mask_destination(i), bits)
+            b.set_mask(EXEC if kind == "exec" else mask_destination(i), value if where is None else value & where)
         else:
-            put(o, i, kind, value, where)
+            put(b, i, kind, value, where)
 
 
 def mask_destination(i: Insn) -> int:
@@ -114,148 +123,138 @@ def mask_destination(i: Insn) -> int:
     return VCC if number < 0 else number
 
 
-def sources(o: Any, i: Insn) -> Iterator[Any]:
+def sources(b: Builder, i: Insn) -> Iterator[Source]:
     """The sources in the order of the signature."""
     slots = enumerate(SLOTS[i.form.partition("_")[0]])
     for kind in i.op.sources:
         if kind == "level":
             yield i.target.level
         elif kind == "k32":
-            yield o.const(32, i.literal or 0)
+            yield b.const(32, i.literal or 0)
         elif kind == "old":
-            yield old(o, i, i.op.results[0])
+            yield old(b, i, i.op.results[0])
         elif kind == "m64":
             slot = next(slots, None)
-            yield o.mask(VCC) if slot is None else source.mask(o, i, i[slot[1]])
+            yield b.mask(VCC) if slot is None else source.mask(b, i, i[slot[1]])
         elif kind == "x32":
-            yield mixed(o, i, *next(slots))
+            yield mixed(b, i, *next(slots))
         else:
             number, name = next(slots)
-            yield typed(o, i, fetch(o, i, number, name, kind), number, kind)
+            value = fetch(b, i, number, name, kind)
+            yield typed(i, value, number, kind) if isinstance(value, Word) else value
 
 
-def fetch(o: Any, i: Insn, number: int, name: str, kind: str) -> Any:
+def fetch(b: Builder, i: Insn, number: int, name: str, kind: str) -> Word | list[Word]:
     """Source `number` as it stands in its register or constant, after SDWA or DPP."""
     code = i[name]
     if number == 0 and i.form.endswith("DPP"):
-        return dpp.source(o, i, code, kind)
-    value = source.vector(o, i, code, kind, name)
-    return sdwa.source(o, i, number, value) if i.form.endswith("SDWA") else value
+        return dpp.source(b, i, code, kind)
+    value = source.vector(b, i, code, kind, name)
+    return sdwa.source(i, number, value) if i.form.endswith("SDWA") and isinstance(value, Word) else value
 
 
-def typed(o: Any, i: Insn, value: Any, number: int, kind: str) -> Any:
+def typed(i: Insn, value: Word, number: int, kind: str) -> Word:
     """Narrow a source to its type; floats get abs and neg, halves what op_sel says."""
     if kind in ("p16", "h16"):
-        return packed(o, i, value, number, kind)
+        return packed(i, value, number, kind)
     if kind[1:] == "16":
-        if i.get("op_sel") >> number & 1:
-            value = o.lshr(32, value, o.const(32, 16))
-        value = o.trunc(16, 32, value)
-    if kind[0] == "f":
-        t = fp.FORMAT[source.width(kind)]
-        if i.get("abs") >> number & 1:
-            value = fp.magnitude(o, t, value)
-        if i.get("neg") >> number & 1:
-            value = fp.neg(o, t, value)
-    return value
+        value = chosen_half(value, i.get("op_sel") >> number & 1)
+    return signs(value, i.get("abs") >> number & 1, i.get("neg") >> number & 1) if kind[0] == "f" else value
 
 
-def packed(o: Any, i: Insn, value: Value, number: int, kind: str) -> Value:
+def chosen_half(value: Word, high: int) -> Word:
+    """The lower or upper half of 32 bits."""
+    return (value[31:16] if high else value).trunc(16)
+
+
+def signs(value: Word, absolute: int, negative: int) -> Word:
+    """The sign modifiers of floats."""
+    value = fp.magnitude(value) if absolute else value
+    return fp.neg(value) if negative else value
+
+
+def packed(i: Insn, value: Word, number: int, kind: str) -> Word:
     """The two halves of a VOP3P source: op_sel and op_sel_hi pick them, neg and neg_hi change signs of floats."""
-    word = {0: o.and_(32, value, o.const(32, 0xFFFF)), 1: o.lshr(32, value, o.const(32, 16))}
-    lower, upper = word[i["op_sel"] >> number & 1], word[i["op_sel_hi"] >> number & 1]
-    result = o.or_(32, lower, o.shl(32, upper, o.const(32, 16)))
-    signs = (i["neg"] >> number & 1) << 15 | (i["neg_hi"] >> number & 1) << 31
-    return o.xor(32, result, o.const(32, signs)) if kind == "h16" and signs else result
+    halves = value[15:0], value[31:16]
+    result = halves[i["op_sel"] >> number & 1] | halves[i["op_sel_hi"] >> number & 1] << 16
+    changed = (i["neg"] >> number & 1) << 15 | (i["neg_hi"] >> number & 1) << 31
+    return result ^ changed if kind == "h16" and changed else result
 
 
-def mixed(o: Any, i: Insn, number: int, name: str) -> Value:
+def mixed(b: Builder, i: Insn, number: int, name: str) -> Word:
     """A source of v_mad_mix: binary32, or with op_sel_hi the half that op_sel picks; neg_hi makes it absolute."""
     is_half = i["op_sel_hi"] >> number & 1
-    value = source.vector(o, i, i[name], "f16" if is_half else "f32", name)
+    value = source.single(b, i, i[name], "f16" if is_half else "f32", name)
     if is_half:
-        value = o.lshr(32, value, o.const(32, 16)) if i["op_sel"] >> number & 1 else value
         # The multiply-adds with two roundings never keep denormals (Choice ``gcn/mad-f16-denormals``).
         env = "flush" if i.op.name.startswith("v_mad_mix") else None
-        value = o.fconvert("s", "h", o.trunc(16, 32, value), env)
-    if i["neg_hi"] >> number & 1:
-        value = fp.magnitude(o, "s", value)
-    return fp.neg(o, "s", value) if i["neg"] >> number & 1 else value
+        value = chosen_half(value, i["op_sel"] >> number & 1).fconvert("s", env)
+    return signs(value, i["neg_hi"] >> number & 1, i["neg"] >> number & 1)
 
 
-def old(o: Any, i: Insn, kind: str) -> Value:
+def old(b: Builder, i: Insn, kind: str) -> Word:
     """What the destination held."""
-    n = i["vdst"]
-    wanted = source.width(kind)
+    n, wanted = i["vdst"], source.width(kind)
+    value = source.vgpr(b, n, "vdst")
     if wanted == 64:
-        return source.pair(o, source.vgpr(o, n, "vdst"), source.vgpr(o, n + 1 & 0xFF, "vdst"))
-    value = source.vgpr(o, n, "vdst")
-    if wanted == 32 or kind in ("p16", "h16"):
-        return value
-    if i.get("op_sel") >> 3 & 1:
-        value = o.lshr(32, value, o.const(32, 16))
-    return o.trunc(16, 32, value)
+        return source.pair(value, source.vgpr(b, n + 1 & 0xFF, "vdst"))
+    return value if wanted == 32 or kind in ("p16", "h16") else chosen_half(value, i.get("op_sel") >> 3 & 1)
 
 
-def put(o: Any, i: Insn, kind: str, value: Any, where: Value | None) -> None:
+def put(b: Builder, i: Insn, kind: str, value: Word | list[Word], where: Word | None) -> None:
     """Store a result of type `kind` in the destination register."""
     n = i["vdst"]
-    if kind[0] == "f":
-        value = modified(o, i, fp.FORMAT[source.width(kind)], value)
-    elif kind == "h16" and i.get("clamp"):
-        low, high = o.trunc(16, 32, value), o.trunc(16, 32, o.lshr(32, value, o.const(32, 16)))
-        low, high = (o.zext(32, 16, modified(o, i, "h", x)) for x in (low, high))
-        value = o.or_(32, low, o.shl(32, high, o.const(32, 16)))
-    if source.width(kind) == 64:
-        write(o, n, source.low(o, value), where)
-        write(o, n + 1 & 0xFF, source.high(o, value), where)
-    elif source.width(kind) > 64:
+    if not isinstance(value, Word):
         for k, part in enumerate(value):
-            write(o, n + k & 0xFF, part, where)
-    elif kind[1:] == "16" and kind not in ("p16", "h16"):
-        write(o, n, half(o, i, o.zext(32, 16, value)), where)
-    elif i.form.endswith("SDWA"):
-        write(o, n, sdwa.result(o, i, value), where)
+            write(b, n + k & 0xFF, part, where)
+        return
+    if kind[0] == "f":
+        value = modified(i, value)
+    elif kind == "h16" and i.get("clamp"):
+        low, high = (modified(i, x.trunc(16)).zext(32) for x in (value, value[31:16]))
+        value = low | high << 16
+    if value.width == 64:
+        write(b, n, value.trunc(32), where)
+        write(b, n + 1 & 0xFF, value[63:32].trunc(32), where)
+    elif value.width == 16:
+        write(b, n, half(b, i, value.zext(32)), where)
     else:
-        write(o, n, value, where)
+        write(b, n, sdwa.result(b, i, value) if i.form.endswith("SDWA") else value, where)
 
 
-def write(o: Any, n: int, value: Value, where: Value | None) -> None:
+def write(b: Builder, n: int, value: Word, where: Word | None) -> None:
     """Write a vector register, relative to M0 where GPR indexing is on."""
-    if o.mode.gpr_idx:
-        o.set_v_indexed(n, source.offset_of(o, "vdst"), value)
-    elif where is None:
-        o.set_v(n, value)
+    if b.mode.gpr_idx:
+        b.set_v_indexed(n, source.offset_of(b, "vdst"), value)
     else:
-        o.set_v(n, value, where)
+        b.set_v(n, value, where)
 
 
-def half(o: Any, i: Insn, value: Value) -> Value:
+def half(b: Builder, i: Insn, value: Word) -> Word:
     """The 32 bits that a register gets from a 16-bit result."""
     if i.form.endswith("SDWA"):
-        return sdwa.result(o, i, value)
-    held = source.vgpr(o, i["vdst"], "vdst") if i.target.level == GFX9 else None
+        return sdwa.result(b, i, value)
+    held = source.vgpr(b, i["vdst"], "vdst") if i.target.level == GFX9 else None
     if held is not None and (i.get("op_sel") >> 3 & 1 or i.op.name in WRITES_HIGH):
-        return o.or_(32, o.and_(32, held, o.const(32, 0xFFFF)), o.shl(32, value, o.const(32, 16)))
+        return held[15:0] | value << 16
     if held is not None and i.op.name in KEEPS_HIGH:
-        return o.or_(32, o.and_(32, held, o.const(32, 0xFFFF0000)), value)
+        return held & 0xFFFF0000 | value
     return value
 
 
-def modified(o: Any, i: Insn, t: str, value: Value) -> Value:
+def modified(i: Insn, value: Word) -> Word:
     """omod, then clamp.
 
     omod does nothing where MODE keeps denormal results or IEEE is on; else it flushes them and makes -0 a +0.
     """
-    w = fp.WIDTH[t]
+    t, mode = value.format, value.mode
     exponent = OMOD.get(i.get("omod"), 0)
-    if exponent and not o.mode.ieee and not o.mode.keeps(t)[1]:
-        value = o.fmul(t, value, o.const(w, fp.power(t, exponent)), "flush")
-        value = o.select(w, fp.is_zero(o, t, value), o.const(w, 0), value)
+    if exponent and not mode.ieee and not mode.keeps(t)[1]:
+        value = value.fmul(value.const(fp.power(t, exponent)), "flush")
+        value = fp.is_zero(value).select(0, value)
     if not i.get("clamp"):
         return value
-    zero, one = o.const(w, 0), o.const(w, fp.power(t, 0))
-    nan = zero if o.mode.dx10_clamp else value
+    one = value.const(fp.power(t, 0))
+    nan = value.const(0) if mode.dx10_clamp else value
     # As integers: numbers from 0 up sort like floats, and negative ones are below all of them.
-    rules = ((fp.is_nan(o, t, value), nan), (o.sle(w, value, zero), zero), (o.slt(w, one, value), one))
-    return fp.choose(o, t, *rules, value)
+    return fp.choose([(fp.is_nan(value), nan), (value.sle(0), value.const(0)), (one.slt(value), one)], value)

@@ -1,216 +1,175 @@
-"""Float meanings that several families share. `t` is a format: "h", "s" or "d"."""
+"""Float meanings that several families share: functions of words, whose width is the format's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
-from understudy.isa.gcn.algebra import Value
-from understudy.isa.gcn.insn import Meaning
 from understudy.isa.gcn.semantics import fp
+from understudy.isa.gcn.word import Word
 
 FLUSHES_FROM = 9
 """The first generation whose minima and maxima flush denormals as MODE says; earlier ones pass them on."""
 
-
-def add(t: str) -> Meaning:
-    """a + b."""
-    return lambda o, a, b: o.fadd(t, a, b)
+add, sub, mul, fma = Word.fadd, Word.fsub, Word.fmul, Word.fma
+"""a + b, a - b, a * b; a * b + c with one rounding."""
 
 
-def sub(t: str) -> Meaning:
-    """a - b."""
-    return lambda o, a, b: o.fsub(t, a, b)
-
-
-def mul(t: str) -> Meaning:
-    """a * b."""
-    return lambda o, a, b: o.fmul(t, a, b)
-
-
-def fma(t: str) -> Meaning:
-    """a * b + c with one rounding."""
-    return lambda o, a, b, c: o.fma(t, a, b, c)
-
-
-def mad(t: str) -> Meaning:
+def mad(a: Word, b: Word, c: Word) -> Word:
     """a * b + c with two roundings; denormals are always flushed."""
-    return lambda o, a, b, c: o.fadd(t, o.fmul(t, a, b, "flush"), c, "flush")
+    return a.fmul(b, "flush").fadd(c, "flush")
 
 
-def mul_legacy(o: Any, a: Value, b: Value, env: str | None = None) -> Value:
+def mul_legacy(a: Word, b: Word, env: str | None = None) -> Word:
     """a * b, but +0 where either is a zero (or a denormal that is flushed), whatever the other is."""
-    zero = o.const(32, 0)
-    flushed = fp.zero_if_tiny if env == "flush" or not o.mode.keeps("s")[0] else lambda o, t, a: a
-    none = o.or_(1, *(fp.is_zero(o, "s", flushed(o, "s", x)) for x in (a, b)))
-    return o.select(32, none, zero, o.fmul("s", a, b, env))
+    flushes = env == "flush" or not a.mode.keeps("s")[0]
+    none = fp.either(*(fp.is_zero(fp.zero_if_tiny(x) if flushes else x) for x in (a, b)))
+    return none.select(0, a.fmul(b, env))
 
 
-def mad_legacy(o: Any, a: Value, b: Value, c: Value) -> Value:
+def mad_legacy(a: Word, b: Word, c: Word) -> Word:
     """`mul_legacy` plus c; denormals are always flushed."""
-    return o.fadd("s", mul_legacy(o, a, b, "flush"), c, "flush")
+    return mul_legacy(a, b, "flush").fadd(c, "flush")
 
 
-def mullit(o: Any, a: Value, b: Value, c: Value) -> Value:
+def mullit(a: Word, b: Word, c: Word) -> Word:
     """`mul_legacy`, but the lowest finite number where c is not above 0 (or a NaN)."""
-    lowest = o.const(32, fp.sign_bit("s") | fp.largest("s"))
-    return o.select(32, o.flt("s", o.const(32, 0), c), mul_legacy(o, a, b), lowest)
+    return c.const(0).flt(c).select(mul_legacy(a, b), fp.sign_bit("s") | fp.largest("s"))
 
 
 # ---- minima and maxima -----------------------------------------------------------------------------------------------
-def order(o: Any, t: str, a: Value) -> Value:
+def order(a: Word) -> Word:
     """An integer of the format's width that sorts as the float does, -0 below +0."""
-    w = fp.WIDTH[t]
-    negative = o.ashr(w, a, o.const(w, w - 1))
-    return o.xor(w, a, o.and_(w, negative, o.const(w, fp.sign_bit(t) - 1)))
+    return a ^ (a.sra(a.width - 1) & fp.sign_bit(a.format) - 1)
 
 
-def below(o: Any, t: str, a: Value, b: Value) -> Value:
+def below(a: Word, b: Word) -> Word:
     """a < b for numbers, -0 below +0."""
-    return o.slt(fp.WIDTH[t], order(o, t, a), order(o, t, b))
+    return order(a).slt(order(b))
 
 
-def extreme(t: str, *, largest: bool) -> Meaning:
+def extreme(*, largest: bool) -> Callable[[Word, Word, int], Word]:
     """The smaller (larger) number; a NaN loses against a number, but with IEEE set a signalling one wins, quieted."""
 
-    def meaning(o: Any, a: Value, b: Value, level: int) -> Value:
+    def meaning(a: Word, b: Word, level: int) -> Word:
         if level >= FLUSHES_FROM:
-            a, b = o.fflush(t, a), o.fflush(t, b)
-        first = below(o, t, b, a) if largest else below(o, t, a, b)
-        rules = [(fp.is_nan(o, t, a), b), (fp.is_nan(o, t, b), a), (first, a)]
-        if o.mode.ieee:
-            rules = [(fp.is_signalling(o, t, x), fp.quiet(o, t, x)) for x in (a, b)] + rules
-        return fp.choose(o, t, *rules, b)
+            a, b = a.fflush(), b.fflush()
+        rules = [(fp.is_nan(a), b), (fp.is_nan(b), a), (below(b, a) if largest else below(a, b), a)]
+        if a.mode.ieee:
+            rules = [(fp.is_signalling(x), fp.quiet(x)) for x in (a, b)] + rules
+        return fp.choose(rules, b)
 
     return meaning
 
 
-def extreme_legacy(*, largest: bool) -> Meaning:
-    """a where it is smaller (not smaller), else b: so b wherever one is a NaN."""
-    return lambda o, a, b: o.select(32, o.fle("s", b, a) if largest else o.flt("s", a, b), a, b)
+MIN, MAX = extreme(largest=False), extreme(largest=True)
 
 
-def extreme3(t: str, *, largest: bool) -> Meaning:
-    """Of three."""
-    of_two = extreme(t, largest=largest)
-    return lambda o, a, b, c, level: of_two(o, of_two(o, a, b, level), c, level)
+def min_legacy(a: Word, b: Word) -> Word:
+    """a where it is smaller, else b: so b wherever one is a NaN."""
+    return a.flt(b).select(a, b)
 
 
-def median3(t: str) -> Meaning:
+def max_legacy(a: Word, b: Word) -> Word:
+    """a where it is not smaller, else b."""
+    return b.fle(a).select(a, b)
+
+
+def min3(a: Word, b: Word, c: Word, level: int) -> Word:
+    """The smallest of three."""
+    return MIN(MIN(a, b, level), c, level)
+
+
+def max3(a: Word, b: Word, c: Word, level: int) -> Word:
+    """The largest of three."""
+    return MAX(MAX(a, b, level), c, level)
+
+
+def median3(a: Word, b: Word, c: Word, level: int) -> Word:
     """The middle one of three; the smallest where one is a NaN."""
-    low, high, lowest = extreme(t, largest=False), extreme(t, largest=True), extreme3(t, largest=False)
-
-    def meaning(o: Any, a: Value, b: Value, c: Value, level: int) -> Value:
-        smaller, larger = low(o, a, b, level), high(o, a, b, level)
-        middle = high(o, smaller, low(o, larger, c, level), level)
-        nan = fp.either(o, *(fp.is_nan(o, t, x) for x in (a, b, c)))
-        return o.select(fp.WIDTH[t], nan, lowest(o, a, b, c, level), middle)
-
-    return meaning
+    middle = MAX(MIN(a, b, level), MIN(MAX(a, b, level), c, level), level)
+    return fp.either(*map(fp.is_nan, (a, b, c))).select(min3(a, b, c, level), middle)
 
 
 # ---- rounding, parts -------------------------------------------------------------------------------------------------
-def rounded(t: str, kind: str) -> Meaning:
+def rounded(kind: str) -> Callable[[Word], Word]:
     """To an integral value: kind "trunc", "ceil", "floor" or "even"."""
-    return lambda o, a: o.fround(t, a, kind)
+    return lambda a: a.fround(kind)
 
 
-def fract(t: str) -> Meaning:
+def fract(a: Word) -> Word:
     """a - floor(a), at most the largest number below 1 (Choice ``gcn/fract-below-one``)."""
-
-    def meaning(o: Any, a: Value) -> Value:
-        part = o.fsub(t, a, o.fround(t, a, "floor"))
-        one = fp.power(t, 0)
-        reached = o.eq(fp.WIDTH[t], part, o.const(fp.WIDTH[t], one))
-        return o.select(fp.WIDTH[t], reached, o.const(fp.WIDTH[t], one - 1), part)
-
-    return meaning
+    part, one = a.fsub(a.fround("floor")), fp.power(a.format, 0)
+    return (part == one).select(one - 1, part)
 
 
-def normal(o: Any, t: str, a: Value) -> tuple[Value, Value]:
+def normal(a: Word) -> tuple[Word, Word]:
     """A denormal times 2**width as a normal number and -width; any other number and 0 (both in the format's width)."""
-    w = fp.WIDTH[t]
-    tiny = fp.is_tiny(o, t, a)
-    # The leading one of the fraction moves to the place of the implied one.
-    fraction = fp.magnitude(o, t, a)
-    up = o.sub(w, o.ctlz(w, fraction), o.const(w, w - fp.FRACTION[t] - 1))
-    up = o.select(w, tiny, o.and_(w, up, o.const(w, w - 1)), o.const(w, 0))
-    digits = o.and_(w, o.shl(w, fraction, up), o.const(w, (1 << fp.FRACTION[t]) - 1))
-    scaled = o.or_(w, o.or_(w, fp.sign_of(o, t, a), digits), o.const(w, 1 << fp.FRACTION[t]))
-    return o.select(w, tiny, scaled, a), o.select(w, tiny, o.sub(w, o.const(w, 0), up), o.const(w, 0))
+    t = a.format
+    tiny = fp.is_tiny(a)
+    up, digits = normalized(a, tiny)
+    scaled = fp.sign_of(a) | digits | 1 << fp.FRACTION[t]
+    return tiny.select(scaled, a), tiny.select(-up, 0)
 
 
-def exponent(o: Any, t: str, a: Value) -> Value:
+def normalized(a: Word, tiny: Word) -> tuple[Word, Word]:
+    """How far a denormal's leading one is from the place of the implied one (else 0), and the digits moved up so."""
+    size = fp.FRACTION[a.format]
+    fraction = fp.magnitude(a)
+    up = tiny.select(fraction.ctlz() - (a.width - size - 1) & a.width - 1, 0)
+    return up, fraction << up & (1 << size) - 1
+
+
+def exponent(a: Word) -> Word:
     """floor(log2(|a|)) of a finite number that is not 0, in the format's width."""
-    w = fp.WIDTH[t]
-    scaled, shift = normal(o, t, a)
-    field = o.lshr(w, fp.magnitude(o, t, scaled), o.const(w, fp.FRACTION[t]))
+    scaled, shift = normal(a)
     # A denormal's digits went up by -shift places above exponent field 1.
-    return o.add(w, o.sub(w, field, o.const(w, fp.bias(t))), shift)
+    return biased_exponent(scaled) - fp.bias(a.format) + shift
 
 
-def special(o: Any, t: str, a: Value) -> Value:
+def biased_exponent(a: Word) -> Word:
+    """The exponent field."""
+    return fp.magnitude(a) >> fp.FRACTION[a.format]
+
+
+def special(a: Word) -> Word:
     """Width 1: zero, infinite or a NaN."""
-    return fp.either(o, fp.is_zero(o, t, a), fp.is_infinite(o, t, a), fp.is_nan(o, t, a))
+    return fp.either(fp.is_zero(a), fp.is_infinite(a), fp.is_nan(a))
 
 
-def frexp_exp(t: str) -> Meaning:
+def frexp_exp(a: Word) -> Word:
     """The exponent of a = m * 2**e with 0.5 <= |m| < 1; 0 for 0, infinities and NaNs. 32 bits, 16 for binary16."""
-    w = fp.WIDTH[t]
-    out = 16 if t == "h" else 32
-
-    def meaning(o: Any, a: Value) -> Value:
-        a = o.fflush(t, a)
-        e = o.add(w, exponent(o, t, a), o.const(w, 1))
-        return o.select(out, special(o, t, a), o.const(out, 0), e if w == out else o.trunc(out, w, e))
-
-    return meaning
+    a = a.fflush()
+    return special(a).select(0, (exponent(a) + 1).trunc(min(a.width, 32)))
 
 
-def frexp_mant(t: str) -> Meaning:
+def frexp_mant(a: Word) -> Word:
     """The m of a = m * 2**e with 0.5 <= |m| < 1; 0, infinities and NaNs stay."""
-    w = fp.WIDTH[t]
-
-    def meaning(o: Any, a: Value) -> Value:
-        a = o.fflush(t, a)
-        scaled, _ = normal(o, t, a)
-        kept = o.const(w, fp.sign_bit(t) | (1 << fp.FRACTION[t]) - 1)
-        half = o.or_(w, o.and_(w, scaled, kept), o.const(w, fp.power(t, -1)))
-        return fp.choose(o, t, (fp.is_nan(o, t, a), fp.quiet(o, t, a)), (special(o, t, a), a), half)
-
-    return meaning
+    t = a.format
+    a = a.fflush()
+    half = normal(a)[0] & (fp.sign_bit(t) | (1 << fp.FRACTION[t]) - 1) | fp.power(t, -1)
+    return fp.choose([(fp.is_nan(a), fp.quiet(a)), (special(a), a)], half)
 
 
-def ldexp(t: str) -> Meaning:
+def ldexp(a: Word, n: Word) -> Word:
     """a * 2**n; n is signed, 16 bits for binary16."""
-    return lambda o, a, n: o.fldexp(t, a, o.sext(32, 16, n) if t == "h" else n)
+    return a.fldexp(n.sext(32))
 
 
 # ---- comparisons -----------------------------------------------------------------------------------------------------
-def compare(t: str, f: Callable[..., Value]) -> Meaning:
-    """`f(o, t, a, b)`."""
-    return lambda o, a, b: f(o, t, a, b)
-
-
-def classify(t: str) -> Meaning:
-    """Whether the class of a is in the mask b: bits 0 to 9 are signalling NaN, quiet NaN, -infinity, -normal,
-    -denormal, -0, +0, +denormal, +normal, +infinity.
+def classify(a: Word, mask: Word) -> Word:
+    """Whether the class of a is in the mask: bits 0 to 9 are signalling NaN, quiet NaN, -infinity, -normal, -denormal,
+    -0, +0, +denormal, +normal, +infinity.
     """
+    negative = fp.is_negative(a)
 
-    def meaning(o: Any, a: Value, mask: Value) -> Value:
-        negative = fp.is_negative(o, t, a)
-        number = partial(o.const, 32)
-        classes = (
-            (fp.is_signalling(o, t, a), number(0)),
-            (fp.is_nan(o, t, a), number(1)),
-            (fp.is_infinite(o, t, a), o.select(32, negative, number(2), number(9))),
-            (fp.is_zero(o, t, a), o.select(32, negative, number(5), number(6))),
-            (fp.is_tiny(o, t, a), o.select(32, negative, number(4), number(7))),
-        )
-        bit = o.select(32, negative, number(3), number(8))
-        for condition, value in reversed(classes):
-            bit = o.select(32, condition, value, bit)
-        return o.trunc(1, 32, o.lshr(32, mask, bit))
+    def bit(below: int, above: int) -> Word:
+        return negative.select(mask.const(below), above)
 
-    return meaning
+    rules: list[tuple[Word, Word | float]] = [
+        (fp.is_signalling(a), 0),
+        (fp.is_nan(a), 1),
+        (fp.is_infinite(a), bit(2, 9)),
+        (fp.is_zero(a), bit(5, 6)),
+        (fp.is_tiny(a), bit(4, 7)),
+    ]
+    return (mask >> fp.choose(rules, bit(3, 8))).trunc(1)

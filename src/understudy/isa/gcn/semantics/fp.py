@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+import struct
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, Final, Self, TypeVar
 
-from understudy.isa.gcn.algebra import Scalar, Value
+from understudy.isa.gcn.word import Word
 
 WIDTH: Final = {"h": 16, "s": 32, "d": 64}
 FRACTION: Final = {"h": 10, "s": 23, "d": 52}
 """Fraction bits."""
-FORMAT: Final = {16: "h", 32: "s", 64: "d"}
+W = TypeVar("W", bound=Word)
 
 
 def sign_bit(t: str) -> int:
@@ -47,83 +51,142 @@ def power(t: str, n: int) -> int:
     return n + bias(t) << FRACTION[t]
 
 
-def const(o: Any, t: str, bits: int) -> Scalar:
-    """A pattern as a value."""
-    return o.const(WIDTH[t], bits)
-
-
-def neg(o: Any, t: str, a: Value) -> Value:
+def neg(a: W) -> W:
     """The other sign, NaNs too."""
-    return o.xor(WIDTH[t], a, const(o, t, sign_bit(t)))
+    return a ^ sign_bit(a.format)
 
 
-def magnitude(o: Any, t: str, a: Value) -> Value:
+def magnitude(a: W) -> W:
     """Sign 0, NaNs too."""
-    return o.and_(WIDTH[t], a, const(o, t, sign_bit(t) - 1))
+    return a & sign_bit(a.format) - 1
 
 
-def sign_of(o: Any, t: str, a: Value) -> Value:
+def sign_of(a: W) -> W:
     """-0 where `a` is negative, else +0."""
-    return o.and_(WIDTH[t], a, const(o, t, sign_bit(t)))
+    return a & sign_bit(a.format)
 
 
-def copysign(o: Any, t: str, a: Value, sign: Value) -> Value:
+def copysign(a: W, sign: W) -> W:
     """`a` with the sign of the pattern `sign`."""
-    return o.or_(WIDTH[t], magnitude(o, t, a), sign_of(o, t, sign))
+    return magnitude(a) | sign_of(sign)
 
 
-def is_negative(o: Any, t: str, a: Value) -> Value:
+def is_negative(a: Word) -> Word:
     """Width 1: the sign bit."""
-    return o.slt(WIDTH[t], a, const(o, t, 0))
+    return a.slt(0)
 
 
-def is_nan(o: Any, t: str, a: Value) -> Value:
+def is_nan(a: Word) -> Word:
     """Width 1."""
-    return o.ult(WIDTH[t], const(o, t, infinity(t)), magnitude(o, t, a))
+    return magnitude(a) > infinity(a.format)
 
 
-def is_infinite(o: Any, t: str, a: Value) -> Value:
+def is_infinite(a: Word) -> Word:
     """Width 1."""
-    return o.eq(WIDTH[t], magnitude(o, t, a), const(o, t, infinity(t)))
+    return magnitude(a) == infinity(a.format)
 
 
-def is_zero(o: Any, t: str, a: Value) -> Value:
+def is_zero(a: Word) -> Word:
     """Width 1: +0 or -0."""
-    return o.eq(WIDTH[t], magnitude(o, t, a), const(o, t, 0))
+    return magnitude(a) == 0
 
 
-def is_tiny(o: Any, t: str, a: Value) -> Value:
+def is_tiny(a: Word) -> Word:
     """Width 1: denormal or zero."""
-    return o.ult(WIDTH[t], magnitude(o, t, a), const(o, t, 1 << FRACTION[t]))
+    return magnitude(a) < 1 << FRACTION[a.format]
 
 
-def is_signalling(o: Any, t: str, a: Value) -> Value:
+def is_signalling(a: Word) -> Word:
     """Width 1: a NaN without the quiet bit."""
-    silent = o.ult(WIDTH[t], magnitude(o, t, a), const(o, t, quiet_nan(t)))
-    return o.and_(1, is_nan(o, t, a), silent)
+    return is_nan(a) & (magnitude(a) < quiet_nan(a.format))
 
 
-def quiet(o: Any, t: str, a: Value) -> Value:
+def quiet(a: W) -> W:
     """A NaN with the quiet bit set, the rest of it kept."""
-    return o.or_(WIDTH[t], a, const(o, t, quiet_bit(t)))
+    return a | quiet_bit(a.format)
 
 
-def zero_if_tiny(o: Any, t: str, a: Value) -> Value:
+def zero_if_tiny(a: W) -> W:
     """Denormals become zero of their sign, whatever MODE says."""
-    return o.select(WIDTH[t], is_tiny(o, t, a), sign_of(o, t, a), a)
+    return is_tiny(a).select(sign_of(a), a)
 
 
-def either(o: Any, *conditions: Value) -> Value:
+def either(*conditions: Word) -> Word:
     """Width 1: any of them."""
-    first, *others = conditions
-    for condition in others:
-        first = o.or_(1, first, condition)
-    return first
+    return reduce(or_, conditions)
 
 
-def choose(o: Any, t: str, *rules: Any) -> Value:
-    """The value of the first rule ``(condition, value)`` that holds, else the last argument; all are computed."""
-    *pairs, result = rules
-    for condition, value in reversed(pairs):
-        result = o.select(WIDTH[t], condition, value, result)
+def choose(rules: Sequence[tuple[Word, W | float]], result: W) -> W:
+    """The value of the first rule ``(condition, value)`` that holds, else `result`; all are computed."""
+    for condition, value in reversed(rules):
+        result = condition.select(value, result)
     return result
+
+
+class Real(Word):
+    """A binary64 number in the steps of an approximation, rounded to nearest with denormals kept ("raw").
+
+    + - * / are arithmetic, with words or Python floats. Everything else is as of bits: & | ^ and comparisons, which
+    sort magnitudes as they sort numbers; a float there stands for its pattern.
+    """
+
+    __slots__ = ()
+
+    @property
+    def bits(self) -> Word:
+        """The pattern, for integer arithmetic."""
+        return Word(self.algebra, self.width, self.value)
+
+    def const(self, n: float) -> Self:
+        """A number; an int is a pattern."""
+        return super().const(pattern(n))
+
+    def sqrt(self) -> Self:
+        """Square root."""
+        return self.fsqrt("raw")
+
+    def __add__(self, other: Self | float) -> Self:
+        return self.fadd(self._number(other), "raw")
+
+    def __sub__(self, other: Self | float) -> Self:
+        return self.fsub(self._number(other), "raw")
+
+    def __rsub__(self, other: float) -> Self:
+        return self._number(other) - self
+
+    def __mul__(self, other: Self | float) -> Self:
+        return self.fmul(self._number(other), "raw")
+
+    def __truediv__(self, other: Self | float) -> Self:
+        return self.fdiv(self._number(other), "raw")
+
+    def __rtruediv__(self, other: float) -> Self:
+        return self._number(other) / self
+
+    def __lt__(self, other: Self | float) -> Self:
+        return self._compared("ult", other)
+
+    def __gt__(self, other: Self | float) -> Self:
+        return self._pattern(other)._compared("ult", self)
+
+    def __ge__(self, other: Self | float) -> Self:
+        return self._pattern(other)._compared("ule", self)
+
+    def _pattern(self, n: Self | float) -> Self:
+        return n if isinstance(n, Word) else self.const(n)
+
+    def _number(self, n: Self | float) -> Self:
+        return n if isinstance(n, Word) else self.const(float(n))
+
+    def _operand(self, name: str, other: Any) -> Any:
+        return super()._operand(name, other if isinstance(other, Word) else pattern(other))
+
+
+def real(a: Word) -> Real:
+    """A binary64 pattern as a number to calculate with."""
+    return Real(a.algebra, 64, a.known(64, "a binary64 number"))
+
+
+def pattern(n: float) -> int:
+    """The binary64 pattern of a float; an int is one."""
+    return n if isinstance(n, int) else int(struct.unpack("<Q", struct.pack("<d", n))[0])

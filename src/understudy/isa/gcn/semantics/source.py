@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from typing import Final
 
 from understudy.core.errors import BeyondModel, ModelBug, WireError
-from understudy.isa.gcn.algebra import Scalar, Value
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.encoding import operands
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.pointer import aperture
 from understudy.isa.gcn.state import EXEC, M0, VCC
 from understudy.isa.gcn.target import GFX7
+from understudy.isa.gcn.word import Word
 
 APERTURES: Final = {235: "shared", 236: "shared_limit", 237: "private", 238: "private_limit"}
 """GFX9: sources of 64 bits."""
@@ -57,86 +58,74 @@ def literal(word: int, kind: str) -> int:
     return word - (word >> 31 << 32) if kind == "i64" else word
 
 
-def scalar(o: Any, i: Insn, code: int, kind: str) -> Scalar:
+def scalar(b: Builder, i: Insn, code: int, kind: str) -> Word:
     """A scalar source: 32 bits for types up to 32 (16-bit types see a half of it), else 64."""
-    wide = width(kind) > 32
+    bits = 64 if width(kind) > 32 else 32
     if code < 128:
-        return o.s64(code) if wide else o.s(code)
+        return b.s64(code) if bits == 64 else b.s(code)
     if code == operands.LITERAL:
         if i.literal is None:
             raise ModelBug("an instruction with a literal source was decoded without its literal")
-        return o.const(64 if wide else 32, literal(i.literal, kind))
+        return b.const(bits, literal(i.literal, kind))
     if code in APERTURES:
-        base = aperture(o, APERTURES[code])
-        return base if wide else o.trunc(32, 64, base)
+        return b.word(64, aperture(b.algebra, APERTURES[code])).trunc(bits)
     if code in (VCCZ, EXECZ):
-        register = o.s64(VCC if code == VCCZ else EXEC)
-        return o.zext(64 if wide else 32, 1, o.eq(64, register, o.const(64, 0)))
+        return (b.s64(VCC if code == VCCZ else EXEC) == 0).zext(bits)
     if code == SCC:
-        return o.zext(64 if wide else 32, 1, o.scc())
+        return b.scc().zext(bits)
     if code == POPS_EXITING_WAVE_ID:
         raise BeyondModel("pops_exiting_wave_id: primitive-ordered pixel shading")
     if kind == "f16" and i.target.level == GFX7:
         kind = "b32"
-    return o.const(64 if wide else 32, inline(code, kind))
+    return b.const(bits, inline(code, kind))
 
 
-def offset_of(o: Any, place: str) -> Scalar:
+def offset_of(b: Builder, place: str) -> Word:
     """What M0 adds to the register number of an operand while GPR indexing is on."""
-    m0 = o.s(M0)
-    enabled = o.and_(32, o.lshr(32, m0, o.const(32, GPR_IDX[place])), o.const(32, 1))
-    return o.mul(32, enabled, o.and_(32, m0, o.const(32, 0xFF)))
+    m0, bit = b.s(M0), GPR_IDX[place]
+    return m0[bit:bit] * m0[7:0]
 
 
-def vgpr(o: Any, n: int, place: str) -> Value:
+def vgpr(b: Builder, n: int, place: str) -> Word:
     """Vector register `n` as operand `place` reads it."""
-    return o.v_indexed(n, offset_of(o, place)) if o.mode.gpr_idx else o.v(n)
+    return b.v_indexed(n, offset_of(b, place)) if b.mode.gpr_idx else b.v(n)
 
 
-def pair(o: Any, low: Value, high: Value) -> Value:
+def pair(low: Word, high: Word) -> Word:
     """64 bits of two times 32."""
-    return o.or_(64, o.zext(64, 32, low), o.shl(64, o.zext(64, 32, high), o.const(64, 32)))
+    return low.zext(64) | high.zext(64) << 32
 
 
-def low(o: Any, a: Value) -> Value:
-    """The lower 32 bits of 64."""
-    return o.trunc(32, 64, a)
-
-
-def high(o: Any, a: Value) -> Value:
-    """The upper 32 bits of 64."""
-    return o.trunc(32, 64, o.lshr(64, a, o.const(64, 32)))
-
-
-def vector(o: Any, i: Insn, code: int, kind: str, place: str) -> Any:
-    """A vector source: 32 bits for types up to 32, 64 for 64, a list of 32-bit values for wider ones."""
+def single(b: Builder, i: Insn, code: int, kind: str, place: str) -> Word:
+    """A vector source of up to 64 bits: 32 bits for types up to 32, else 64."""
     if code == operands.LDS_DIRECT:
-        return lds_direct(o)
+        return lds_direct(b)
     if code < operands.VGPR0:
-        return scalar(o, i, code, kind)
+        return scalar(b, i, code, kind)
     n = code - operands.VGPR0
-    if width(kind) <= 32:
-        return vgpr(o, n, place)
-    parts = [vgpr(o, n + k & 0xFF, place) for k in range(width(kind) // 32)]
-    return pair(o, *parts) if len(parts) == 2 else parts
+    low = vgpr(b, n, place)
+    return low if width(kind) <= 32 else pair(low, vgpr(b, n + 1 & 0xFF, place))
 
 
-def lds_direct(o: Any) -> Value:
+def vector(b: Builder, i: Insn, code: int, kind: str, place: str) -> Word | list[Word]:
+    """A vector source of any width: several words of 32 bits above 64."""
+    if width(kind) <= 64 or code < operands.VGPR0:
+        return single(b, i, code, kind, place)
+    return [vgpr(b, code - operands.VGPR0 + k & 0xFF, place) for k in range(width(kind) // 32)]
+
+
+def lds_direct(b: Builder) -> Word:
     """The LDS item at byte M0[15:0] for all lanes; M0[18:16] is its type: ubyte, ushort, dword, -, sbyte, sshort."""
-    m0 = o.s(M0)
-    at = o.and_(32, m0, o.const(32, 0xFFFC))
-    shift = o.shl(32, o.and_(32, m0, o.const(32, 3)), o.const(32, 3))
-    (dword,) = o.load("lds", 32, at)
-    item = o.lshr(32, dword, shift)
-    byte, word = o.trunc(8, 32, item), o.trunc(16, 32, item)
-    kind = o.and_(32, o.lshr(32, m0, o.const(32, 16)), o.const(32, 7))
-    forms = ((0, o.zext(32, 8, byte)), (1, o.zext(32, 16, word)), (4, o.sext(32, 8, byte)), (5, o.sext(32, 16, word)))
+    m0 = b.s(M0)
+    (dword,) = b.load("lds", 32, m0 & 0xFFFC)
+    item = dword >> (m0[1:0] << 3)
+    byte, half, kind = item.trunc(8), item.trunc(16), m0[18:16]
     value = dword
-    for number, form in forms:
-        value = o.select(32, o.eq(32, kind, o.const(32, number)), form, value)
+    for number, form in ((0, byte.zext(32)), (1, half.zext(32)), (4, byte.sext(32)), (5, half.sext(32))):
+        value = (kind == number).select(form, value)
     return value
 
 
-def mask(o: Any, i: Insn, code: int) -> Value:
+def mask(b: Builder, i: Insn, code: int) -> Word:
     """A lane mask: one bit per lane of a 64-bit scalar source."""
-    return o.mask(code) if code < 128 else o.lane_bits(scalar(o, i, code, "b64"))
+    return b.mask(code) if code < 128 else b.lane_bits(scalar(b, i, code, "b64"))

@@ -1,0 +1,193 @@
+"""What meanings see of a wave: registers, lanes, memory and control, as words of known width.
+
+A `Builder` passes each operation on to the engine's algebra, where `isa.gcn.algebra.WaveAlgebra` says what it does, and
+checks the widths of what it is given.
+"""
+
+# ruff: noqa: D102 - the operations are those of `WaveAlgebra`, documented there.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from understudy.isa.gcn.algebra import Value, WaveAlgebra
+from understudy.isa.gcn.state import Mode
+from understudy.isa.gcn.word import Word
+
+ADDRESS_BITS: Final = {"global": 64, "flat": 64, "lds": 32, "gds": 32}
+"""Bits of an address by memory space."""
+
+
+class Builder:
+    """An engine's algebra in words."""
+
+    __slots__ = ("algebra", "mode")
+
+    def __init__(self, algebra: WaveAlgebra) -> None:
+        self.algebra = algebra
+        self.mode: Mode = algebra.mode
+
+    def word(self, width: int, value: Value) -> Word:
+        """A value of the engine as a word."""
+        return Word(self.algebra, width, value)
+
+    def const(self, width: int, n: int) -> Word:
+        """The number `n` modulo 2**width."""
+        return Word(self.algebra, width, self.algebra.const(width, n))
+
+    # ---- scalar state --------------------------------------------------------------------------------------------
+    def s(self, n: int) -> Word:
+        return Word(self.algebra, 32, self.algebra.s(n))
+
+    def set_s(self, n: int, v: Word) -> None:
+        self.algebra.set_s(n, v.known(32, "a scalar register"))
+
+    def s64(self, n: int) -> Word:
+        return Word(self.algebra, 64, self.algebra.s64(n))
+
+    def set_s64(self, n: int, v: Word) -> None:
+        self.algebra.set_s64(n, v.known(64, "a pair of scalar registers"))
+
+    def scc(self) -> Word:
+        return Word(self.algebra, 1, self.algebra.scc())
+
+    def set_scc(self, v: Word) -> None:
+        self.algebra.set_scc(v.known(1, "SCC"))
+
+    def s_indexed(self, n: int, offset: Word, w: int = 32) -> Word:
+        return Word(self.algebra, w, self.algebra.s_indexed(n, offset.known(32, "a register offset"), w))
+
+    def set_s_indexed(self, n: int, offset: Word, v: Word, w: int = 32) -> None:
+        self.algebra.set_s_indexed(n, offset.known(32, "a register offset"), v.known(w, "a scalar register"), w)
+
+    def hwreg(self, number: int) -> Word:
+        return Word(self.algebra, 32, self.algebra.hwreg(number))
+
+    def set_hwreg(self, number: int, v: Word) -> None:
+        self.algebra.set_hwreg(number, v.known(32, "a hardware register"))
+
+    def time(self, kind: str) -> Word:
+        return Word(self.algebra, 64, self.algebra.time(kind))
+
+    # ---- lanes ---------------------------------------------------------------------------------------------------
+    def v(self, n: int) -> Word:
+        return Word(self.algebra, 32, self.algebra.v(n))
+
+    def set_v(self, n: int, v: Word, where: Word | None = None) -> None:
+        value = v.known(32, "a vector register")
+        if where is None:
+            self.algebra.set_v(n, value)
+        else:
+            self.algebra.set_v(n, value, where.known(1, "a lane mask"))
+
+    def mask(self, n: int) -> Word:
+        return Word(self.algebra, 1, self.algebra.mask(n))
+
+    def set_mask(self, n: int, m: Word) -> None:
+        self.algebra.set_mask(n, m.known(1, "a lane mask"))
+
+    def lane_bits(self, bits: Word) -> Word:
+        return Word(self.algebra, 1, self.algebra.lane_bits(bits.known(64, "a mask of lanes")))
+
+    def lane_id(self) -> Word:
+        return Word(self.algebra, 32, self.algebra.lane_id())
+
+    def v_at(self, n: int, lane: Word) -> Word:
+        return Word(self.algebra, 32, self.algebra.v_at(n, lane.known(32, "a lane number")))
+
+    def push(self, n: int, v: Word, lane: Word) -> None:
+        self.algebra.push(n, v.known(32, "a vector register"), lane.known(32, "a lane number"))
+
+    def lane(self, n: int, lane: Word) -> Word:
+        return Word(self.algebra, 32, self.algebra.lane(n, lane.known(32, "a lane number")))
+
+    def set_lane(self, n: int, lane: Word, v: Word) -> None:
+        self.algebra.set_lane(n, lane.known(32, "a lane number"), v.known(32, "a vector register"))
+
+    def v_indexed(self, n: int, offset: Word) -> Word:
+        return Word(self.algebra, 32, self.algebra.v_indexed(n, offset.known(32, "a register offset")))
+
+    def set_v_indexed(self, n: int, offset: Word, v: Word) -> None:
+        self.algebra.set_v_indexed(n, offset.known(32, "a register offset"), v.known(32, "a vector register"))
+
+    # ---- memory --------------------------------------------------------------------------------------------------
+    def load(self, space: str, bits: int, address: Word, where: Word | None = None) -> list[Word]:
+        at = address.known(ADDRESS_BITS[space], f"a {space} address")
+        return [Word(self.algebra, 32, v) for v in self.algebra.load(space, bits, at, _lanes(where))]
+
+    def store(self, space: str, bits: int, address: Word, values: Sequence[Word], where: Word | None = None) -> None:
+        at = address.known(ADDRESS_BITS[space], f"a {space} address")
+        data = [v.known(32, "a store") for v in values]
+        self.algebra.store(space, bits, at, data, _lanes(where))
+
+    def atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: Word,
+        v: Word,
+        compare: Word | None = None,
+        where: Word | None = None,
+    ) -> Word:
+        at = address.known(ADDRESS_BITS[space], f"a {space} address")
+        wanted = None if compare is None else compare.known(bits, f"{kind} of {bits} bits")
+        old = self.algebra.atomic(space, kind, bits, at, v.known(bits, kind), wanted, _lanes(where))
+        return Word(self.algebra, bits, old)
+
+    def scalar_load(self, dwords: int, address: Word, where: Word | None = None) -> list[Word]:
+        values = self.algebra.scalar_load(dwords, address.known(64, "a scalar address"), _lanes(where))
+        return [Word(self.algebra, 32, v) for v in values]
+
+    def scalar_store(self, address: Word, values: Sequence[Word], where: Word | None = None) -> None:
+        data = [v.known(32, "a scalar store") for v in values]
+        self.algebra.scalar_store(address.known(64, "a scalar address"), data, _lanes(where))
+
+    def scalar_atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: Word,
+        v: Word,
+        compare: Word | None = None,
+        where: Word | None = None,
+    ) -> Word:
+        at = address.known(ADDRESS_BITS[space], f"a {space} address")
+        wanted = None if compare is None else compare.known(bits, f"{kind} of {bits} bits")
+        old = self.algebra.scalar_atomic(space, kind, bits, at, v.known(bits, kind), wanted, _lanes(where))
+        return Word(self.algebra, bits, old)
+
+    def aperture(self, which: str) -> Word:
+        return Word(self.algebra, 64, self.algebra.aperture(which))
+
+    def order(self, what: str, n: int = 0) -> None:
+        self.algebra.order(what, n)
+
+    # ---- control -------------------------------------------------------------------------------------------------
+    def branch(self, c: Word, target: int) -> None:
+        self.algebra.branch(c.known(1, "a condition"), target)
+
+    def jump(self, target: int) -> None:
+        self.algebra.jump(target)
+
+    def jump_to(self, target: Word) -> None:
+        self.algebra.jump_to(target.known(64, "an address"))
+
+    def end(self) -> None:
+        self.algebra.end()
+
+    def barrier(self) -> None:
+        self.algebra.barrier()
+
+    def hint(self, what: str, n: int = 0) -> None:
+        self.algebra.hint(what, n)
+
+    def trap(self, number: int) -> None:
+        self.algebra.trap(number)
+
+
+def _lanes(where: Word | None) -> Value | None:
+    """The lanes of an access as the engine's value."""
+    return None if where is None else where.known(1, "a lane mask")

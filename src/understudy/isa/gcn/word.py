@@ -1,0 +1,160 @@
+"""Words of a wave: scalar or per-lane values with the operations of GCN's algebra, floats included.
+
+A float is a bit pattern; its width says the format: binary16, binary32 or binary64.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Self
+
+from understudy.isa import word
+from understudy.isa.gcn.algebra import WaveAlgebra
+from understudy.isa.gcn.state import Mode
+
+FORMAT: Final = {16: "h", 32: "s", 64: "d"}
+"""Names of float formats by width."""
+
+
+class Word(word.Word):
+    """A scalar of the wave, or one value per lane. `env` of float operations: see `isa.gcn.algebra`."""
+
+    __slots__ = ()
+    algebra: WaveAlgebra
+
+    @property
+    def mode(self) -> Mode:
+        """MODE at this instruction."""
+        return self.algebra.mode
+
+    # ---- integers ------------------------------------------------------------------------------------------------
+    def __invert__(self) -> Self:
+        return self._unary("not_")
+
+    def __le__(self, other: Self | int) -> Self:
+        return self._compared("ule", other)
+
+    def __ge__(self, other: Self | int) -> Self:
+        return (other if isinstance(other, word.Word) else self.const(other))._compared("ule", self)
+
+    def sle(self, other: Self | int) -> Self:
+        """Signed self <= other."""
+        return self._compared("sle", other)
+
+    def umin(self, other: Self | int) -> Self:
+        """The smaller, unsigned."""
+        return self._binary("umin", other)
+
+    def umax(self, other: Self | int) -> Self:
+        """The larger, unsigned."""
+        return self._binary("umax", other)
+
+    def smin(self, other: Self | int) -> Self:
+        """The smaller, signed."""
+        return self._binary("smin", other)
+
+    def smax(self, other: Self | int) -> Self:
+        """The larger, signed."""
+        return self._binary("smax", other)
+
+    def ctlz(self) -> Self:
+        """Zeros above the highest one; the width where there is none."""
+        return self._unary("ctlz")
+
+    def cttz(self) -> Self:
+        """Zeros below the lowest one; the width where there is none."""
+        return self._unary("cttz")
+
+    def ctpop(self) -> Self:
+        """How many ones."""
+        return self._unary("ctpop")
+
+    def bitreverse(self) -> Self:
+        """The bits in the opposite order."""
+        return self._unary("bitreverse")
+
+    def _unary(self, name: str) -> Self:
+        return type(self)(self.algebra, self.width, getattr(self.algebra, name)(self.width, self.value))
+
+    # ---- floats --------------------------------------------------------------------------------------------------
+    def fadd(self, other: Self, env: str | None = None) -> Self:
+        """self + other."""
+        return self._float("fadd", other, env)
+
+    def fsub(self, other: Self, env: str | None = None) -> Self:
+        """self - other."""
+        return self._float("fsub", other, env)
+
+    def fmul(self, other: Self, env: str | None = None) -> Self:
+        """self * other."""
+        return self._float("fmul", other, env)
+
+    def fdiv(self, other: Self, env: str | None = None) -> Self:
+        """self / other."""
+        return self._float("fdiv", other, env)
+
+    def fma(self, times: Self, plus: Self, env: str | None = None) -> Self:
+        """self * times + plus with one rounding."""
+        operands = self.value, self._operand("fma", times), self._operand("fma", plus)
+        return self._like(self.algebra.fma(self.format, *operands, env))
+
+    def fsqrt(self, env: str | None = None) -> Self:
+        """Square root."""
+        return self._like(self.algebra.fsqrt(self.format, self.value, env))
+
+    def feq(self, other: Self) -> Self:
+        """self == other, width 1, false for NaNs."""
+        return self._ordered("feq", other)
+
+    def flt(self, other: Self) -> Self:
+        """self < other, width 1, false for NaNs."""
+        return self._ordered("flt", other)
+
+    def fle(self, other: Self) -> Self:
+        """self <= other, width 1, false for NaNs."""
+        return self._ordered("fle", other)
+
+    def funo(self, other: Self) -> Self:
+        """Whether either is a NaN, width 1."""
+        return self._ordered("funo", other)
+
+    def fflush(self) -> Self:
+        """A denormal becomes zero of its sign where MODE flushes inputs."""
+        return self._like(self.algebra.fflush(self.format, self.value))
+
+    def fround(self, kind: str) -> Self:
+        """To an integral value: "trunc", "ceil", "floor" or "even"."""
+        return self._like(self.algebra.fround(self.format, self.value, kind))
+
+    def fldexp(self, n: Word | int, env: str | None = None) -> Self:
+        """self * 2**n with one rounding; `n` is signed, 32 bits."""
+        power = self.algebra.const(32, n) if isinstance(n, int) else n.known(32, "the power of fldexp")
+        return self._like(self.algebra.fldexp(self.format, self.value, power, env))
+
+    def fconvert(self, to: str, env: str | None = None, rounding: int | None = None) -> Self:
+        """In format `to`; `rounding` (numbers of MODE) overrides that of `to`."""
+        width = {"h": 16, "s": 32, "d": 64}[to]
+        return type(self)(self.algebra, width, self.algebra.fconvert(to, self.format, self.value, env, rounding))
+
+    def ffrom_int(self, to: str, signed: bool, env: str | None = None) -> Self:
+        """This integer as a float of format `to`."""
+        width = {"h": 16, "s": 32, "d": 64}[to]
+        return type(self)(self.algebra, width, self.algebra.ffrom_int(to, self.width, signed, self.value, env))
+
+    def fto_int(self, width: int, signed: bool) -> Self:
+        """An integer, towards zero, saturating; a NaN gives 0."""
+        return type(self)(self.algebra, width, self.algebra.fto_int(self.format, width, signed, self.value))
+
+    @property
+    def format(self) -> str:
+        """The float format of this width."""
+        return FORMAT[self.width]
+
+    def _like(self, value: word.Value) -> Self:
+        return type(self)(self.algebra, self.width, value)
+
+    def _float(self, name: str, other: Self, env: str | None) -> Self:
+        return self._like(getattr(self.algebra, name)(self.format, self.value, self._operand(name, other), env))
+
+    def _ordered(self, name: str, other: Self) -> Self:
+        value = getattr(self.algebra, name)(self.format, self.value, self._operand(name, other))
+        return type(self)(self.algebra, 1, value)
