@@ -15,7 +15,7 @@ from understudy.image.amdcl2.build import pointer
 from understudy.image.amdcl2.container import READ_ONLY, read_container
 from understudy.image.amdcl2.records import SamplerInit
 from understudy.image.amdcl2.writer import CodeRelocation, ProgramSource, write_container
-from understudy.image.hsa.elf import SymbolEntry
+from understudy.image.elf.layout import SymbolEntry
 
 Capture = pytest.CaptureFixture[str]
 

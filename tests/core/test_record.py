@@ -266,3 +266,21 @@ def test_of_several_values_that_do_not_fit_the_first_is_named() -> None:
 def test_the_layout_has_an_item_for_each_word() -> None:
     assert Run.layout.unpack(RUN_BYTES) == (0xABC1, 0x1122334455667788, -2, 1, 1, 1, b"\0\0")
     assert (Pair.layout.format, Pair.layout.size) == (">H24s24s24s3s", 77)
+
+
+def test_a_narrowed_record_has_the_same_fields_in_words_of_32_bits() -> None:
+    class Wide(Record, size=40):
+        kind: int = record.u16(default=7)
+        gap: bytes = record.reserved(6)
+        at: int = record.u64()
+        sizes: tuple[int, ...] = record.words(64, 2)
+        delta: int = record.i64()
+
+    narrow = record.narrowed(Wide, "Narrow", "kind", "sizes", "delta", "at", kind=record.u32())
+    assert (narrow.__name__, narrow.size_bytes) == ("Narrow", 20)
+    made = narrow(kind=1, at=2, sizes=(3, 4), delta=-1)
+    assert made.pack() == bytes.fromhex("01000000 03000000 04000000 ffffffff 02000000")
+    assert narrow.parse(made.pack()) == made
+    with pytest.raises(WireError, match=r"^Narrow\.at holds 32 bits"):
+        dataclasses.replace(made, at=1 << 32).pack()
+    assert record.narrowed(Wide, "Same")(at=2, sizes=(3, 4), delta=-1).kind == 7

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import operator
 import struct
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 from understudy.core.errors import ModelBug, WireError
 from understudy.core.words import mask
@@ -305,6 +305,26 @@ class Record:
                     start = base + slot.offset + index * slot.spec.size
                     lines.extend("  " + line for line in item.explain(start))
         return lines
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def narrowed(record: type[AnyRecord], name: str, *order: str, **changed: Any) -> type[AnyRecord]:
+    """The record `name` of files of 32 bits: that of 64 bits with words of 32 where it has 64.
+
+    `order` names its fields where they are not the same ones or stand in another order; `changed` are those that are
+    declared otherwise. Types are those of `record`, of which it is no subclass.
+    """
+    body: dict[str, Any] = {}
+    for part in fields(record):  # type: ignore[arg-type]  # every subclass of Record is a dataclass
+        spec: Spec = part.metadata["spec"]
+        if spec.kind == "word" and spec.size == 8:
+            spec = replace(spec, size=4)
+        body[part.name] = changed.get(part.name, field(default=part.default, metadata={"spec": spec}))
+    body = {each: body[each] for each in order or body}
+    namespace = {"__annotations__": dict.fromkeys(body, object), "__doc__": record.__doc__, **body}
+    return cast(type[AnyRecord], type(name, (Record,), namespace))
 
 
 def _lay_out(cls: type[Record]) -> tuple[Slot, ...]:

@@ -11,17 +11,11 @@ from typing import Any, Final
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record
+from understudy.image.elf.layout import ET_DYN, ET_EXEC, ET_REL, PF_W, PF_X
+from understudy.image.elf.reader import Symbol
 from understudy.image.hsa import targets
 from understudy.image.hsa.code_object import CodeObject, Kernel, read_code_object
-from understudy.image.hsa.elf import (
-    ET_DYN,
-    ET_EXEC,
-    ET_REL,
-    PF_W,
-    PF_X,
-    ElfFile,
-    Symbol,
-)
+from understudy.image.hsa.elf import HsaElf
 from understudy.image.hsa.loader import Part
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.notes import NoteFacts
@@ -83,7 +77,7 @@ def describe(data: bytes, *, kernel: str = "", code: bool = True, target: str = 
 # ---- the file ------------------------------------------------------------------------------------------------------
 
 
-def _elf(elf: ElfFile) -> Document:
+def _elf(elf: HsaElf) -> Document:
     header = elf.header
     return {
         "type": FILE_TYPES[header.type],
@@ -132,7 +126,7 @@ def _notes(notes: NoteFacts) -> Document:
     return found
 
 
-def _symbols(elf: ElfFile) -> list[Symbol]:
+def _symbols(elf: HsaElf) -> list[Symbol]:
     """Named symbols of both tables, each once."""
     named = [each for each in (*elf.symbols, *elf.dynamic_symbols) if each.name]
     return list({(each.name, each.value, each.section): each for each in named}.values())
@@ -156,8 +150,8 @@ def _relocations(code: CodeObject) -> list[Document]:
             "type": kinds[each.type].name if each.type in kinds else str(each.type),
             "section": sections[each.section].name if each.section < len(sections) else "",
             "offset": each.offset,
-            "symbol": each.symbol.name if each.symbol else "",
-            "addend": each.addend or 0,
+            "symbol": each.symbol.name,
+            "addend": each.addend,
         }
         for each in code.elf.relocations
     ]

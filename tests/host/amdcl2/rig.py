@@ -16,7 +16,7 @@ from understudy.image.amdcl2.container import read_container
 from understudy.image.amdcl2.elf import read_elf
 from understudy.image.amdcl2.generations import ISA_VERSIONS, level_of, target_of
 from understudy.image.amdcl2.writer import CodeRelocation, KernelSource, ProgramSource, write_container
-from understudy.image.hsa.elf import FileHeader, SymbolEntry
+from understudy.image.elf.layout import FileHeader, SymbolEntry
 from understudy.isa.gcn.asm.assembler import assemble
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "amdcl2"

@@ -11,8 +11,8 @@ from understudy.core.errors import BeyondModel, WireError
 from understudy.device.hsa.launch.kernarg import Hidden
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.host.hsa.arguments import Local, pack
+from understudy.image.elf.reader import Symbol
 from understudy.image.hsa.code_object import Kernel
-from understudy.image.hsa.elf import Symbol
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.records import KernelDescriptor
 

@@ -10,7 +10,8 @@ from tests.image.hsa.test_bundle import bundle
 from tests.image.hsa.test_code_object import without_sections
 from understudy.core.errors import RuleError, WireError
 from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.image.hsa import elf
+from understudy.image.elf import layout as elf
+from understudy.image.hsa.elf import PT_HSA_LOAD_CODE_AGENT, SHF_HSA_AGENT, SHF_HSA_CODE, STT_HSA_KERNEL
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.records import (
     CodeProperties,
@@ -82,7 +83,7 @@ def check(agent: str, code: bytes, kernel: str = "k") -> None:
 def first_generation(kind: int, type: int, from_section: bool, address: int) -> bytes:
     made = Elf(type=type, flags=0)
     code = old_header().pack() + code_of("8")
-    flags = elf.SHF_ALLOC | elf.SHF_WRITE | elf.SHF_EXECINSTR | elf.SHF_HSA_CODE | elf.SHF_HSA_AGENT
+    flags = elf.SHF_ALLOC | elf.SHF_WRITE | elf.SHF_EXECINSTR | SHF_HSA_CODE | SHF_HSA_AGENT
     made.sections.append(Section(".hsatext", 1, flags, code, 256, addr=address))
     isa = b"\4\0\7\0" + b"".join(n.to_bytes(4, "little") for n in (8, 0, 3)) + b"AMD\0AMDGPU\0"
     made.sections.append(notes(note("AMD", 1, b"\1\0\0\0\0\0\0\0"), note("AMD", 3, isa)))
@@ -91,20 +92,20 @@ def first_generation(kind: int, type: int, from_section: bool, address: int) -> 
         {"type": kind, "flags": 7, "offset": 256, "vaddr": address, "filesz": len(code), "memsz": len(code)}
     )
     value = 0 if from_section else address
-    made.symbols.append(Symbol("&__OpenCL_k_kernel", 1, value, len(code), elf.STT_HSA_KERNEL))
+    made.symbols.append(Symbol("&__OpenCL_k_kernel", 1, value, len(code), STT_HSA_KERNEL))
     return made.build()
 
 
 @pytest.mark.parametrize(
     ("kind", "type", "from_section"),
-    list(itertools.product((elf.PT_HSA_LOAD_CODE_AGENT, elf.PT_LOAD), (elf.ET_EXEC, elf.ET_DYN), (True, False))),
+    list(itertools.product((PT_HSA_LOAD_CODE_AGENT, elf.PT_LOAD), (elf.ET_EXEC, elf.ET_DYN), (True, False))),
 )
 def test_v1_objects_run(kind: int, type: int, from_section: bool) -> None:
     check("gfx803", first_generation(kind, type, from_section, 0x1000), "&__OpenCL_k_kernel")
 
 
 def test_v1_objects_at_address_0_run() -> None:
-    check("gfx803", first_generation(elf.PT_HSA_LOAD_CODE_AGENT, elf.ET_EXEC, True, 0), "&__OpenCL_k_kernel")
+    check("gfx803", first_generation(PT_HSA_LOAD_CODE_AGENT, elf.ET_EXEC, True, 0), "&__OpenCL_k_kernel")
 
 
 def test_v1_objects_that_are_written_run() -> None:

@@ -18,7 +18,7 @@ from understudy.image.amdcl2.records import SamplerInit
 from understudy.image.amdcl2.resizing import resized
 from understudy.image.amdcl2.source import CodeRelocation, ProgramSource, source_of
 from understudy.image.amdcl2.writer import write_container
-from understudy.image.hsa.elf import RelaEntry, SectionHeader, SymbolEntry
+from understudy.image.elf.layout import RelaEntry, SectionHeader, SymbolEntry
 
 CODE = "s_mov_b32 s12, 0x12345678\n s_endpgm"
 OTHER = "s_mov_b32 s13, 0x9abcdef\n s_endpgm"

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from understudy.image.hsa import elf
-from understudy.image.hsa.elf import FileHeader, ProgramHeader, RelaEntry, RelEntry, SectionHeader, SymbolEntry
+from understudy.image.elf import layout as elf
+from understudy.image.elf.layout import FileHeader, ProgramHeader, RelaEntry, RelEntry, SectionHeader, SymbolEntry
+from understudy.image.hsa.elf import STT_HSA_KERNEL
 from understudy.image.hsa.records import KernelCode, KernelDescriptor
 
 GFX803 = 0x2A
@@ -166,5 +167,5 @@ def one_kernel(header: bytes | None = None, version: bytes | None = None, **more
     made.sections.append(Section(".text", 1, elf.SHF_ALLOC | elf.SHF_EXECINSTR, code, 256))
     if version is not None:
         made.sections.append(notes(note("AMD", 1, version)))
-    made.symbols.append(Symbol("k", 1, kind=elf.STT_HSA_KERNEL))
+    made.symbols.append(Symbol("k", 1, kind=STT_HSA_KERNEL))
     return made

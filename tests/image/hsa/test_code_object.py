@@ -10,8 +10,10 @@ from elftools.elf.elffile import ELFFile
 
 from tests.image.hsa.elves import Elf, Section, Symbol, descriptor, kernel_code, note, notes, one_kernel, record
 from understudy.core.errors import BeyondModel, UnderstudyError, WireError
-from understudy.image.hsa import elf, msgpack
+from understudy.image.elf import layout as elf
+from understudy.image.hsa import msgpack
 from understudy.image.hsa.code_object import read_code_object
+from understudy.image.hsa.elf import STT_HSA_KERNEL, HsaElf
 from understudy.image.hsa.records import CodeProperties, KernelCode, KernelDescriptor, Rsrc1
 from understudy.image.hsa.writer import KernelSource, write_code_object
 
@@ -283,7 +285,7 @@ def test_hash_tables_count_symbols(tag, table):
     symbol = bytes(24) + elf.SymbolEntry(name_offset=1, info=17, other=0, section=1, value=64, size=8).pack()
     data = dynamic((tag, 0x200), (6, 0x300), (5, 0x400), (10, 9), table=table.ljust(0x100, b"\0") + symbol)
     data = data[:0x400] + b"\0counter\0" + data[0x409:]
-    (_, found) = elf.ElfFile(data).dynamic_symbols
+    (_, found) = HsaElf(data).dynamic_symbols
     assert (found.name, found.value, found.size) == ("counter", 64, 8)
 
 
@@ -299,7 +301,7 @@ def test_hash_tables_count_symbols(tag, table):
 )
 def test_dynamic_tables_that_cannot_be(tags, table, text):
     with pytest.raises(WireError) as caught:
-        elf.ElfFile(dynamic(*tags, table=table))
+        HsaElf(dynamic(*tags, table=table))
     assert str(caught.value).startswith(text)
 
 
@@ -390,7 +392,7 @@ def test_linked_objects_go_where_their_segments_say():
     code = kernel_code() + bytes(64)
     made.sections.append(Section(".text", 1, CODE, code, 256, addr=0x5100))
     made.segments.append({"type": 1, "flags": 5, "offset": 256, "vaddr": 0x5100, "filesz": len(code), "memsz": 0x1000})
-    made.symbols.append(Symbol("k", 1, 0x5100, kind=elf.STT_HSA_KERNEL))
+    made.symbols.append(Symbol("k", 1, 0x5100, kind=STT_HSA_KERNEL))
     loaded = read_code_object(made.build()).load(BASE)
     assert loaded.kernels == {"k": BASE + 0x100}
     assert loaded.data[0x100 : 0x100 + len(code)] == code
@@ -504,7 +506,7 @@ def test_relocations_that_cannot_be(entry, text):
 
 def test_symbol_names_that_lie_elsewhere():
     data = bytearray(one_kernel().build())
-    parsed = elf.ElfFile(bytes(data))
+    parsed = HsaElf(bytes(data))
     place = parsed.symbols[1].place
     data[place : place + 4] = (5000).to_bytes(4, "little")
     assert refusal(bytes(data)).startswith("a name at 0x1388 does not lie in the string table of 0x3 bytes, at byte")

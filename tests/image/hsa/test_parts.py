@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.image.hsa.elves import descriptor, kernel_code, record
 from understudy.core.errors import WireError
+from understudy.image.elf.reader import Note
 from understudy.image.hsa import metadata, msgpack, targets, yaml_text
-from understudy.image.hsa.elf import Note
 from understudy.image.hsa.notes import read_notes
 from understudy.image.hsa.records import (
     CodeProperties,

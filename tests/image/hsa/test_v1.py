@@ -6,18 +6,19 @@ import pytest
 
 from tests.image.hsa.elves import Elf, Section, Symbol, kernel_code, note, notes
 from understudy.core.errors import BeyondModel, WireError
-from understudy.image.hsa import elf
+from understudy.image.elf import layout as elf
 from understudy.image.hsa.code_object import read_code_object
+from understudy.image.hsa.elf import PT_HSA_LOAD_CODE_AGENT, SHF_HSA_AGENT, SHF_HSA_CODE, STT_HSA_KERNEL
 
 BASE = 0x7000_0000_1000
 END = (0xBF810000).to_bytes(4, "little")
 TEXT, DATA = 0x1000, 0x2000
 VERSION = note("AMD", 1, b"\1\0\0\0\0\0\0\0")
 ISA = note("AMD", 3, b"\4\0\7\0" + b"".join(n.to_bytes(4, "little") for n in (8, 0, 3)) + b"AMD\0AMDGPU\0")
-FLAGS = elf.SHF_ALLOC | elf.SHF_WRITE | elf.SHF_EXECINSTR | elf.SHF_HSA_CODE | elf.SHF_HSA_AGENT
+FLAGS = elf.SHF_ALLOC | elf.SHF_WRITE | elf.SHF_EXECINSTR | SHF_HSA_CODE | SHF_HSA_AGENT
 
 
-def two_segments(text=TEXT, data=DATA, kind=elf.PT_HSA_LOAD_CODE_AGENT, from_section=True, **more):
+def two_segments(text=TEXT, data=DATA, kind=PT_HSA_LOAD_CODE_AGENT, from_section=True, **more):
     """Code at `text`, 16 bytes of an agent's global data at `data`, a kernel and a variable in each."""
     made = Elf(**({"type": elf.ET_EXEC, "flags": 0} | more))
     code = kernel_code() + END
@@ -29,14 +30,14 @@ def two_segments(text=TEXT, data=DATA, kind=elf.PT_HSA_LOAD_CODE_AGENT, from_sec
     size = len(code)
     made.segments.append({"type": kind, "flags": 7, "offset": 256, "vaddr": text, "filesz": size, "memsz": size})
     made.segments.append({"type": other, "flags": 6, "offset": 768, "vaddr": data, "filesz": 16, "memsz": 64})
-    made.symbols.append(Symbol("&k", 1, 0 if from_section else text, kind=elf.STT_HSA_KERNEL))
+    made.symbols.append(Symbol("&k", 1, 0 if from_section else text, kind=STT_HSA_KERNEL))
     made.symbols.append(Symbol("&counter", 2, 8 if from_section else data + 8, 8))
     return made
 
 
 @pytest.mark.parametrize(
     ("kind", "type", "from_section"),
-    list(itertools.product((elf.PT_HSA_LOAD_CODE_AGENT, elf.PT_LOAD), (elf.ET_EXEC, elf.ET_DYN), (True, False))),
+    list(itertools.product((PT_HSA_LOAD_CODE_AGENT, elf.PT_LOAD), (elf.ET_EXEC, elf.ET_DYN), (True, False))),
 )
 def test_every_shape_that_is_unambiguous_is_read(kind, type, from_section):
     code = read_code_object(two_segments(kind=kind, type=type, from_section=from_section).build())

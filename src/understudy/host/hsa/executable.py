@@ -14,10 +14,10 @@ from understudy.core.errors import RuleError, WireError
 from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.rules import IS_PTR64
+from understudy.image.elf.layout import SHT_NOBITS
 from understudy.image.hsa import targets
 from understudy.image.hsa.code_object import CodeObject, read_code_object
 from understudy.image.hsa.code_object import Kernel as KernelImage
-from understudy.image.hsa.elf import SHT_NOBITS
 from understudy.isa.gcn.target import TARGETS
 
 PAGE: Final = 4096

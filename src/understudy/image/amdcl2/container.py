@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.image.amdcl2.elf import Elf, Section, Symbol, read_elf
+from understudy.image.amdcl2.elf import Elf, read_elf
 from understudy.image.amdcl2.generations import (
     DRIVERS,
     GPU_PRO,
@@ -29,8 +29,9 @@ from understudy.image.amdcl2.generations import (
 )
 from understudy.image.amdcl2.metadata import KernelMetadata, parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.elf.checked_bytes import wrong
-from understudy.image.hsa.elf import MACHINE_AMDGPU, MACHINES_AMDCL2, Note
+from understudy.image.elf.layout import MACHINE_AMDGPU
+from understudy.image.elf.reader import Note, Section, Symbol, wrong
+from understudy.image.hsa.elf import MACHINES_AMDCL2
 from understudy.image.hsa.notes import NoteFacts, read_notes
 from understudy.image.hsa.records import KernelCode, complaints
 from understudy.isa.gcn.target import Target

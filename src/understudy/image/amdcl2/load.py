@@ -13,10 +13,11 @@ from typing import Final
 from understudy.core.errors import WireError
 from understudy.core.words import align_up
 from understudy.image.amdcl2.container import SAMPLERS, STT_HSA_SAMPLER, TEXT, Container
-from understudy.image.amdcl2.elf import Elf, Relocation, Section, Symbol
+from understudy.image.amdcl2.elf import Elf
 from understudy.image.amdcl2.objects import SamplerObject
 from understudy.image.amdcl2.records import SamplerInit
-from understudy.image.hsa.elf import SHF_ALLOC, SHT_NOBITS, SHT_RELA
+from understudy.image.elf.layout import SHF_ALLOC, SHT_NOBITS, SHT_RELA
+from understudy.image.elf.reader import Relocation, Section, Symbol
 
 MAX_IMAGE_BYTES: Final = 1 << 28
 """Largest extent of a loaded program that is believed."""

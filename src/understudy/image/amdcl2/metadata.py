@@ -25,7 +25,7 @@ from understudy.image.amdcl2.records import (
     Queue32,
     Queue64,
 )
-from understudy.image.elf.checked_bytes import wrong
+from understudy.image.elf.reader import wrong
 
 MAX_ARGUMENTS: Final = 4096
 """More than any kernel has."""

@@ -13,22 +13,16 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.core.words import align_up
-from understudy.image.amdcl2.elf import (
-    Elf,
-    Section,
-    SectionHeader32,
-    SymbolEntry32,
-)
-from understudy.image.elf.checked_bytes import MAX_ALIGNMENT
-from understudy.image.hsa.elf import (
+from understudy.image.amdcl2.elf import Elf
+from understudy.image.elf.layout import (
     SHF_ALLOC,
     SHT_NOBITS,
     SHT_NULL,
     ProgramHeader,
     RelaEntry,
     SectionHeader,
-    SymbolEntry,
 )
+from understudy.image.elf.reader import MAX_ALIGNMENT, Section
 
 
 class CannotKeepError(WireError):
@@ -117,9 +111,8 @@ def _padding(gap: bytes, at: int, old: int, alignment: int) -> bytes:
 def patched_symbols(elf: Elf, rewrites: Mapping[int, Rewrite]) -> bytes:
     """The symbol table, for sections by number that were written anew."""
     out = bytearray()
-    record: type[SymbolEntry] | type[SymbolEntry32] = SymbolEntry if elf.bits == 64 else SymbolEntry32
     for symbol in elf.symbols:
-        entry = record.parse(elf.data, symbol.place)
+        entry = elf.layout.symbol.parse(elf.data, symbol.place)
         rewrite = rewrites.get(symbol.section)
         if rewrite is not None:
             value, size = rewrite.span(symbol.value, symbol.size)
@@ -283,7 +276,7 @@ def _addresses(elf: Elf, contents: Mapping[int, bytes], sizes: Mapping[int, int]
 def _section(
     section: Section, places: Mapping[int, int], addresses: Mapping[int, int], contents: Mapping[int, bytes],
     sizes: Mapping[int, int],
-) -> SectionHeader | SectionHeader32:  # fmt: skip
+) -> SectionHeader:  # fmt: skip
     header = section.header
     return replace(
         header,

@@ -35,7 +35,7 @@ from understudy.image.amdcl2.relayout import (
     relaid,
 )
 from understudy.image.amdcl2.source import CodeRelocation, KernelSource, ProgramSource, code_relocation, source_of
-from understudy.image.hsa.elf import SHT_RELA, SHT_SYMTAB, RelaEntry
+from understudy.image.elf.layout import SHT_RELA, SHT_SYMTAB, RelaEntry
 
 KERNEL_ALIGNMENT: Final = 256
 MAX_PADDING: Final = 16

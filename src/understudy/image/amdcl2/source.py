@@ -16,9 +16,10 @@ from understudy.image.amdcl2.container import (
     Kernel,
     kernel_name,
 )
-from understudy.image.amdcl2.elf import Elf, Relocation
+from understudy.image.amdcl2.elf import Elf
 from understudy.image.amdcl2.generations import Generation, generation_of, level_of, noted_version
 from understudy.image.amdcl2.records import DEFAULT_ISA_METADATA, SamplerInit
+from understudy.image.elf.reader import Relocation
 from understudy.image.hsa.records import KernelCode
 
 NOTE_PRODUCER: Final = 4

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.core.record import Record, u32
 from understudy.image.amdcl2.container import (
     BINARY_PREFIX,
     BINARY_SUFFIX,
@@ -29,15 +28,13 @@ from understudy.image.amdcl2.container import (
     TEXT,
     Container,
 )
-from understudy.image.amdcl2.elf_writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter
 from understudy.image.amdcl2.generations import GPU_PRO, Generation, device_codes, noted_version
 from understudy.image.amdcl2.load import RELOCATIONS
 from understudy.image.amdcl2.records import STUB_BYTES
 from understudy.image.amdcl2.resizing import resized
 from understudy.image.amdcl2.rewriting import rewritten
 from understudy.image.amdcl2.source import CodeRelocation, KernelSource, ProgramSource, source_of
-from understudy.image.elf.checked_bytes import MAX_ALIGNMENT
-from understudy.image.hsa.elf import (
+from understudy.image.elf.layout import (
     MACHINE_AMDGPU,
     SHT_NOBITS,
     SHT_NOTE,
@@ -46,7 +43,10 @@ from understudy.image.hsa.elf import (
     SHT_STRTAB,
     SHT_SYMTAB,
     RelaEntry,
+    layout_of,
 )
+from understudy.image.elf.reader import MAX_ALIGNMENT
+from understudy.image.elf.writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter, note
 from understudy.image.hsa.notes import IsaVersionNote, ProducerNote
 
 VERSION_OLD: Final = "AMD-COMP-LIB-v0.8 (0.0.326)"
@@ -133,10 +133,11 @@ def _outer(source: ProgramSource) -> bytes:
     if source.brig:
         parts.append(SectionPart(".brig", SHT_PROGBITS, source.brig, alignment=_brig_alignment(source)))
     symbols = _outer_symbols(source, len(options), len(version), len(parts) + 3)
+    entry_bytes = layout_of(source.bits).symbol.size_bytes
     sections = [
         SectionPart(SHSTRTAB, SHT_STRTAB, flags=STRINGS),
         SectionPart(".strtab", SHT_STRTAB, bytes(symbols.names), STRINGS),
-        SectionPart(".symtab", SHT_SYMTAB, bytes(symbols.table), 0, 8, _symbol_bytes(source.bits), ".strtab"),
+        SectionPart(".symtab", SHT_SYMTAB, bytes(symbols.table), 0, 8, entry_bytes, ".strtab"),
         *parts,
     ]
     machine = 0xAF5B if source.bits == 64 else 0xAF5A
@@ -154,10 +155,6 @@ def _brig_alignment(source: ProgramSource) -> int:
 def _version(source: ProgramSource) -> bytes:
     default = VERSION_NEW if source.generation.has_inner_elf else VERSION_OLD
     return (source.version or default).encode()
-
-
-def _symbol_bytes(bits: int) -> int:
-    return 24 if bits == 64 else 16
 
 
 def _outer_symbols(source: ProgramSource, options: int, version: int, brig: int) -> SymbolWriter:
@@ -322,19 +319,6 @@ def _code_relocations(source: ProgramSource, code: _Placed, numbers: dict[str, i
     return out
 
 
-class _NoteHeader(Record, size=12):
-    """Elf64_Nhdr."""
-
-    name_bytes: int = u32()
-    data_bytes: int = u32()
-    type: int = u32()
-
-
-def _note(kind: int, data: bytes) -> bytes:
-    header = _NoteHeader(name_bytes=4, data_bytes=len(data), type=kind).pack()
-    return header + b"AMD\0" + data + bytes(-len(data) % 4)
-
-
 def _note_bytes(source: ProgramSource) -> bytes:
     """The notes: those of the file that was read, where drivers have left what was in their memory."""
     inner = source.as_read.inner if source.as_read is not None else None
@@ -349,21 +333,21 @@ def _notes(source: ProgramSource) -> Iterator[bytes]:
     major, minor, stepping = source.isa_version or noted_version(source.device, source.driver)
     isa = IsaVersionNote(vendor_name_size=4, architecture_name_size=7, major=major, minor=minor, stepping=stepping)
     named = isa.pack() + b"AMD\0AMDGPU"
-    yield _note(1, (1).to_bytes(8, "little"))
-    yield _note(2, (1).to_bytes(8, "little") + bytes([1, wide, 1, 0]))
+    yield note("AMD", 1, (1).to_bytes(8, "little"))
+    yield note("AMD", 2, (1).to_bytes(8, "little") + bytes([1, wide, 1, 0]))
     if not is_late:
         text = b"-hsa_call_convention=\0\0" if wide else b"-hsa_call_convention=0 -use-buffer-for-hsa-globa"
         size = b"\x16\0" if wide else b"\x31\0"
-        yield _note(5, size + text.ljust(23 if wide else 50, b"\0"))
-        yield _note(3, named + bytes(4))
-        yield _note(4, source.producer_note or bytes(8 if wide else 4))
+        yield note("AMD", 5, size + text.ljust(23 if wide else 50, b"\0"))
+        yield note("AMD", 3, named + bytes(4))
+        yield note("AMD", 4, source.producer_note or bytes(8 if wide else 4))
         return
-    yield _note(3, named)
+    yield note("AMD", 3, named)
     producer = ProducerNote(name_size=len(PRODUCER), padding=0, major=1, minor=0).pack() + PRODUCER + bytes(4)
-    yield _note(4, producer)
+    yield note("AMD", 4, producer)
     if source.driver in GPU_PRO_DRIVERS:
-        yield _note(5, b"\x16\0-hsa_call_convention=0\0t")
+        yield note("AMD", 5, b"\x16\0-hsa_call_convention=0\0t")
     elif wide:
-        yield _note(5, b"\x16\0-hsa_call_convention=0\0\0")
+        yield note("AMD", 5, b"\x16\0-hsa_call_convention=0\0\0")
     else:
-        yield _note(5, b"\x32\0-hsa_call_convention=0 -use-buffer-for-hsa-global \0R")
+        yield note("AMD", 5, b"\x32\0-hsa_call_convention=0 -use-buffer-for-hsa-global \0R")

@@ -1,1 +1,1 @@
-"""ELF files of RISC-V programs."""
+"""ELF files: their layout, a checked reader and a writer for all formats; and programs for RISC-V."""

@@ -14,16 +14,28 @@ from dataclasses import replace
 from typing import Final
 
 from understudy.core.words import align_down
-from understudy.image.elf.checked_bytes import wrong
+from understudy.image.elf.layout import (
+    DT_JMPREL,
+    DT_PLTRELSZ,
+    DT_RELA,
+    DT_RELAENT,
+    DT_RELASZ,
+    DT_RELR,
+    DT_RELRSZ,
+    ET_CORE,
+    ET_DYN,
+    ET_EXEC,
+    ET_REL,
+    RelaEntry,
+)
 from understudy.image.elf.program import ElfImage, Segment, Symbol
+from understudy.image.elf.reader import CheckedBytes, wrong
 
-ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 KINDS: Final = {
     ET_REL: "a relocatable object: link it, for instance with ld.lld -Ttext-segment=0x10000",
     ET_CORE: "a core dump: load the program that it came from",
 }
 CLASS_BYTE, TYPE_BYTE = 4, 16
-DT_NULL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, DT_RELAENT, DT_JMPREL, DT_RELRSZ, DT_RELR = 0, 2, 7, 8, 9, 23, 35, 36
 TABLES: Final = ((DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ))
 RELATIVE: Final = 3
 RELOCATIONS: Final = {
@@ -43,8 +55,6 @@ RELOCATIONS: Final = {
 """Dynamic relocations that need more than the load address, by number."""
 PAGE: Final = 0x1_0000
 """Pages of the linkers: what a file is moved by is a multiple of them."""
-_RELA: Final = struct.Struct("<QQq")
-_PAIR: Final = struct.Struct("<QQ")
 _WORD: Final = struct.Struct("<Q")
 _MASK64: Final = (1 << 64) - 1
 
@@ -105,29 +115,16 @@ class _Places:
 
     def relocate(self, header: int, start: int, size: int) -> None:
         """Apply what the dynamic section at file offset `start` lists."""
-        if start + size > len(self._data):
-            text = f"dynamic section at {start:#x}..{start + size:#x} runs over the file's {len(self._data):#x} bytes"
-            raise wrong(text, header)
-        tags = self._tags(start, size)
-        entry = tags.get(DT_RELAENT, (_RELA.size, 0))
-        if entry[0] != _RELA.size:
-            raise wrong(f"DT_RELAENT is {entry[0]:#x}, expected {_RELA.size:#x}", entry[1])
+        tags = CheckedBytes(self._data).dynamic_tags("dynamic section", start, size, header)
+        entry = tags.get(DT_RELAENT, (RelaEntry.size_bytes, 0))
+        if entry[0] != RelaEntry.size_bytes:
+            raise wrong(f"DT_RELAENT is {entry[0]:#x}, expected {RelaEntry.size_bytes:#x}", entry[1])
         for table, length in TABLES:
             if table in tags:
-                for place in self._table(tags, table, length, _RELA.size):
+                for place in self._table(tags, table, length, RelaEntry.size_bytes):
                     self._apply(place)
         if DT_RELR in tags:
             self._apply_packed(self._table(tags, DT_RELR, DT_RELRSZ, _WORD.size))
-
-    def _tags(self, start: int, size: int) -> dict[int, tuple[int, int]]:
-        """Values of the dynamic section with the bytes where they stand; the first of each tag."""
-        tags: dict[int, tuple[int, int]] = {}
-        for place in range(start, start + size - _PAIR.size + 1, _PAIR.size):
-            tag, value = _PAIR.unpack_from(self._data, place)
-            if tag == DT_NULL:
-                break
-            tags.setdefault(tag, (value, place))
-        return tags
 
     def _table(self, tags: dict[int, tuple[int, int]], table: int, length: int, entry: int) -> Iterator[int]:
         """File offsets of the entries of a table, which must lie in one segment's bytes."""
@@ -152,8 +149,7 @@ class _Places:
         return None if index < 0 else self._order[index]
 
     def _apply(self, place: int) -> None:
-        address, info, addend = _RELA.unpack_from(self._data, place)
-        kind = info & 0xFFFF_FFFF
+        address, kind, _, addend = RelaEntry.layout.unpack_from(self._data, place)
         if kind == RELATIVE:
             self._put(address, addend + self._distance, place)
         elif kind:

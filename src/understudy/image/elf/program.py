@@ -1,19 +1,14 @@
 """ELF files of RISC-V kernels: what is loaded where, and under which name.
 
-Read by hand rather than through a library, because these bytes come from outside: every length and offset is
-checked against the file before it is used, nothing is allocated on a header's word, no work grows faster than the
-file, and every refusal is a `WireError` that names the byte. (An ELF library is the oracle of the tests.)
-
 The rules are those of the RefSi driver's loader: little-endian RISC-V files of either class; PT_LOAD segments with a
 memory size above zero go to their *virtual* address, zero-filled from file size to memory size; flags and physical
 addresses do not matter; kernels are found by symbol name, which needs ``.symtab`` and ``.strtab``. The type of file and
-relocations are the matter of `image.elf_kind`.
+relocations are the matter of `image.elf.kind`.
 """
 
 from __future__ import annotations
 
 import difflib
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,20 +16,25 @@ from functools import cached_property
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.image.elf.checked_bytes import MAX_NAME_BYTES, ElfBytes, check_magic, wrong
+from understudy.image.elf.layout import (
+    MACHINE_RISCV,
+    PN_XNUM,
+    PT_DYNAMIC,
+    PT_LOAD,
+    SHN_UNDEF,
+    SHT_STRTAB,
+    SHT_SYMTAB,
+    STT_FILE,
+    STT_SECTION,
+    ProgramHeader,
+    SectionHeader,
+    SymbolEntry,
+    layout_of,
+)
+from understudy.image.elf.reader import MAX_NAME_BYTES, ElfFile, check_encoding, check_magic, wrong
 
-MACHINE_RISCV: Final = 243
 MAX_SEGMENT_BYTES: Final = 1 << 32
 """Largest p_memsz that is believed, and largest sum of all of them; no device of ours has more memory."""
-
-PT_LOAD: Final = 1
-PT_DYNAMIC: Final = 2
-SHT_SYMTAB: Final = 2
-SHT_STRTAB: Final = 3
-STT_SECTION: Final = 3
-STT_FILE: Final = 4
-SHN_UNDEF: Final = 0
-PN_XNUM: Final = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class ElfImage:
     """What a loader needs of an ELF file. `symbols` is None where the file has no symbol table (stripped).
 
     `kind` is e_type; `dynamic` is the first PT_DYNAMIC segment as (byte of its header, file offset, size in the file),
-    which nobody has checked. See `image.elf_kind`.
+    which nobody has checked. See `image.elf.kind`.
     """
 
     machine: int
@@ -131,152 +131,75 @@ def read_elf(data: bytes) -> ElfImage:
     Raises `WireError` with the byte offset of the first thing that is wrong. A file without symbol table is
     accepted; asking it for a symbol is what fails.
     """
-    layout = _Layout.of(data)
-    header = layout.header
+    elf = _opened(data)
+    header = elf.header
     if header.machine != MACHINE_RISCV:
         raise wrong(f"e_machine is {header.machine}, expected {MACHINE_RISCV} (RISC-V)", 18)
-    segments = tuple(_segments(layout))
-    return ElfImage(
-        header.machine, layout.bits, header.entry, segments, _symbols(layout), header.kind, _dynamic(layout)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Header:
-    machine: int
-    entry: int
-    phoff: int
-    shoff: int
-    phentsize: int
-    phnum: int
-    shentsize: int
-    shnum: int
-    kind: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    offset: int  # of the header itself, for messages
-    type: int
-    start: int
-    size: int
-    link: int
-    entry_size: int
-
-
-# Header, program header, section header and symbol of ELF32 and ELF64, all little-endian.
-_FORMATS: Final = {
-    32: (struct.Struct("<HHIIIIIHHHHHH"), struct.Struct("<8I"), struct.Struct("<10I"), struct.Struct("<IIIBBH")),
-    64: (
-        struct.Struct("<HHIQQQIHHHHHH"),
-        struct.Struct("<IIQQQQQQ"),
-        struct.Struct("<IIQQQQIIQQ"),
-        struct.Struct("<IBBHQQ"),
-    ),
-}
-
-
-class _Layout(ElfBytes):
-    """A file with its class known: unpacks records with their bounds checked."""
-
-    def __init__(self, data: bytes, bits: int, header: _Header) -> None:
-        super().__init__(data)
-        self.bits = bits
-        self.header = header
-
-    @classmethod
-    def of(cls, data: bytes) -> _Layout:
-        check_magic(data)
-        if len(data) < 16:
-            raise wrong(f"file ends inside e_ident, after {len(data)} of 16 bytes", len(data))
-        if data[4] not in (1, 2):
-            raise wrong(f"EI_CLASS is {data[4]:#x}, expected 1 (32-bit) or 2 (64-bit)", 4)
-        if data[5] != 1:
-            raise wrong(f"EI_DATA is {data[5]:#x}, expected 1 (little-endian)", 5)
-        bits = 32 * data[4]
-        form = _FORMATS[bits][0]
-        if len(data) < 16 + form.size:
-            raise wrong(f"file ends inside the ELF header, after {len(data)} of {16 + form.size} bytes", len(data))
-        kind, machine, _, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = form.unpack_from(data, 16)
-        return cls(data, bits, _Header(machine, entry, phoff, shoff, phentsize, phnum, shentsize, shnum, kind))
-
-    def table(self, what: str, start: int, count: int, entry_size: int, form: struct.Struct) -> range:
-        """Offsets of the entries of a header table, which must lie in the file as a whole."""
-        return self.entries(what, start, count, entry_size, form.size) if count else range(0)
-
-
-def _segments(layout: _Layout) -> Iterator[Segment]:
-    header = layout.header
     if header.phnum == PN_XNUM:
         raise wrong("e_phnum is 0xffff: more program headers than fit the ELF header, expected fewer", 16)
-    form = _FORMATS[layout.bits][1]
+    headers = list(elf.program_headers()) if header.phnum else []
+    segments = tuple(_segments(elf, headers))
+    dynamic = next((each for each in headers if each[1].type == PT_DYNAMIC), None)
+    where = (dynamic[0], dynamic[1].offset, dynamic[1].filesz) if dynamic else None
+    return ElfImage(header.machine, elf.bits, header.entry, segments, _symbols(elf), header.type, where)
+
+
+def _opened(data: bytes) -> ElfFile:
+    check_magic(data)
+    if len(data) < 16:
+        raise wrong(f"file ends inside e_ident, after {len(data)} of 16 bytes", len(data))
+    if data[4] not in (1, 2):
+        raise wrong(f"EI_CLASS is {data[4]:#x}, expected 1 (32-bit) or 2 (64-bit)", 4)
+    check_encoding(data[5])
+    size = layout_of(32 * data[4]).header.size_bytes
+    if len(data) < size:
+        raise wrong(f"file ends inside the ELF header, after {len(data)} of {size} bytes", len(data))
+    return ElfFile(data, 32 * data[4])
+
+
+def _segments(elf: ElfFile, headers: list[tuple[int, ProgramHeader]]) -> Iterator[Segment]:
     claimed = memory = 0
-    for place in layout.table("program header table", header.phoff, header.phnum, header.phentsize, form):
-        if layout.bits == 64:
-            kind, flags, start, address, _, file_size, memory_size, _ = form.unpack_from(layout.data, place)
-        else:
-            kind, start, address, _, file_size, memory_size, flags, _ = form.unpack_from(layout.data, place)
-        if kind != PT_LOAD or memory_size == 0:
+    for place, entry in headers:
+        size = entry.memsz
+        if entry.type != PT_LOAD or size == 0:
             continue
-        if file_size > memory_size:
-            raise wrong(f"segment has p_filesz {file_size:#x} above its p_memsz {memory_size:#x}", place)
-        if memory_size > MAX_SEGMENT_BYTES:
-            raise wrong(f"segment has p_memsz {memory_size:#x}, expected at most {MAX_SEGMENT_BYTES:#x}", place)
-        memory += memory_size
+        if entry.filesz > size:
+            raise wrong(f"segment has p_filesz {entry.filesz:#x} above its p_memsz {size:#x}", place)
+        if size > MAX_SEGMENT_BYTES:
+            raise wrong(f"segment has p_memsz {size:#x}, expected at most {MAX_SEGMENT_BYTES:#x}", place)
+        memory += size
         if memory > MAX_SEGMENT_BYTES:
             limit = f"at most {MAX_SEGMENT_BYTES:#x}"
             raise wrong(f"segments up to here claim {memory:#x} bytes of memory, expected {limit}", place)
-        if address + memory_size > 1 << layout.bits:
-            raise wrong(f"segment at {address:#x} with p_memsz {memory_size:#x} leaves the address space", place)
-        layout.inside("segment", start, file_size, place)
-        claimed += file_size
-        layout.claim("segments", claimed, place)
-        yield Segment(address, layout.data[start : start + file_size], memory_size, flags, start)
+        if entry.vaddr + size > 1 << elf.bits:
+            raise wrong(f"segment at {entry.vaddr:#x} with p_memsz {size:#x} leaves the address space", place)
+        elf.inside("segment", entry.offset, entry.filesz, place)
+        claimed = elf.claim("segments", claimed + entry.filesz, place)
+        data = elf.data[entry.offset : entry.offset + entry.filesz]
+        yield Segment(entry.vaddr, data, size, entry.flags, entry.offset)
 
 
-def _dynamic(layout: _Layout) -> tuple[int, int, int] | None:
-    header = layout.header
-    form = _FORMATS[layout.bits][1]
-    for place in layout.table("program header table", header.phoff, header.phnum, header.phentsize, form):
-        fields = form.unpack_from(layout.data, place)
-        if fields[0] == PT_DYNAMIC:
-            return (place, fields[2], fields[5]) if layout.bits == 64 else (place, fields[1], fields[4])
-    return None
-
-
-def _sections(layout: _Layout) -> list[_Section]:
-    header = layout.header
-    if header.shoff == 0:
-        return []
-    form = _FORMATS[layout.bits][2]
-    sections = []
-    for place in layout.table("section header table", header.shoff, header.shnum, header.shentsize, form):
-        _, kind, _, _, start, size, link, _, _, entry_size = form.unpack_from(layout.data, place)
-        sections.append(_Section(place, kind, start, size, link, entry_size))
-    return sections
-
-
-def _symbols(layout: _Layout) -> Mapping[str, Symbol] | None:
-    sections = _sections(layout)
-    table = next((section for section in sections if section.type == SHT_SYMTAB), None)
+def _symbols(elf: ElfFile) -> Mapping[str, Symbol] | None:
+    sections = elf.section_headers() if elf.header.shoff and elf.header.shnum else []
+    at, table = next(((place, each) for place, each in sections if each.type == SHT_SYMTAB), (0, None))
     if table is None:
         return None
-    if table.link >= len(sections) or sections[table.link].type != SHT_STRTAB:
-        raise wrong(f"sh_link of .symtab is {table.link}, expected the number of a string table", table.offset)
-    form = _FORMATS[layout.bits][3]
-    if table.entry_size != form.size:
-        raise wrong(f"sh_entsize of .symtab is {table.entry_size:#x}, expected {form.size:#x}", table.offset)
-    strings = sections[table.link]
-    layout.inside(".symtab", table.start, table.size, table.offset)
-    layout.inside(".strtab", strings.start, strings.size, strings.offset)
+    if table.link >= len(sections) or sections[table.link][1].type != SHT_STRTAB:
+        raise wrong(f"sh_link of .symtab is {table.link}, expected the number of a string table", at)
+    record = elf.layout.symbol
+    if table.entsize != record.size_bytes:
+        raise wrong(f"sh_entsize of .symtab is {table.entsize:#x}, expected {record.size_bytes:#x}", at)
+    strings_at, strings = sections[table.link]
+    elf.inside(".symtab", table.offset, table.size, at)
+    elf.inside(".strtab", strings.offset, strings.size, strings_at)
     symbols: dict[str, Symbol] = {}
     claimed = 0
-    for place in range(table.start, table.start + table.size // form.size * form.size, form.size):
-        symbol = _symbol(layout, form, place, strings)
+    count = table.size // record.size_bytes
+    for place, entry in elf.records(".symtab", table.offset, count, record.size_bytes, record):
+        symbol = _symbol(elf, entry, place, strings)
         if symbol is None:
             continue
-        claimed += len(symbol.name)
-        layout.claim("symbol names", claimed, place)
+        claimed = elf.claim("symbol names", claimed + len(symbol.name), place)
         # The first definition wins, but a global one beats a local one.
         known = symbols.get(symbol.name)
         if known is None or (symbol.is_global and not known.is_global):
@@ -284,18 +207,14 @@ def _symbols(layout: _Layout) -> Mapping[str, Symbol] | None:
     return symbols
 
 
-def _symbol(layout: _Layout, form: struct.Struct, place: int, strings: _Section) -> Symbol | None:
-    if layout.bits == 64:
-        name_at, info, _, section, address, size = form.unpack_from(layout.data, place)
-    else:
-        name_at, address, size, info, _, section = form.unpack_from(layout.data, place)
-    kind = info & 15
-    if name_at == 0 or section == SHN_UNDEF or kind in (STT_SECTION, STT_FILE):
+def _symbol(elf: ElfFile, entry: SymbolEntry, place: int, strings: SectionHeader) -> Symbol | None:
+    kind, offset = entry.info & 15, entry.name_offset
+    if offset == 0 or entry.section == SHN_UNDEF or kind in (STT_SECTION, STT_FILE):
         return None
-    if name_at >= strings.size:
-        raise wrong(f"st_name is {name_at:#x}, expected below the {strings.size:#x} bytes of .strtab", place)
-    start, end = strings.start + name_at, strings.start + strings.size
-    name = layout.name_at(start, end)
+    if offset >= strings.size:
+        raise wrong(f"st_name is {offset:#x}, expected below the {strings.size:#x} bytes of .strtab", place)
+    start, end = strings.offset + offset, strings.offset + strings.size
+    name = elf.name_at(start, end)
     if name is None:
         raise wrong(f"symbol name does not end within .strtab and {MAX_NAME_BYTES} bytes", start)
-    return Symbol(name, address, size, kind, info >> 4 != 0)
+    return Symbol(name, entry.value, entry.size, kind, entry.info >> 4 != 0)

@@ -13,7 +13,7 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.record import Record, u64
-from understudy.image.elf.checked_bytes import MAX_NAME_BYTES, ElfBytes
+from understudy.image.elf.reader import MAX_NAME_BYTES, CheckedBytes
 from understudy.image.hsa import targets
 
 MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"
@@ -52,10 +52,10 @@ def entries(data: bytes) -> tuple[Entry, ...]:
     if data.startswith(COMPRESSED):
         text = "compressed offload bundles (CCOB) are not modelled: clang-offload-bundler --unbundle opens them"
         raise BeyondModel(text).at("byte", 0)
-    return tuple(_entries(ElfBytes(data)))
+    return tuple(_entries(CheckedBytes(data)))
 
 
-def _entries(file: ElfBytes) -> Iterator[Entry]:
+def _entries(file: CheckedBytes) -> Iterator[Entry]:
     at = len(MAGIC)
     file.inside("number of bundle entries", at, 8, at)
     count = int.from_bytes(file.data[at : at + 8], "little")

@@ -17,17 +17,10 @@ from functools import cached_property
 from typing import Final
 
 from understudy.core.errors import BeyondModel, UnderstudyError, WireError
-from understudy.image.elf.checked_bytes import wrong
+from understudy.image.elf.layout import STT_FILE, STT_FUNC, STT_OBJECT, STT_SECTION
+from understudy.image.elf.reader import Symbol, wrong
 from understudy.image.hsa import bundle, metadata, targets
-from understudy.image.hsa.elf import (
-    STT_FILE,
-    STT_FUNC,
-    STT_HSA_KERNEL,
-    STT_OBJECT,
-    STT_SECTION,
-    ElfFile,
-    Symbol,
-)
+from understudy.image.hsa.elf import STT_HSA_KERNEL, HsaElf
 from understudy.image.hsa.loader import Layout, Loading, lay_out
 from understudy.image.hsa.metadata import KernelMetadata
 from understudy.image.hsa.notes import NoteFacts, read_notes
@@ -111,7 +104,7 @@ class CodeObject:
     symbols that must be given to `load`; `warnings` what is odd but does not matter for execution.
     """
 
-    elf: ElfFile = field(repr=False)
+    elf: HsaElf = field(repr=False)
     layout: Layout = field(repr=False)
     version: str
     target: str
@@ -194,7 +187,7 @@ def read_code_object(data: bytes, processor: str = "") -> CodeObject:
 
 
 def _read(data: bytes) -> CodeObject:
-    elf = ElfFile(data)
+    elf = HsaElf(data)
     notes = read_notes(elf.notes)
     version = _version(elf, notes)
     layout = lay_out(elf, version)
@@ -208,7 +201,7 @@ def _read(data: bytes) -> CodeObject:
     return CodeObject(elf, layout, version, target, features, notes, kernels, tuple(missing), tuple(warnings))
 
 
-def _version(elf: ElfFile, notes: NoteFacts) -> str:
+def _version(elf: HsaElf, notes: NoteFacts) -> str:
     abi, version = elf.header.os_abi, elf.header.abi_version
     if abi == OSABI_MESA3D:
         return "mesa3d"
@@ -239,7 +232,7 @@ def _metadata(notes: NoteFacts, warnings: list[str]) -> dict[str, KernelMetadata
 
 
 def _target(
-    elf: ElfFile, notes: NoteFacts, kernels: Mapping[str, Kernel], warnings: list[str]
+    elf: HsaElf, notes: NoteFacts, kernels: Mapping[str, Kernel], warnings: list[str]
 ) -> tuple[str, dict[str, str]]:
     """Processor and features: the notes' word goes before e_flags', which some tools write wrongly."""
     flagged, features = targets.of_flags(elf.header.flags, elf.header.abi_version)
@@ -271,7 +264,7 @@ def _complaints(kernels: Iterable[Kernel], version: str, target: str, size: int)
             yield f"kernel {kernel.name}: its entry at {kernel.entry:#x} lies outside of what is loaded"
 
 
-def _symbols(elf: ElfFile) -> Iterator[Symbol]:
+def _symbols(elf: HsaElf) -> Iterator[Symbol]:
     """Named symbols of both tables; hidden ones are only in .symtab, stripped files have only .dynsym."""
     for symbol in (*elf.symbols, *elf.dynamic_symbols):
         if symbol.name and symbol.is_defined and symbol.kind not in (STT_SECTION, STT_FILE):
@@ -279,7 +272,7 @@ def _symbols(elf: ElfFile) -> Iterator[Symbol]:
 
 
 def _kernels(
-    elf: ElfFile, loading: Loading, version: str, described: Mapping[str, KernelMetadata], warnings: list[str]
+    elf: HsaElf, loading: Loading, version: str, described: Mapping[str, KernelMetadata], warnings: list[str]
 ) -> Iterator[Kernel]:
     candidates = _described if version in VERSIONS[1:] else _with_code_header
     seen: set[str] = set()
@@ -304,7 +297,7 @@ def _header(loading: Loading, version: str, place: int) -> Header | None:
     return record.parse(loading.data, place)
 
 
-def _described(elf: ElfFile, loading: Loading) -> Iterator[tuple[Symbol, int]]:
+def _described(elf: HsaElf, loading: Loading) -> Iterator[tuple[Symbol, int]]:
     """V3 and later: data symbols whose names end in .kd; old linkers give some of them size 0."""
     for symbol in _symbols(elf):
         place = loading.layout.place(symbol)
@@ -312,7 +305,7 @@ def _described(elf: ElfFile, loading: Loading) -> Iterator[tuple[Symbol, int]]:
             yield symbol, place
 
 
-def _with_code_header(elf: ElfFile, loading: Loading) -> Iterator[tuple[Symbol, int]]:
+def _with_code_header(elf: HsaElf, loading: Loading) -> Iterator[tuple[Symbol, int]]:
     """V1, V2, mesa3d: symbols of the type for kernels; where a tool does not use it, what begins like a header."""
     placed = [(symbol, loading.layout.place(symbol)) for symbol in _symbols(elf)]
     found = [(symbol, place) for symbol, place in placed if place is not None]

@@ -1,7 +1,4 @@
-"""Where the dynamic segment of a linked file says that its tables are: all that a file without section headers has.
-
-Numbers of the tags are those of the System V ABI, "Dynamic Section", and of GNU's hash table.
-"""
+"""Where the dynamic segment of a linked file says that its tables are: all that a file without section headers has."""
 
 from __future__ import annotations
 
@@ -10,20 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from understudy.image.elf.checked_bytes import ElfBytes
+from understudy.image.elf.layout import (
+    DT_GNU_HASH,
+    DT_HASH,
+    DT_REL,
+    DT_RELA,
+    DT_RELASZ,
+    DT_RELSZ,
+    DT_STRSZ,
+    DT_STRTAB,
+    DT_SYMTAB,
+    SymbolEntry,
+)
+from understudy.image.elf.reader import CheckedBytes
 
-DT_NULL: Final = 0
-DT_HASH: Final = 4
-DT_STRTAB: Final = 5
-DT_SYMTAB: Final = 6
-DT_RELA: Final = 7
-DT_RELASZ: Final = 8
-DT_STRSZ: Final = 10
-DT_REL: Final = 17
-DT_RELSZ: Final = 18
-DT_GNU_HASH: Final = 0x6FFF_FEF5
-ENTRY_BYTES: Final = 16
-SYMBOL_BYTES: Final = 24
 GNU_HEADER_WORDS: Final = 4
 
 
@@ -49,23 +46,18 @@ class DynamicTables:
 class DynamicSegment:
     """The dynamic segment at `where`; `loads` are the segments that say where addresses lie in the file."""
 
-    def __init__(self, file: ElfBytes, where: Span, loads: Sequence[Span]) -> None:
+    def __init__(self, file: CheckedBytes, where: Span, loads: Sequence[Span]) -> None:
         self.file = file
         self.place = where.offset
         self.loads = loads
-        file.inside("dynamic segment", where.offset, where.size, where.offset)
-        self.tags: dict[int, int] = {}
-        for at in range(where.offset, where.offset + where.size // ENTRY_BYTES * ENTRY_BYTES, ENTRY_BYTES):
-            tag, value = struct.unpack_from("<QQ", file.data, at)
-            if tag == DT_NULL:
-                break
-            self.tags.setdefault(tag, value)
+        tags = file.dynamic_tags("dynamic segment", where.offset, where.size, where.offset)
+        self.tags = {tag: value for tag, (value, _) in tags.items()}
 
     def tables(self) -> DynamicTables:
         """All tables; a `WireError` where one does not lie in the file."""
         return DynamicTables(
             strings=self.span("string table", DT_STRTAB, self.tags.get(DT_STRSZ, 0)),
-            symbols=self.span("symbol table", DT_SYMTAB, self.symbol_count() * SYMBOL_BYTES),
+            symbols=self.span("symbol table", DT_SYMTAB, self.symbol_count() * SymbolEntry.size_bytes),
             rela=self.span("relocations", DT_RELA, self.tags.get(DT_RELASZ, 0)),
             rel=self.span("relocations", DT_REL, self.tags.get(DT_RELSZ, 0)),
         )

@@ -14,10 +14,8 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.words import align_up, signed
-from understudy.image.elf.checked_bytes import MAX_ALIGNMENT, wrong
-from understudy.image.hsa.elf import (
+from understudy.image.elf.layout import (
     ET_REL,
-    LOADS,
     PF_X,
     PT_LOAD,
     SHF_ALLOC,
@@ -27,10 +25,9 @@ from understudy.image.hsa.elf import (
     SHT_NOTE,
     STT_FILE,
     STT_SECTION,
-    ElfFile,
-    Relocation,
-    Symbol,
 )
+from understudy.image.elf.reader import MAX_ALIGNMENT, NO_SYMBOL, Relocation, Symbol, wrong
+from understudy.image.hsa.elf import LOADS, HsaElf
 from understudy.image.hsa.records import ENTRY_ALIGNMENT
 
 MAX_IMAGE_BYTES: Final = 1 << 28
@@ -127,7 +124,7 @@ class Layout:
         return None if section is None else section + symbol.value
 
 
-def lay_out(elf: ElfFile, version: str = "") -> Layout:
+def lay_out(elf: HsaElf, version: str = "") -> Layout:
     """Decide where everything goes; `WireError` for extents that no object has. `version` is the code object's."""
     if elf.header.type == ET_REL:
         return _unlinked(elf)
@@ -137,7 +134,7 @@ def lay_out(elf: ElfFile, version: str = "") -> Layout:
     return layout
 
 
-def _linked(elf: ElfFile) -> Layout:
+def _linked(elf: HsaElf) -> Layout:
     segments = [each for each in elf.segments if each.type in LOADS and each.memsz]
     if not segments:
         raise wrong("a linked object without segments to load, expected at least one PT_LOAD", elf.header.phoff)
@@ -157,7 +154,7 @@ def _linked(elf: ElfFile) -> Layout:
     return Layout(parts, end - first, first, {}, {}, {})
 
 
-def _counts_from_sections(elf: ElfFile) -> bool:
+def _counts_from_sections(elf: HsaElf) -> bool:
     """Whether a linked V1 object's symbols count from their sections, as AMD's tools write them.
 
     Early LLVM wrote V1 notes into files of the later shape: PT_LOAD segments, and symbols that are addresses. Where
@@ -175,7 +172,7 @@ def _counts_from_sections(elf: ElfFile) -> bool:
     return from_section
 
 
-def _placed_sections(elf: ElfFile, layout: Layout) -> dict[int, int]:
+def _placed_sections(elf: HsaElf, layout: Layout) -> dict[int, int]:
     """Places of the sections that lie in segments."""
     return {
         each.index: each.header.addr - layout.first
@@ -184,7 +181,7 @@ def _placed_sections(elf: ElfFile, layout: Layout) -> dict[int, int]:
     }
 
 
-def _unlinked(elf: ElfFile) -> Layout:
+def _unlinked(elf: HsaElf) -> Layout:
     parts: list[Part] = []
     sections: dict[int, int] = {}
     end = 0
@@ -209,7 +206,7 @@ def _unlinked(elf: ElfFile) -> Layout:
     end = align_up(end, 8)
     for entry in elf.relocations:
         kind = KINDS.get(entry.type)
-        if kind is not None and kind.uses_got and entry.symbol is not None and entry.symbol.name not in got:
+        if kind is not None and kind.uses_got and entry.symbol is not NO_SYMBOL and entry.symbol.name not in got:
             got[entry.symbol.name] = end
             end += 8
     if not sections:
@@ -230,7 +227,7 @@ class Loading:
 
     def __init__(
         self,
-        elf: ElfFile,
+        elf: HsaElf,
         layout: Layout,
         base: int,
         externals: Mapping[str, int],
@@ -244,15 +241,15 @@ class Loading:
         self.data = bytearray(layout.size)
         for part in layout.parts:
             self.data[part.address : part.address + len(part.data)] = part.data
-        named = {each.symbol.name: each.symbol for each in elf.relocations if each.symbol is not None}
+        named = {each.symbol.name: each.symbol for each in elf.relocations if each.symbol is not NO_SYMBOL}
         for name, place in layout.got.items():
             self._store(place, 8, self.address(named[name]))
         for relocation in elf.relocations:
             self._relocate(relocation)
 
-    def address(self, symbol: Symbol | None) -> int:
+    def address(self, symbol: Symbol) -> int:
         """Address of a symbol after loading; `WireError` for an undefined one that nobody defines."""
-        if symbol is None:
+        if symbol is NO_SYMBOL:
             return 0
         if symbol.section == SHN_ABS:
             return symbol.value
@@ -286,11 +283,11 @@ class Loading:
             raise wrong(f"{kind.name} at {entry.offset:#x} lies outside of what is loaded", entry.place)
         got = 0
         if kind.uses_got:
-            if entry.symbol is None or entry.symbol.name not in self.layout.got:
+            if entry.symbol is NO_SYMBOL or entry.symbol.name not in self.layout.got:
                 raise wrong(f"{kind.name} in a linked object has no table to refer to", entry.place)
             got = self.base + self.layout.got[entry.symbol.name]
         addend = entry.addend
-        if addend is None:
+        if entry.is_in_place:
             addend = signed(int.from_bytes(self.data[place : place + kind.size], "little"), kind.size * 8)
         if kind.name == "R_AMDGPU_RELATIVE64":
             addend -= self.layout.first

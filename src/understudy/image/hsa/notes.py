@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record, u8, u16, u32
+from understudy.image.elf.reader import Note
 from understudy.image.hsa import msgpack, yaml_text
-from understudy.image.hsa.elf import Note
 
 NT_AMD_CODE_OBJECT_VERSION: Final = 1
 NT_AMD_HSAIL: Final = 2

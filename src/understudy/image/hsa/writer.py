@@ -13,8 +13,31 @@ from typing import Any, Final
 
 from understudy.core.errors import WireError
 from understudy.core.words import align_up
-from understudy.image.hsa import elf, msgpack, targets
-from understudy.image.hsa.elf import FileHeader, ProgramHeader, SectionHeader, SymbolEntry
+from understudy.image.elf.layout import (
+    ET_DYN,
+    ET_EXEC,
+    MACHINE_AMDGPU,
+    PF_R,
+    PF_W,
+    PF_X,
+    PT_LOAD,
+    PT_NOTE,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHF_WRITE,
+    SHT_NOTE,
+    SHT_PROGBITS,
+    SHT_STRTAB,
+    SHT_SYMTAB,
+    STB_GLOBAL,
+    STT_FUNC,
+    STT_OBJECT,
+    STV_PROTECTED,
+    SymbolEntry,
+)
+from understudy.image.elf.writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter, note
+from understudy.image.hsa import msgpack, targets
+from understudy.image.hsa.elf import PT_HSA_LOAD_CODE_AGENT, SHF_HSA_AGENT, SHF_HSA_CODE, STT_HSA_KERNEL
 from understudy.image.hsa.metadata import KernelMetadata
 from understudy.image.hsa.notes import (
     NT_AMD_CODE_OBJECT_VERSION,
@@ -52,13 +75,41 @@ def write_code_object(version: str, target: str, kernels: Sequence[KernelSource]
     Processors for which e_flags have no number, such as gfx804, can be named by the notes of V1 and V2 only.
     """
     _check(version, target, kernels)
-    plan = _Plan(version, _machine(version, target))
-    plan.add(".note", elf.SHT_NOTE, 0 if version == "V1" else elf.SHF_ALLOC, _notes(version, target, kernels), 4)
-    if version in WITH_DESCRIPTORS:
-        _descriptors(plan, kernels)
-    else:
-        _codes(plan, kernels)
-    return plan.pack()
+    is_first, machine = version == "V1", _machine(version, target)
+    notes = SectionPart(
+        ".note", SHT_NOTE, _notes(version, target, kernels), 0 if is_first else SHF_ALLOC, 4, is_loaded=not is_first
+    )
+    make = _descriptors if version in WITH_DESCRIPTORS else _codes
+    sections, symbols = make(version, notes, kernels)
+    addresses = _plan(version, machine, notes, *sections).addresses
+    table = SymbolWriter(64)
+    for name, number, offset, size, kind in symbols:
+        value = offset if is_first else addresses[number - 1] + offset
+        table.add(name, number, value, size, kind, STB_GLOBAL, 0 if is_first else STV_PROTECTED)
+    tables = (
+        SectionPart(".symtab", SHT_SYMTAB, bytes(table.table), 0, 8, SymbolEntry.size_bytes, ".strtab", locals=1),
+        SectionPart(".strtab", SHT_STRTAB, bytes(table.names)),
+        SectionPart(SHSTRTAB, SHT_STRTAB),
+    )
+    return _plan(version, machine, notes, *sections, *tables).pack()
+
+
+def _plan(version: str, machine: int, *sections: SectionPart) -> ElfPlan:
+    """The file of these sections, which begin with the notes, read-only data and code."""
+    names = [each.name for each in sections]
+    text = _text(version)
+    segments: tuple[SegmentPart, ...] = (SegmentPart(PT_HSA_LOAD_CODE_AGENT, PF_R | PF_W | PF_X, (text,)),)
+    if version != "V1":
+        segments = (
+            SegmentPart(PT_LOAD, PF_R, tuple(names[: names.index(text)]), PAGE, with_headers=True),
+            SegmentPart(PT_LOAD, PF_R | PF_X, (text,)),
+            SegmentPart(PT_NOTE, PF_R, (names[0],)),
+        )
+    kind = ET_EXEC if version == "V1" else ET_DYN
+    return ElfPlan(
+        64, MACHINE_AMDGPU, kind, machine, sections, segments, OS_ABI[version], ABI_VERSION.get(version, 0),
+        is_mapped=True, room=3,
+    )  # fmt: skip
 
 
 def _check(version: str, target: str, kernels: Sequence[KernelSource]) -> None:
@@ -83,33 +134,47 @@ def _machine(version: str, target: str) -> int:
     return number | GENERIC_VERSION if number and is_generic else number
 
 
-def _codes(plan: _Plan, kernels: Sequence[KernelSource]) -> None:
+def _text(version: str) -> str:
+    """Name of the section of code."""
+    return ".hsatext" if version == "V1" else ".text"
+
+
+_Sections = tuple[list[SectionPart], list[tuple[str, int, int, int, int]]]
+"""Sections behind the notes; symbols: name, number of the section, offset in it, size, kind."""
+
+
+def _codes(version: str, notes: SectionPart, kernels: Sequence[KernelSource]) -> _Sections:
     """Headers in front of their instructions."""
-    text = bytearray()
+    text, symbols = bytearray(), []
     for kernel in kernels:
         text += bytes(-len(text) % ENTRY_ALIGNMENT)
         header = replace(kernel.header, kernel_code_entry_byte_offset=KernelCode.size_bytes)
-        plan.symbol(kernel.name, plan.text, len(text), KernelCode.size_bytes + len(kernel.code), elf.STT_HSA_KERNEL)
+        symbols.append((kernel.name, 2, len(text), KernelCode.size_bytes + len(kernel.code), STT_HSA_KERNEL))
         text += header.pack() + kernel.code
-    own = elf.SHF_WRITE | elf.SHF_HSA_CODE | elf.SHF_HSA_AGENT if plan.version == "V1" else 0
-    plan.add(plan.text, elf.SHT_PROGBITS, elf.SHF_ALLOC | elf.SHF_EXECINSTR | own, bytes(text), PAGE)
+    own = SHF_WRITE | SHF_HSA_CODE | SHF_HSA_AGENT if version == "V1" else 0
+    flags = SHF_ALLOC | SHF_EXECINSTR | own
+    return [SectionPart(_text(version), SHT_PROGBITS, bytes(text), flags, PAGE, is_loaded=True)], symbols
 
 
-def _descriptors(plan: _Plan, kernels: Sequence[KernelSource]) -> None:
+def _descriptors(version: str, notes: SectionPart, kernels: Sequence[KernelSource]) -> _Sections:
     """Descriptors in read-only data, which point at the instructions."""
     size = KernelDescriptor.size_bytes
-    start = plan.next(KERNEL_CODE_ALIGNMENT)
-    text_at = align_up(start + size * len(kernels), PAGE)
-    text, rodata = bytearray(), bytearray()
-    for kernel in kernels:
+    text, symbols = bytearray(), []
+    for number, kernel in enumerate(kernels):
         text += bytes(-len(text) % ENTRY_ALIGNMENT)
-        offset = text_at + len(text) - (start + len(rodata))
-        plan.symbol(kernel.name, ".text", len(text), len(kernel.code), elf.STT_FUNC)
-        plan.symbol(f"{kernel.name}.kd", ".rodata", len(rodata), size, elf.STT_OBJECT)
-        rodata += replace(kernel.header, kernel_code_entry_byte_offset=offset).pack()
+        symbols.append((kernel.name, 3, len(text), len(kernel.code), STT_FUNC))
+        symbols.append((f"{kernel.name}.kd", 2, number * size, size, STT_OBJECT))
         text += kernel.code
-    plan.add(".rodata", 1, elf.SHF_ALLOC, bytes(rodata), KERNEL_CODE_ALIGNMENT)
-    plan.add(".text", 1, elf.SHF_ALLOC | elf.SHF_EXECINSTR, bytes(text), PAGE)
+    descriptors = SectionPart(
+        ".rodata", SHT_PROGBITS, bytes(size * len(kernels)), SHF_ALLOC, KERNEL_CODE_ALIGNMENT, is_loaded=True
+    )
+    code = SectionPart(".text", SHT_PROGBITS, bytes(text), SHF_ALLOC | SHF_EXECINSTR, PAGE, is_loaded=True)
+    _, start, text_at = _plan(version, 0, notes, descriptors, code).places
+    data = b"".join(
+        replace(kernel.header, kernel_code_entry_byte_offset=text_at + entry[2] - (start + number * size)).pack()
+        for number, (kernel, entry) in enumerate(zip(kernels, symbols[::2], strict=True))
+    )
+    return [replace(descriptors, data=data), code], symbols
 
 
 # -- notes and metadata
@@ -140,13 +205,6 @@ def _notes(version: str, target: str, kernels: Sequence[KernelSource]) -> bytes:
     if described and version == "V2":
         out += note("AMD", NT_AMD_METADATA, _yaml(described).encode())
     return out
-
-
-def note(owner: str, kind: int, data: bytes) -> bytes:
-    """An ELF note."""
-    name = owner.encode() + b"\0"
-    head = b"".join(number.to_bytes(4, "little") for number in (len(name), len(data), kind))
-    return head + name + bytes(-len(name) % 4) + data + bytes(-len(data) % 4)
 
 
 def _described(kernel: KernelMetadata) -> dict[str, Any]:
@@ -216,128 +274,3 @@ def _yaml(kernels: Sequence[KernelMetadata]) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-# -- the file
-
-
-@dataclass(slots=True)
-class _Plan:
-    """A file that grows section by section; addresses are offsets."""
-
-    version: str
-    machine: int
-    body: bytearray = field(default_factory=lambda: bytearray(FileHeader.size_bytes + 3 * ProgramHeader.size_bytes))
-    sections: list[tuple[str, SectionHeader]] = field(default_factory=list)
-    symbols: list[tuple[str, str, int, int, int]] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """Name of the section of code."""
-        return ".hsatext" if self.version == "V1" else ".text"
-
-    def next(self, alignment: int) -> int:
-        """Where a section of this alignment would begin."""
-        return align_up(len(self.body), alignment)
-
-    def add(self, name: str, kind: int, flags: int, data: bytes, alignment: int, link: int = 0) -> int:
-        """One more section; its number."""
-        start = self.next(alignment)
-        self.body += bytes(start - len(self.body)) + data
-        address = start if flags & elf.SHF_ALLOC else 0
-        tables = (elf.SHT_SYMTAB, elf.SHT_DYNSYM)
-        header = SectionHeader(
-            name_offset=0,
-            type=kind,
-            flags=flags,
-            addr=address,
-            offset=start,
-            size=len(data),
-            link=link,
-            info=1 if kind in tables else 0,
-            addralign=alignment,
-            entsize=SymbolEntry.size_bytes if kind in tables else 0,
-        )
-        self.sections.append((name, header))
-        return len(self.sections)
-
-    def symbol(self, name: str, section: str, offset: int, size: int, kind: int) -> None:
-        """A global symbol in a section that is to come."""
-        self.symbols.append((name, section, offset, size, kind))
-
-    def pack(self) -> bytes:
-        """The whole file."""
-        names = bytearray(b"\0")
-        table = bytearray(SymbolEntry.size_bytes)
-        numbers = {name: (number, header) for number, (name, header) in enumerate(self.sections, 1)}
-        for name, where, offset, size, kind in self.symbols:
-            number, header = numbers[where]
-            entry = SymbolEntry(
-                name_offset=len(names),
-                info=1 << 4 | kind,
-                other=0 if self.version == "V1" else 3,
-                section=number,
-                value=offset if self.version == "V1" else header.addr + offset,
-                size=size,
-            )
-            table += entry.pack()
-            names += name.encode() + b"\0"
-        segments = self._segments()
-        self.add(".symtab", elf.SHT_SYMTAB, 0, bytes(table), 8, link=len(self.sections) + 2)
-        self.add(".strtab", elf.SHT_STRTAB, 0, bytes(names), 1)
-        heads, offsets = bytearray(b"\0"), []
-        for name in [*(name for name, _ in self.sections), ".shstrtab"]:
-            offsets.append(len(heads))
-            heads += name.encode() + b"\0"
-        self.add(".shstrtab", elf.SHT_STRTAB, 0, bytes(heads), 1)
-        at = self.next(8)
-        self.body += bytes(at - len(self.body)) + bytes(SectionHeader.size_bytes)
-        for (_, header), offset in zip(self.sections, offsets, strict=True):
-            self.body += replace(header, name_offset=offset).pack()
-        self.body[: FileHeader.size_bytes] = self._header(at, len(segments)).pack()
-        for number, segment in enumerate(segments):
-            start = FileHeader.size_bytes + number * ProgramHeader.size_bytes
-            self.body[start : start + ProgramHeader.size_bytes] = segment.pack()
-        return bytes(self.body)
-
-    def _segments(self) -> list[ProgramHeader]:
-        text = next(header for name, header in self.sections if name == self.text)
-        if self.version == "V1":
-            return [_segment(elf.PT_HSA_LOAD_CODE_AGENT, 4 | elf.PF_W | elf.PF_X, text.offset, text.size, PAGE)]
-        before = [header for _, header in self.sections if header.offset < text.offset]
-        read_only = max(header.offset + header.size for header in before)
-        notes = self.sections[0][1]
-        return [
-            _segment(elf.PT_LOAD, 4, 0, read_only, PAGE),
-            _segment(elf.PT_LOAD, 4 | elf.PF_X, text.offset, text.size, PAGE),
-            _segment(elf.PT_NOTE, 4, notes.offset, notes.size, 4),
-        ]
-
-    def _header(self, sections_at: int, segments: int) -> FileHeader:
-        return FileHeader(
-            magic=b"\x7fELF",
-            file_class=2,
-            data_encoding=1,
-            ident_version=1,
-            os_abi=OS_ABI[self.version],
-            abi_version=ABI_VERSION.get(self.version, 0),
-            type=elf.ET_EXEC if self.version == "V1" else elf.ET_DYN,
-            machine=elf.MACHINE_AMDGPU,
-            version=1,
-            entry=0,
-            phoff=FileHeader.size_bytes,
-            shoff=sections_at,
-            flags=self.machine,
-            ehsize=FileHeader.size_bytes,
-            phentsize=ProgramHeader.size_bytes,
-            phnum=segments,
-            shentsize=SectionHeader.size_bytes,
-            shnum=len(self.sections) + 1,
-            shstrndx=len(self.sections),
-        )
-
-
-def _segment(kind: int, flags: int, offset: int, size: int, alignment: int) -> ProgramHeader:
-    return ProgramHeader(
-        type=kind, flags=flags, offset=offset, vaddr=offset, paddr=offset, filesz=size, memsz=size, align=alignment
-    )

@@ -1,0 +1,322 @@
+"""ELF files that come from outside: nothing in them is used before it was checked against the file.
+
+Read by hand rather than through a library: every length and offset is checked before it is used, nothing is allocated
+on a header's word, no work grows faster than the file, and every refusal is a `WireError` that names the byte. (An ELF
+library is the oracle of the tests.) What a format makes of its files (which kinds of them there are, what is loaded)
+is the matter of its own folder: `image.elf.program`, `image.hsa.elf`, `image.amdcl2.elf`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Final
+
+from understudy.core.errors import WireError
+from understudy.core.record import AnyRecord
+from understudy.core.words import align_up
+from understudy.image.elf.layout import (
+    DT_NULL,
+    MAGIC,
+    SHN_UNDEF,
+    SHT_NOBITS,
+    SHT_NULL,
+    SHT_RELA,
+    SHT_STRTAB,
+    ProgramHeader,
+    RelaEntry,
+    RelEntry,
+    SectionHeader,
+    layout_of,
+)
+
+MAX_NAME_BYTES: Final = 4096
+"""Longest name that is believed."""
+MAX_ALIGNMENT: Final = 1 << 16
+"""Largest alignment that is believed."""
+MAX_OVERLAP: Final = 4
+"""How often the file's bytes may be claimed over all things of a kind: real files claim each once."""
+
+
+def wrong(message: str, byte: int) -> WireError:
+    """A refusal with its place."""
+    return WireError(message).at("byte", byte)
+
+
+def check_magic(data: bytes, base: int = 0) -> None:
+    """A `WireError` for what is no ELF file; `base` is where it begins in the file around it."""
+    if data[:4] != MAGIC:
+        raise wrong(f"file starts with {data[:4].hex(' ') or 'nothing'}, expected 7f 45 4c 46 (ELF)", base)
+
+
+def check_encoding(encoding: int, base: int = 0) -> None:
+    """A `WireError` for files that are not little-endian; `base` as above."""
+    if encoding != 1:
+        raise wrong(f"EI_DATA is {encoding:#x}, expected 1 (little-endian)", base + 5)
+
+
+class CheckedBytes:
+    """The bytes of a file; `base` is where it begins in the file around it, for messages."""
+
+    def __init__(self, data: bytes, base: int = 0) -> None:
+        self.data = data
+        self.base = base
+
+    def wrong(self, message: str, byte: int) -> WireError:
+        """A refusal with the byte of the outermost file."""
+        return wrong(message, self.base + byte)
+
+    def inside(self, what: str, start: int, size: int, place: int) -> None:
+        """`size` bytes at `start` must lie in the file; `place` is the byte that claims so."""
+        if start + size > len(self.data):
+            text = f"{what} at {start:#x}..{start + size:#x} runs over the file's {len(self.data):#x} bytes"
+            raise self.wrong(text, place)
+
+    def aligned(self, end: int, alignment: int, section: str, place: int) -> int:
+        """Where a section may begin that needs an alignment; `place` is the byte that says so."""
+        if alignment & alignment - 1 or alignment > MAX_ALIGNMENT:
+            text = f"section {section} has alignment {alignment:#x}, expected a power of two up to {MAX_ALIGNMENT:#x}"
+            raise self.wrong(text, place)
+        return align_up(end, alignment)
+
+    def claim(self, what: str, claimed: int, place: int) -> int:
+        """`claimed`, the bytes that all `what` up to `place` claim: no more than work may be done for."""
+        if claimed > MAX_OVERLAP * len(self.data):
+            text = f"{what} up to here claim {claimed:#x} bytes of a file of {len(self.data):#x}"
+            raise self.wrong(text, place)
+        return claimed
+
+    def records(
+        self, what: str, at: int, count: int, entry: int, record: type[AnyRecord]
+    ) -> Iterator[tuple[int, AnyRecord]]:
+        """The records of a table of `count` times `entry` bytes, each with its place; it must lie in the file."""
+        if count and entry < record.size_bytes:
+            raise self.wrong(f"entries of the {what} have {entry} bytes, expected {record.size_bytes}", at)
+        self.inside(what, at, count * entry, at)
+        return ((place, record.parse(self.data, place)) for place in range(at, at + count * entry, max(entry, 1)))
+
+    def name_at(self, start: int, end: int) -> str | None:
+        """The name from `start` on; None where it does not end before `end`, or is longer than is believed."""
+        stop = self.data.find(b"\0", start, min(end, start + MAX_NAME_BYTES + 1))
+        return None if stop < 0 else self.data[start:stop].decode("utf-8", "backslashreplace")
+
+    def dynamic_tags(self, what: str, start: int, size: int, place: int) -> dict[int, tuple[int, int]]:
+        """Values of a dynamic section of 64-bit words with the bytes where they stand; the first of each tag."""
+        self.inside(what, start, size, place)
+        tags: dict[int, tuple[int, int]] = {}
+        for at in range(start, start + size // 16 * 16, 16):
+            tag, value = struct.unpack_from("<QQ", self.data, at)
+            if tag == DT_NULL:
+                break
+            tags.setdefault(tag, (value, at))
+        return tags
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section. `place` is the byte of its header, for messages."""
+
+    index: int
+    name: str
+    place: int
+    header: SectionHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """An entry of a symbol table; `place` is its byte. What `value` counts from is the matter of the format."""
+
+    name: str
+    value: int
+    size: int
+    kind: int
+    binding: int
+    other: int
+    section: int
+    place: int
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether the file says where it is."""
+        return self.section != SHN_UNDEF
+
+    @property
+    def is_global(self) -> bool:
+        """Global or weak."""
+        return self.binding != 0
+
+    @property
+    def is_weak(self) -> bool:
+        """May stay undefined: its address is then 0."""
+        return self.binding == 2
+
+    @property
+    def visibility(self) -> int:
+        """Its STV_ number; 0 is default."""
+        return self.other & 3
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing is said of it, as of symbol 0 of most tables."""
+        return not (self.name or self.value or self.size or self.kind or self.binding or self.section or self.other)
+
+
+NO_SYMBOL: Final = Symbol("", 0, 0, 0, 0, 0, SHN_UNDEF, 0)
+"""What a relocation has that names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """`type` at `offset` of `section`, which is 0 where the table names none. `place` is the byte of the entry.
+
+    With `is_in_place` the addend is that which stands in the bytes that are relocated.
+    """
+
+    offset: int
+    type: int
+    symbol: Symbol
+    addend: int
+    section: int
+    place: int
+    is_in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An entry of a note section or segment."""
+
+    owner: str
+    type: int
+    data: bytes
+    place: int
+
+
+class ElfFile(CheckedBytes):
+    """A file of words of `bits` bits; `base` is where it begins in the file around it. Formats derive from it.
+
+    Magic and class have been checked. `warnings` tells of notes that cannot be read.
+    """
+
+    is_odd: ClassVar[bool] = False
+    """Whether symbol 0 may be a real one, a name may stand at offset 0, and the last one may lack its 0."""
+
+    def __init__(self, data: bytes, bits: int, base: int = 0) -> None:
+        super().__init__(data, base)
+        self.bits = bits
+        self.layout = layout_of(bits)
+        self.header = self.layout.header.parse(data)
+        self.warnings: list[str] = []
+
+    def program_headers(self) -> Iterator[tuple[int, ProgramHeader]]:
+        """All of them with their places."""
+        header = self.header
+        return self.records("program header table", header.phoff, header.phnum, header.phentsize, self.layout.segment)
+
+    def section_headers(self) -> list[tuple[int, SectionHeader]]:
+        """All of them with their places."""
+        header = self.header
+        table = self.records("section header table", header.shoff, header.shnum, header.shentsize, self.layout.section)
+        return list(table)
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """All sections in their order."""
+        return self.named_sections() if self.header.shnum else ()
+
+    def named_sections(self) -> tuple[Section, ...]:
+        """Those of the table of section headers."""
+        headers, number = self.section_headers(), self.header.shstrndx
+        names = headers[number][1] if number < len(headers) else None
+        found, claimed = [], 0
+        for index, (place, entry) in enumerate(headers):
+            is_nameless = self.is_odd and entry.type == SHT_NULL
+            name = "" if names is None or is_nameless else self._name(names, entry.name_offset, place)
+            claimed = self.claim("section names", claimed + len(name), place)
+            found.append(Section(index, name, place, entry))
+        return tuple(found)
+
+    def section(self, name: str) -> Section | None:
+        """The first section of that name."""
+        return next((each for each in self.sections if each.name == name), None)
+
+    def extent(self, section: Section | None) -> tuple[int, int]:
+        """Where the bytes of a section begin in the file, and how many there are; none where there is no section."""
+        if section is None or section.header.type == SHT_NOBITS:
+            return 0, 0
+        header = section.header
+        self.inside(f"section {section.name}", header.offset, header.size, section.place)
+        return header.offset, header.size
+
+    def contents(self, section: Section | None) -> bytes:
+        """The bytes of a section; none where it has none in the file."""
+        start, size = self.extent(section)
+        return self.data[start : start + size]
+
+    def _name(self, table: SectionHeader, offset: int, place: int) -> str:
+        if not offset and not (self.is_odd and table.type == SHT_STRTAB and table.size):
+            return ""
+        if table.type != SHT_STRTAB or offset >= table.size:
+            raise self.wrong(f"a name at {offset:#x} does not lie in the string table of {table.size:#x} bytes", place)
+        self.inside("string table", table.offset, table.size, place)
+        start, end = table.offset + offset, table.offset + table.size
+        name = self.name_at(start, end)
+        if name is not None:
+            return name
+        if self.is_odd and end - start <= MAX_NAME_BYTES:
+            return self.data[start:end].decode("utf-8", "backslashreplace")
+        limit = f"{MAX_NAME_BYTES} bytes" if self.is_odd else f"its string table and {MAX_NAME_BYTES} bytes"
+        raise self.wrong(f"a name does not end within {limit}", start)
+
+    def table(self, section: Section, record: type[AnyRecord]) -> Iterator[tuple[int, AnyRecord]]:
+        """The records that a section consists of, each with its place."""
+        header, size = section.header, record.size_bytes
+        return self.records(section.name, header.offset, header.size // size, size, record)
+
+    def symbol_table(self, kind: int) -> tuple[Symbol, ...]:
+        """The symbols of the first table of a type; real files have one of each. Nothing is left out of it."""
+        section = next((each for each in self.sections if each.header.type == kind), None)
+        if section is None:
+            return ()
+        link = section.header.link
+        if link >= len(self.sections):
+            raise self.wrong(f"sh_link of {section.name} is {link}, expected a string table", section.place)
+        names = self.sections[link].header
+        found: list[Symbol] = []
+        claimed, size = 0, self.layout.symbol.size_bytes
+        for place, entry in self.table(section, self.layout.symbol):
+            is_null = not found and not any(self.data[place : place + size])
+            name = "" if is_null else self._name(names, entry.name_offset, place)
+            claimed = self.claim("symbol names", claimed + len(name), place)
+            kind, binding = entry.info & 15, entry.info >> 4
+            found.append(Symbol(name, entry.value, entry.size, kind, binding, entry.other, entry.section, place))
+        return tuple(found)
+
+    def relocation_table(self, section: Section, symbols: Sequence[Symbol]) -> Iterator[Relocation]:
+        """The relocations of a section of type SHT_RELA or SHT_REL; a `WireError` for one that names no symbol."""
+        is_in_place = section.header.type != SHT_RELA
+        record: type[RelEntry] | type[RelaEntry] = self.layout.rel if is_in_place else self.layout.rela
+        for place, entry in self.table(section, record):
+            symbol = NO_SYMBOL
+            if entry.symbol or self.is_odd:
+                if entry.symbol >= len(symbols):
+                    raise self.wrong(f"relocation names symbol {entry.symbol} of {len(symbols)}", place)
+                symbol = symbols[entry.symbol]
+            addend = getattr(entry, "addend", 0)
+            yield Relocation(entry.offset, entry.type, symbol, addend, section.header.info, place, is_in_place)
+
+    def notes_in(self, at: int, end: int) -> Iterator[Note]:
+        """The notes from `at` to `end`; one that cannot be read ends them, with a warning."""
+        while at + 12 <= end:
+            name_size, data_size, kind = struct.unpack_from("<3I", self.data, at)
+            data_at = at + 12 + (name_size + 3 & ~3)
+            if data_at + data_size > end:
+                text = f"note of {name_size} and {data_size} bytes runs over the end at {end:#x}"
+                self.warnings.append(f"{text}, at byte {at:#x}")
+                return
+            owner = self.data[at + 12 : at + 12 + name_size].split(b"\0")[0].decode("utf-8", "backslashreplace")
+            yield Note(owner, kind, self.data[data_at : data_at + data_size], at)
+            at = data_at + (data_size + 3 & ~3)
+        if any(self.data[at:end]):
+            self.warnings.append(f"{end - at} bytes behind the last note are no note, at byte {at:#x}")
