@@ -42,14 +42,8 @@ from understudy.image.amdcl2.records import (
     OPTION_REQUIRED_WORK_GROUP_SIZE,
     OPTION_USES_MEMORY,
     ArgumentEntry,
-    ArgumentEntry32,
-    ArgumentEntry64,
-    Hint32,
-    Hint64,
-    MetadataHeader32,
-    MetadataHeader64,
-    Queue32,
-    Queue64,
+    Hint,
+    metadata_layout,
 )
 from understudy.image.amdcl2.writer import CodeRelocation, KernelSource
 
@@ -111,18 +105,16 @@ def build_metadata(
     for argument in arguments:
         entries.append((entry_of(argument, bits, generation, offset), argument.name, argument.type_name))
         offset += _virtual_bytes(argument, generation)
-    wide = bits == 64
-    kind: type[MetadataHeader64] | type[MetadataHeader32] = MetadataHeader64 if wide else MetadataHeader32
-    queue_kind: type[Queue64] | type[Queue32] = Queue64 if wide else Queue32
-    entry_bytes = ArgumentEntry64.size_bytes if wide else ArgumentEntry32.size_bytes
-    header_bytes = kind.size_bytes + queue_kind.size_bytes + (hint.size_bytes if hint else 0) + len(rest)
+    layout, wide = metadata_layout(bits), bits == 64
+    entries_bytes = layout.entry.size_bytes * (len(entries) + 1)
+    header_bytes = layout.header.size_bytes + layout.queue.size_bytes + (hint.size_bytes if hint else 0) + len(rest)
     tail = bytes(TAIL_WORDS * bits // 8)
     texts = [*names, *(text for argument in arguments for text in (argument.name, argument.type_name))]
-    total = header_bytes + sum(len(text) + 1 for text in texts) + entry_bytes * (len(entries) + 1) + len(tail)
+    total = header_bytes + sum(len(text) + 1 for text in texts) + entries_bytes + len(tail)
     needs_memory = not generation.has_inner_elf and (described.uses_memory or described.scratch_bytes > 0)
     scratch = 0 if generation.has_inner_elf else described.scratch_bytes
     options = OPTION_64_BIT * wide | OPTION_REQUIRED_WORK_GROUP_SIZE * bool(described.required_work_group_size[0])
-    header = kind(
+    header = layout.header(
         struct_bytes=header_bytes,
         data_bytes=total,
         version=(3, 1, 0x68),
@@ -136,19 +128,18 @@ def build_metadata(
         memory_bytes=tuple(scratch if n == MEMORY_SCRATCH else 0 for n in range(6)),
         argument_count=len(entries),
     )
-    queue = queue_kind(pointers=(0,) * 4, uses_enqueue=int(described.uses_enqueue), kernel_index=described.index)
+    queue = layout.queue(pointers=(0,) * 4, uses_enqueue=int(described.uses_enqueue), kernel_index=described.index)
     return KernelMetadata(bits, generation, header, queue, hint, rest, names, tuple(entries), tail)
 
 
-def _hint(bits: int, generation: Generation, described: Described) -> tuple[Hint64 | Hint32 | None, bytes]:
+def _hint(bits: int, generation: Generation, described: Described) -> tuple[Hint | None, bytes]:
     """The end of the header, which grew from generation to generation."""
     marks = 0 if described.uses_enqueue else ALL_ONES
     if generation is Generation.CATALYST_15_7:
         return None, b""
     if generation is Generation.CRIMSON:
         return None, len(HIDDEN).to_bytes(4, "little") + marks.to_bytes(4, "little")
-    kind: type[Hint64] | type[Hint32] = Hint64 if bits == 64 else Hint32
-    return kind(
+    return metadata_layout(bits).hint(
         hidden_argument_count=len(HIDDEN),
         waves_per_simd_hint=marks,
         work_group_size_hint=described.work_group_size_hint,
@@ -226,7 +217,7 @@ def _entry_values(argument: Argument, generation: Generation) -> dict[str, Any]:
 
 def entry_of(argument: Argument, bits: int, generation: Generation, offset: int) -> ArgumentEntry:
     """The metadata entry of an argument; `offset` is the metadata's own."""
-    kind: type[ArgumentEntry64] | type[ArgumentEntry32] = ArgumentEntry64 if bits == 64 else ArgumentEntry32
+    kind = metadata_layout(bits).entry
     values = dict(_NOTHING) | _entry_values(argument, generation)
     return kind(
         entry_bytes=kind.size_bytes,

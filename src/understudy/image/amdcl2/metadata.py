@@ -7,29 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Final, TypeVar
+from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.core.record import Record
+from understudy.core.record import AnyRecord
 from understudy.image.amdcl2.arguments import Argument, KernargLayout, argument_of, lay_out
 from understudy.image.amdcl2.generations import Generation
-from understudy.image.amdcl2.records import (
-    ArgumentEntry,
-    ArgumentEntry32,
-    ArgumentEntry64,
-    Hint32,
-    Hint64,
-    MetadataHeader,
-    MetadataHeader32,
-    MetadataHeader64,
-    Queue32,
-    Queue64,
-)
+from understudy.image.amdcl2.records import ArgumentEntry, Hint, MetadataHeader, Queue, metadata_layout
 from understudy.image.elf.reader import wrong
 
 MAX_ARGUMENTS: Final = 4096
 """More than any kernel has."""
-AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass(frozen=True)
@@ -43,8 +31,8 @@ class KernelMetadata:
     bits: int
     generation: Generation
     header: MetadataHeader
-    queue: Queue64 | Queue32
-    hint: Hint64 | Hint32 | None
+    queue: Queue
+    hint: Hint | None
     rest: bytes
     names: tuple[str, ...]
     entries: tuple[tuple[ArgumentEntry, str, str], ...]
@@ -96,7 +84,7 @@ class KernelMetadata:
         out = [self.header.pack(), self.queue.pack(), self.hint.pack() if self.hint else b"", self.rest]
         out += [name.encode("utf-8", "surrogateescape") + b"\0" for name in self.names]
         out += [entry.pack() for entry, _, _ in self.entries]
-        out.append(bytes(_entry(self.bits).size_bytes))
+        out.append(bytes(metadata_layout(self.bits).entry.size_bytes))
         out += [text.encode("utf-8", "surrogateescape") + b"\0" for _, *texts in self.entries for text in texts]
         return b"".join([*out, self.tail])
 
@@ -107,14 +95,10 @@ def _size(words: tuple[int, ...]) -> tuple[int, int, int] | None:
     return (x, y or 1, z or 1) if x else None
 
 
-def _entry(bits: int) -> type[ArgumentEntry64] | type[ArgumentEntry32]:
-    return ArgumentEntry64 if bits == 64 else ArgumentEntry32
-
-
 @lru_cache(4096)
 def _parsed(bits: int, data: bytes) -> ArgumentEntry | None:
     """An argument entry, None where it is cut short. Kernels of a program have many entries in common."""
-    kind = _entry(bits)
+    kind = metadata_layout(bits).entry
     return kind.parse(data) if len(data) == kind.size_bytes else None
 
 
@@ -131,20 +115,16 @@ class _Parser:
         self.at = 0
 
     def parse(self) -> KernelMetadata:
-        wide = self.bits == 64
-        header_kind: type[MetadataHeader64] | type[MetadataHeader32] = MetadataHeader64 if wide else MetadataHeader32
-        queue_kind: type[Queue64] | type[Queue32] = Queue64 if wide else Queue32
-        header: MetadataHeader = self._take(header_kind)
-        queue: Queue64 | Queue32 = self._take(queue_kind)
+        layout = metadata_layout(self.bits)
+        header, queue = self._take(layout.header), self._take(layout.queue)
         if not self.at <= header.struct_bytes <= len(self.data):
             raise self._wrong(f"metadata header of {header.struct_bytes} bytes, expected {self.at} or more", 0)
-        hint_kind: type[Hint64] | type[Hint32] = Hint64 if wide else Hint32
-        hint = self._take(hint_kind) if header.struct_bytes >= self.at + hint_kind.size_bytes else None
+        hint = self._take(layout.hint) if header.struct_bytes >= self.at + layout.hint.size_bytes else None
         rest = self.data[self.at : header.struct_bytes]
         self.at = header.struct_bytes
         lengths = [header.kernel_name_bytes, header.device_name_bytes]
         names = tuple(self._text(length) for length in lengths)
-        entry = _entry(self.bits).size_bytes
+        entry = layout.entry.size_bytes
         if hint is not None and self.data[self.at : self.at + 1] != bytes([entry]):
             names = (*names, self._text(hint.vector_type_hint_bytes))  # an entry that begins here says: no hint
         elif self.data[self.at : self.at + 4] == (entry << 8).to_bytes(4, "little"):
@@ -154,7 +134,7 @@ class _Parser:
         )
 
     def _entries(self, header: MetadataHeader) -> tuple[tuple[ArgumentEntry, str, str], ...]:
-        kind = _entry(self.bits)
+        kind = metadata_layout(self.bits).entry
         if header.argument_count > min(MAX_ARGUMENTS, len(self.data) // kind.size_bytes):
             text = f"{header.argument_count} arguments do not fit the metadata's {len(self.data)} bytes"
             raise self._wrong(text, type(header).offset_of("argument_count"))

@@ -7,13 +7,15 @@ file: they are kept.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
-from understudy.core.record import Record, u8, u16, u32, u64, words
+from understudy.core.record import Record, narrowed, u8, u16, u32, u64, words
 
 
 class MetadataHeader64(Record, size=168):
-    """The part of a kernel's metadata that all generations of 64-bit files share."""
+    """The part of a kernel's metadata that all generations share; 108 bytes in 32-bit files."""
 
     struct_bytes: int = u64()
     data_bytes: int = u64()
@@ -30,25 +32,8 @@ class MetadataHeader64(Record, size=168):
     argument_count: int = u64()
 
 
-class MetadataHeader32(Record, size=108):
-    """Likewise of 32-bit files."""
-
-    struct_bytes: int = u32()
-    data_bytes: int = u32()
-    version: tuple[int, ...] = words(32, 3)
-    gpu_capabilities: int = u32()
-    function_id: int = u32()
-    gpu_resources: tuple[int, ...] = words(32, 5)
-    required_work_group_size: tuple[int, ...] = words(32, 3)
-    work_region_size: tuple[int, ...] = words(32, 3)
-    kernel_name_bytes: int = u32()
-    device_name_bytes: int = u32()
-    memory_bytes: tuple[int, ...] = words(32, 6)
-    argument_count: int = u32()
-
-
 class Queue64(Record, size=48):
-    """What follows the shared part in all 64-bit files."""
+    """What follows the shared part in all files; 28 bytes in 32-bit ones."""
 
     printf_count: int = u64(default=0)
     pointers: tuple[int, ...] = words(64, 4)
@@ -56,17 +41,8 @@ class Queue64(Record, size=48):
     kernel_index: int = u32()
 
 
-class Queue32(Record, size=28):
-    """Likewise in 32-bit files."""
-
-    printf_count: int = u32(default=0)
-    pointers: tuple[int, ...] = words(32, 4)
-    uses_enqueue: int = u32()
-    kernel_index: int = u32()
-
-
 class Hint64(Record, size=56):
-    """The end of the header from driver 2004.06 on, 64 bits."""
+    """The end of the header from driver 2004.06 on; 28 bytes in 32-bit files."""
 
     hidden_argument_count: int = u64()
     waves_per_simd_hint: int = u64()  # 0xffffffff; 0 with pipes or enqueue
@@ -75,18 +51,8 @@ class Hint64(Record, size=56):
     vector_type_hint: int = u64(default=0)
 
 
-class Hint32(Record, size=28):
-    """Likewise 32 bits."""
-
-    hidden_argument_count: int = u32()
-    waves_per_simd_hint: int = u32()
-    work_group_size_hint: tuple[int, ...] = words(32, 3)
-    vector_type_hint_bytes: int = u32()
-    vector_type_hint: int = u32(default=0)
-
-
 class ArgumentEntry64(Record, size=88):
-    """An argument in the metadata of 64-bit files.
+    """An argument in the metadata; 64 bytes in 32-bit files.
 
     `length` is the vector length, an image's or sampler's resource id, or the bytes of a structure. `offset` is that in
     a constant buffer of older drivers, in steps of 16 bytes an argument: it is not the place in the kernarg segment.
@@ -115,31 +81,36 @@ class ArgumentEntry64(Record, size=88):
     padding_54: int = u32(default=0)
 
 
-class ArgumentEntry32(Record, size=64):
-    """Likewise in 32-bit files."""
-
-    entry_bytes: int = u32()
-    name_bytes: int = u32()
-    type_name_bytes: int = u32()
-    pointers: tuple[int, ...] = words(32, 2)
-    length: int = u32()
-    constant_buffer: int = u32()
-    offset: int = u32()
-    type: int = u32()
-    alignment: int = u32()
-    pointee: int = u32()
-    space: int = u32()
-    access: int = u32()
-    is_volatile: int = u8()
-    is_restrict: int = u8()
-    is_pipe: int = u8()
-    padding_4b: int = u8(default=0)
-    kind: int = u32()
-    is_const: int = u32()
+# Of either word size: the records of 32-bit files have the same fields.
+MetadataHeader = MetadataHeader64
+Queue = Queue64
+Hint = Hint64
+ArgumentEntry = ArgumentEntry64
 
 
-MetadataHeader = MetadataHeader64 | MetadataHeader32
-ArgumentEntry = ArgumentEntry64 | ArgumentEntry32
+@dataclass(frozen=True, slots=True)
+class MetadataLayout:
+    """The records of the metadata in files of one word size."""
+
+    header: type[MetadataHeader]
+    queue: type[Queue]
+    hint: type[Hint]
+    entry: type[ArgumentEntry]
+
+
+@cache
+def metadata_layout(bits: int) -> MetadataLayout:
+    """Those of files of 32 or 64 bits. 32-bit words need no padding."""
+    if bits == 64:
+        return MetadataLayout(MetadataHeader64, Queue64, Hint64, ArgumentEntry64)
+    of_header = [slot.name for slot in MetadataHeader64.slots if slot.name != "padding_5c"]
+    of_entry = [slot.name for slot in ArgumentEntry64.slots if slot.name != "padding_54"]
+    return MetadataLayout(
+        narrowed(MetadataHeader64, "MetadataHeader32", *of_header),
+        narrowed(Queue64, "Queue32"),
+        narrowed(Hint64, "Hint32"),
+        narrowed(ArgumentEntry64, "ArgumentEntry32", *of_entry),
+    )
 
 
 class SamplerInit(Record, size=8):
