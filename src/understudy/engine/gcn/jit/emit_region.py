@@ -7,6 +7,8 @@ once, which puts them before the strip.
 
 from __future__ import annotations
 
+from typing import cast
+
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_control import Control, set_word
 from understudy.engine.gcn.jit.emit_float import Floats, Untranslated
@@ -217,4 +219,4 @@ class RegionEmitter:
         else:
             if self._open.nodes and (found.flow != "next" or self._open.is_disturbed_by(found)):
                 self._close(index)
-            execute(self._algebra, node.insn)
+            execute(cast(WaveAlgebra, self._algebra), node.insn)
