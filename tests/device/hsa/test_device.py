@@ -159,7 +159,7 @@ def test_threaded_bug_is_told(bench: Make, monkeypatch: pytest.MonkeyPatch) -> N
     def broken(*_: object) -> None:
         raise bug
 
-    monkeypatch.setattr(rig.device._executor._processor, "turn", broken)
+    monkeypatch.setattr(rig.queue.processor, "turn", broken)
     rig.queue.submit(dispatch(rig.kernel()))
     assert rig.device.wait_idle(5)
     with pytest.raises(ModelBug, match="the device's thread has failed"):

@@ -18,65 +18,68 @@ import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
-from understudy.core.limits import Watch
 from understudy.core.line import Cancel, Observers
-from understudy.core.settings import JIT, SYNCHRONOUS
+from understudy.core.settings import SYNCHRONOUS
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
 from understudy.device.hsa import rules
 from understudy.device.hsa.agents import Agent, PcieAtomic, agent, pcie_atomic, sh_mem_config
+from understudy.device.hsa.compute import Compute
 from understudy.device.hsa.device_memory import DeviceMemory
-from understudy.device.hsa.doorbells import DoorbellPage
 from understudy.device.hsa.events import InterruptSent, Trapped
 from understudy.device.hsa.executor import ALL, CLOSED, Executor
 from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.processor import Processor
-from understudy.device.hsa.queue_table import SCRATCH_WAVES, QueueTable
+from understudy.device.hsa.queue_scratch import SCRATCH_WAVES, QueueScratch
+from understudy.device.hsa.queue_table import QueueTable
 from understudy.device.hsa.queues import MAX_SIZE, MIN_SIZE, AgentDispatchHandler, OnError, Queue
 from understudy.device.hsa.records import (
     SIGNAL_ALIGNMENT,
     AmdSignal,
     QueueFeature,
+    QueueProperties,
     QueueType,
     SignalKind,
 )
 from understudy.device.hsa.settings import STRICT, Settings
 from understudy.device.hsa.signals import POLL_SECONDS, Signal
 from understudy.device.hsa.snapshot import DeviceState, Keeper
-from understudy.engine.gcn.api import Dispatch, Engine, Statistics
-from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.engine.gcn.api import Engine
+from understudy.engine.gcn.memory_type import Mtype
 from understudy.engine.gcn.strict.findings import Finding
 
 
-class HsaDevice(DeviceMemory):
+class HsaDevice:
     """A virtual kernel agent; see the module. Options are those of `Settings`.
 
-    `trap_handler` is asked about traps of waves: True lets them go on. It may be called on any thread while waves run,
-    and must not create or destroy queues, map or free memory. All else is safe to use from several threads.
+    `memory` is what lies at which address, `findings` what a strict memory found. It is safe to use from several
+    threads, but for what `trap_handler` says.
     """
 
     def __init__(self, agent_name: str | Agent = "gfx900", settings: Settings | None = None, **options: Any) -> None:
-        self.settings = Settings.of(settings, options)
-        self.agent = agent(agent_name) if isinstance(agent_name, str) else agent_name
-        super().__init__(self.agent, self.settings, Executor(Processor(self), self.settings))
-        self.signal_bits = 32 if self.settings.small else 64
-        self.clock = np.zeros(1, np.uint64)
-        self._ticks = self.clock.data
-        self.telemetry = Telemetry(Probes(), lambda: int(self._ticks[0]), self.settings.lints)
-        self.desk = self.telemetry.desk
-        self.kernel_watch = Watch(self.settings.time_limit_seconds)
-        self.trap_handler: Callable[[Trapped], bool] | None = None
+        self.settings = settings = Settings.of(settings, options)
+        self.agent = chosen = agent(agent_name) if isinstance(agent_name, str) else agent_name
+        self.signal_bits = 32 if settings.small else 64
+        clock = np.zeros(1, np.uint64)
+        self._ticks = ticks = clock.data
+        self.telemetry = telemetry = Telemetry(Probes(), lambda: ticks[0], settings.lints)
+        self.desk = telemetry.desk
         self.findings: list[Finding] = []
-        if self.settings.coherence == STRICT:
-            self.fences = Fences(self)
-        self._engine: Engine | None = None
-        self._is_synchronous = self.settings.execution == SYNCHRONOUS
         self._interrupts: Observers[int] = Observers()
-        self._lock = threading.RLock()
-        self._table = QueueTable(self, self._executor, self._lock)
-        self.doorbell_base = self.heap.map(DoorbellPage(self.agent.target.level, self._table.ring), "doorbells")
-        self._keeper = Keeper(self, self._executor, self._table.doorbells, self._lock)
+        self._executor = executor = Executor(settings, telemetry)
+        self._memory = memory = DeviceMemory(chosen, settings, executor)
+        self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
+        self.hidden_private_base = memory.hidden_private_base
+        strict = settings.coherence == STRICT
+        self._fences = fences = Fences(memory.gpu, settings, telemetry, self.findings) if strict else None
+        self._compute = compute = Compute(settings, fences)
+        self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
+        self._processor = processor = Processor(
+            chosen, settings, memory, compute, scratch, executor.queues, clock, telemetry
+        )
+        self._table = table = QueueTable(chosen, memory, executor, processor, scratch, telemetry)
+        self.doorbell_base = table.doorbell_base
+        self._keeper = Keeper(memory, executor, table, fences, self.findings, ticks, telemetry)
 
     def __repr__(self) -> str:
         settings, count = self.settings, len(self.queues)
@@ -101,7 +104,7 @@ class HsaDevice(DeviceMemory):
     @property
     def time(self) -> int:
         """The clock of timestamps: packets completed and wave instructions retired."""
-        return int(self._ticks[0])
+        return self._ticks[0]
 
     @property
     def sh_mem_config(self) -> int:
@@ -116,24 +119,75 @@ class HsaDevice(DeviceMemory):
     @property
     def engine(self) -> Engine:
         """What runs waves; made when it is first needed."""
-        with self._lock:
-            if self._engine is None:
-                self._engine = self._make_engine()
-            return self._engine
+        return self._compute.engine
 
-    def _make_engine(self) -> Engine:
-        if self.fences is not None:
-            return self.fences.engine
-        return JitEngine(self.settings.threads) if self.settings.engine == JIT else ReferenceEngine()
+    @property
+    def trap_handler(self) -> Callable[[Trapped], bool] | None:
+        """Asked about traps of waves: True lets them go on; None: a debugger's trap only does.
 
-    def run(self, dispatch: Dispatch) -> Statistics:
-        """Run the waves of a dispatch; what a strict memory finds is kept, and told."""
-        engine = self.engine
-        try:
-            return engine.run(dispatch)
-        finally:
-            if self.fences is not None:
-                self.fences.tell(self.fences.engine.findings)
+        It may be called on any thread while waves run, and must not create or destroy queues, map or free memory.
+        """
+        return self._processor.trap_handler
+
+    @trap_handler.setter
+    def trap_handler(self, handler: Callable[[Trapped], bool] | None) -> None:
+        self._processor.trap_handler = handler
+
+    # ---- memory --------------------------------------------------------------------------------------------------
+
+    @property
+    def fine_mtype(self) -> Mtype:
+        """The memory type that queues, signals and kernel arguments have: what the host sees at once."""
+        return self._memory.fine_mtype
+
+    def allocate(self, size: int, alignment: int = 64, *, mtype: Mtype | str | None = None, host: bool = False) -> int:
+        """Address of `size` zeroed bytes of memory. What is a page or more has an end that is looked after.
+
+        `mtype` and `host` say which memory: see `MemoryTypes.of`. Coarse-grained memory of the device is the default.
+        """
+        return self._memory.allocate(size, alignment, mtype=mtype, host=host)
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` gave, when no packet is processed; `RuleError` where nothing begins there."""
+        self._memory.free(address)
+
+    def view(self, address: int, size: int) -> memoryview:
+        """Guest memory as this process sees it, without a copy."""
+        if self._fences is not None:
+            self._fences.looked(address, size)
+        return self._memory.heap.view(address, size)
+
+    def array(self, address: int, count: int, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
+        """Likewise, as an array."""
+        kind = np.dtype(dtype)
+        return np.frombuffer(self.view(address, count * kind.itemsize), kind)
+
+    def map(
+        self,
+        what: Any,
+        writable: bool = True,
+        name: str = "host memory",
+        *,
+        mtype: Mtype | str | None = None,
+        host: bool = False,
+    ) -> int:
+        """Make a contiguous array or a region part of guest memory, without a copy; its address.
+
+        `mtype` and `host` as of `allocate`.
+        """
+        return self._memory.map(what, writable, name, mtype, host)
+
+    def unmap(self, address: int) -> None:
+        """Take out what `map` put there."""
+        self._memory.unmap(address)
+
+    def block(self, address: int) -> object:
+        """What was allocated or mapped at an address: another object as soon as it is something else; or None."""
+        return self._memory.heap.block(address)
+
+    def watch(self, address: int, size: int) -> None:
+        """Waves whose kernels enable the address watch exception trap when they access these bytes."""
+        self.watched.append(range(address, address + size))
 
     # ---- signals -------------------------------------------------------------------------------------------------
 
@@ -178,7 +232,12 @@ class HsaDevice(DeviceMemory):
             raise WireError(f"a queue of {size} packets, expected a power of two from {MIN_SIZE} to {MAX_SIZE}")
         if type not in list(QueueType):
             raise WireError(f"queue type {type}, expected 0 (multi), 1 (single) or 2 (cooperative)")
-        queue = self._table.create(size, type, features, profiling)
+        properties = QueueProperties.ENABLE_TRAP_HANDLER
+        if not self.settings.small:
+            properties |= QueueProperties.IS_PTR64
+        if self.settings.profiling if profiling is None else profiling:
+            properties |= QueueProperties.ENABLE_PROFILING
+        queue = self._table.create(self, size, type, features, properties)
         queue.on_error, queue.agent_dispatch = on_error, agent_dispatch
         return queue
 
@@ -197,11 +256,7 @@ class HsaDevice(DeviceMemory):
 
     def set_scratch(self, queue: Queue, lane_bytes: int, waves: int = SCRATCH_WAVES) -> None:
         """Give a queue private memory: `lane_bytes` for each work-item of up to `waves` waves; 0 takes it away."""
-        self._table.set_scratch(queue, lane_bytes, waves)
-
-    def grow_scratch(self, queue: Queue, packet: bytes) -> bool:
-        """Private memory for a kernel dispatch packet that found too little; whether there is some now."""
-        return self._table.grow_scratch(queue, packet)
+        self._scratch.set(queue, lane_bytes, waves)
 
     # ---- platform ----
 
@@ -256,10 +311,9 @@ class HsaDevice(DeviceMemory):
 
         A kernel that runs, on the device's thread or on another one, is ended (`Stopped`), and is waited for.
         """
-        self.kernel_watch.stopped = CLOSED
+        self._processor.watch.stopped = CLOSED
         self._executor.close()
-        if isinstance(self._engine, JitEngine):
-            self._engine.close()
+        self._compute.close()
         self.tell_lints()
 
     def check_open(self) -> None:
@@ -277,12 +331,7 @@ class HsaDevice(DeviceMemory):
             raise RuleError(f"queue {queue.number} is full and its next packet has to wait", rule=rules.QUEUE_FULL)
         self.await_change(POLL_SECONDS)
 
-    # ---- for signals and the processor ---------------------------------------------------------------------------
-
-    def advance(self, time: int) -> int:
-        """Set the clock; the time."""
-        self._ticks[0] = time
-        return time
+    # ---- for signals and queues ----------------------------------------------------------------------------------
 
     def interrupt(self, event_id: int) -> None:
         """An event was sent: whoever observes or waits hears of it."""
@@ -297,14 +346,14 @@ class HsaDevice(DeviceMemory):
 
     def waited(self, signal: int) -> None:
         """The host's wait for a signal ended: a strict memory tells what the host does not see yet."""
-        if self.fences is not None:
-            self.fences.waited(signal)
+        if self._fences is not None:
+            self._fences.waited(signal)
 
     def signal_changed(self) -> None:
         """The host changed a signal."""
         executor = self._executor
         executor.tell()
-        if self._is_synchronous and executor.has_waiting and not executor.is_mine:
+        if self.settings.execution == SYNCHRONOUS and executor.has_waiting and not executor.is_mine:
             executor.work(ALL)
 
     def progress(self) -> bool:

@@ -14,9 +14,9 @@ from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.core.forks import FORKED, tell_forks
 from understudy.core.order import Arbiter
 from understudy.core.settings import SYNCHRONOUS
+from understudy.core.telemetry import Telemetry
 from understudy.device.hsa.events import QueueInactivated
 from understudy.device.hsa.native_packets import Q
-from understudy.device.hsa.processor import Processor
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import POLL_SECONDS
@@ -42,15 +42,15 @@ class Executor:
     """Serves queues in turns, or as a seed says. `lock` guards what queues there are and who is
     at work, `changed` tells of it."""
 
-    def __init__(self, processor: Processor, settings: Settings) -> None:
+    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.queues: list[Queue] = []
         self.created = 0
         """Queues that there ever were."""
         self.is_closed = False
-        self._processor = processor
         self._settings = settings
+        self._telemetry = telemetry
         self._arbiter = Arbiter(settings.seed)
         self._next = 0
         self._changes = 0
@@ -126,7 +126,7 @@ class Executor:
         done, words = 0, queue.words
         while True:
             seen = self._changes
-            count = self._processor.turn(queue, budget - done)
+            count = queue.processor.turn(queue, budget - done)
             done += count
             self._changes += bool(count)
             if not count or queue.error is not None:
@@ -178,7 +178,7 @@ class Executor:
             if active:
                 queue.progress.error, queue.progress.code = None, 0
             self._changes += 1
-        queue.device.telemetry.emit(lambda time: QueueInactivated(time, queue.number, active))
+        self._telemetry.emit(lambda time: QueueInactivated(time, queue.number, active))
 
     @property
     def has_waiting(self) -> bool:
@@ -275,7 +275,7 @@ class Executor:
     def serve(self) -> None:
         """On the device's own thread: do what there is to do."""
         try:
-            with self._processor.device.telemetry.desk.held():
+            with self._telemetry.desk.held():
                 self.work(ALL)
         except BaseException as failure:
             with self.changed:

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault
+from understudy.device.hsa.interfaces import PacketQueue
 from understudy.device.hsa.launch.first_state import MOST_USER_SGPRS, read_facts
 from understudy.device.hsa.native_packets import Guard, Q, T, consumer
-from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit.engine import JitEngine, Launch
@@ -88,7 +88,7 @@ class Kept:
 class Templates:
     """The launches that one queue keeps, and the call into machine code."""
 
-    def __init__(self, queue: Queue, engine: JitEngine, clock: npt.NDArray[np.uint64]) -> None:
+    def __init__(self, queue: PacketQueue, engine: JitEngine, clock: npt.NDArray[np.uint64]) -> None:
         self.queue = queue
         self.engine = engine
         self._memory = queue.device.memory

@@ -7,36 +7,41 @@ them relies on those of others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from understudy.core.lint import Lint
+from understudy.core.telemetry import Telemetry
 from understudy.device.hsa.events import Incoherent
 from understudy.device.hsa.packets import ACQUIRE_SHIFT, PACKET_BYTES, RELEASE_SHIFT, SIGNAL_AT
+from understudy.device.hsa.settings import Settings
+from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.strict.caches import AGENT, SCOPES, SYSTEM
 from understudy.engine.gcn.strict.coherence import StrictEngine
 from understudy.engine.gcn.strict.findings import Finding, Host
 
-if TYPE_CHECKING:
-    from understudy.device.hsa.device import HsaDevice
-    from understudy.device.hsa.queues import Queue
-
 
 class Fences:
-    """The fences of one device. Its engine is a `StrictEngine` that leaves them to the packet processor."""
+    """The fences of one device. Its engine is a `StrictEngine` that leaves them to the packet processor.
 
-    def __init__(self, device: HsaDevice) -> None:
-        self.engine = StrictEngine(seed=device.settings.seed or 0, fenced=True)
-        self._device = device
+    What is found is added to `findings`.
+    """
+
+    def __init__(self, memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Finding]) -> None:
+        self.engine = StrictEngine(seed=settings.seed or 0, fenced=True)
+        self._memory = memory
+        self._findings = findings
+        self._threaded = settings.threaded
+        self._telemetry = telemetry
         self._unseen: dict[int, list[Finding]] = {}
         """By completion signal: what the host would not see though the signal tells that it may look."""
 
-    def acquire(self, queue: Queue, index: int, packet: bytes) -> None:
-        """A packet begins."""
-        self.engine.acquire(self._device.memory, _scope(packet, ACQUIRE_SHIFT), _name(queue, index))
+    def acquire(self, queue: int, index: int, packet: bytes) -> None:
+        """Packet `index` of queue number `queue` begins."""
+        self.engine.acquire(self._memory, _scope(packet, ACQUIRE_SHIFT), _name(queue, index))
 
-    def release(self, queue: Queue, index: int, packet: bytes) -> None:
-        """A packet is over; its completion signal comes next."""
-        memory, scope = self._device.memory, _scope(packet, RELEASE_SHIFT)
+    def release(self, queue: int, index: int, packet: bytes) -> None:
+        """It is over; its completion signal comes next."""
+        memory, scope = self._memory, _scope(packet, RELEASE_SHIFT)
         handle = int.from_bytes(packet[SIGNAL_AT:PACKET_BYTES], "little")
         if scope >= AGENT:
             self.engine.release(memory, scope)
@@ -51,8 +56,8 @@ class Fences:
 
     def flush(self) -> None:
         """Make all of memory what everybody sees: for waves that run on another engine."""
-        self.engine.release(self._device.memory)
-        self.engine.acquire(self._device.memory)
+        self.engine.release(self._memory)
+        self.engine.acquire(self._memory)
 
     def waited(self, signal: int) -> None:
         """The host's wait for a signal ended."""
@@ -60,18 +65,18 @@ class Fences:
 
     def looked(self, address: int, size: int) -> None:
         """The host asked for a view of memory."""
-        if not self._device.settings.threaded:
+        if not self._threaded:
             host = Host(f"the host asked for {size} bytes at {address:#x}")
             fence = "no packet released at scope system since"
-            self.tell(self.engine.unseen(self._device.memory, host, fence, address, size))
+            self.tell(self.engine.unseen(self._memory, host, fence, address, size))
 
     def tell(self, findings: list[Finding]) -> None:
         """Keep findings, and tell who listens."""
-        device = self._device
+        telemetry = self._telemetry
         for finding in findings:
-            device.findings.append(finding)
-            lint = Lint(device.time, "incoherent", str(finding))
-            device.telemetry.report(Incoherent(device.time, finding), lint)
+            self._findings.append(finding)
+            time = telemetry.clock()
+            telemetry.report(Incoherent(time, finding), Lint(time, "incoherent", str(finding)))
 
     def save(self) -> Any:
         """The state, for `restore`."""
@@ -89,5 +94,5 @@ def _scope(packet: bytes, shift: int) -> int:
     return min(int.from_bytes(packet[:2], "little") >> shift & 3, SYSTEM)
 
 
-def _name(queue: Queue, index: int) -> str:
-    return f"queue {queue.number} packet {index}"
+def _name(queue: int, index: int) -> str:
+    return f"queue {queue} packet {index}"

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.core.errors import GuestFault, ModelBug, UnderstudyError
-from understudy.core.limits import Stopped, TimeLimit
+from understudy.core.limits import Stopped, TimeLimit, Watch
 from understudy.core.settings import SYNCHRONOUS
+from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32, U64, signed
 from understudy.device.hsa import rules
-from understudy.device.hsa.agents import ptr64_mismatch
+from understudy.device.hsa.agents import Agent, ptr64_mismatch
+from understudy.device.hsa.compute import Compute
+from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.events import (
     PacketBlocked,
     PacketCompleted,
@@ -27,6 +31,7 @@ from understudy.device.hsa.events import (
     Trapped,
 )
 from understudy.device.hsa.exceptions import PacketRefused, QueueError, code_of
+from understudy.device.hsa.fast_path import Templates
 from understudy.device.hsa.launch.first_state import Surroundings, launch, read_facts
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q
@@ -43,19 +48,18 @@ from understudy.device.hsa.packets import (
     packet_record,
     reserved_names,
 )
+from understudy.device.hsa.queue_scratch import QueueScratch
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import AmdSignal, QueueFeature, QueueProperties, SignalKind
 from understudy.device.hsa.rules import IS_PTR64
+from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import Condition, Signal, notify
 from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.reference.exceptions import ExceptionEngine, Exceptions
 from understudy.image.hsa.records import LaunchFacts, Rsrc2
 from understudy.isa.gcn.state import EXEC, M0, Wave
-
-if TYPE_CHECKING:
-    from understudy.device.hsa.device import HsaDevice
-    from understudy.device.hsa.fast_path import Templates
 
 MSG_INTERRUPT: Final = 1
 """Message id of s_sendmsg."""
@@ -74,8 +78,30 @@ _ORDERED_CONDITIONS: Final = (Condition.EQ, Condition.NE, Condition.LT, Conditio
 class Processor:
     """Processes packets of the queues of one device. Not for two threads at once."""
 
-    def __init__(self, device: HsaDevice) -> None:
-        self.device = device
+    def __init__(
+        self,
+        agent: Agent,
+        settings: Settings,
+        memory: DeviceMemory,
+        compute: Compute,
+        scratch: QueueScratch,
+        queues: list[Queue],
+        clock: npt.NDArray[np.uint64],
+        telemetry: Telemetry,
+    ) -> None:
+        self.trap_handler: Callable[[Trapped], bool] | None = None
+        """See `HsaDevice`."""
+        self.watch = Watch(settings.time_limit_seconds)
+        """What may end kernels from outside."""
+        self._settings = settings
+        self._agent = agent
+        self._memory = memory
+        self._compute = compute
+        self._scratch = scratch
+        self._queues = queues
+        self._clock = clock
+        self._ticks = clock.data
+        self._telemetry = telemetry
         self._handlers: dict[int, Callable[[Queue, int, bytes], int | None]] = {
             PacketType.KERNEL_DISPATCH: self._kernel,
             PacketType.BARRIER_AND: self._barrier_and,
@@ -84,10 +110,18 @@ class Processor:
             PacketType.VENDOR_SPECIFIC: self._vendor,
         }
 
+    def fast_path(self, queue: Queue) -> Templates | None:
+        """What processes packets of a queue by machine code; None where the settings rule that out."""
+        if not self._settings.machine_code or not self._settings.translates:
+            return None
+        engine = self._compute.engine
+        assert isinstance(engine, JitEngine)
+        return Templates(queue, engine, self._clock)
+
     def turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets of a queue; how many were. 0: it has to wait, or is inactive now."""
         done = 0
-        if queue.templates is not None and not self.device.probes.active:
+        if queue.templates is not None and not self._telemetry.listened:
             done, goes_on = self._in_bulk(queue, budget)
             if not goes_on:
                 return done
@@ -158,21 +192,21 @@ class Processor:
         progress = queue.progress
         if progress.started != index:
             progress.started = index
-            if self.device.telemetry.wants_lints:
+            if self._telemetry.wants_lints:
                 self._told(queue, index, data)
-        start = self.device.time
+        start = self._ticks[0]
         try:
             handler = self._handlers.get(kind)
             if handler is None:
                 raise PacketRefused(f"packet type {kind}", QueueError.INVALID_PACKET, rules.PACKET_TYPES)
-            fences = self.device.fences
+            fences = self._compute.fences
             if fences is not None:
-                fences.acquire(queue, index, data)
+                fences.acquire(queue.number, index, data)
             instructions = handler(queue, index, data)
             if instructions is None:
                 return 0
             if fences is not None:
-                fences.release(queue, index, data)
+                fences.release(queue.number, index, data)
             handle = int.from_bytes(data[SIGNAL_AT:PACKET_BYTES], "little")
             self._complete(queue, index, handle, start, instructions)
         except ModelBug:
@@ -191,7 +225,7 @@ class Processor:
     def _kernel(self, queue: Queue, index: int, data: bytes) -> int:
         templates = queue.templates
         kernarg = int.from_bytes(data[40:48], "little")
-        if self.device.settings.small and kernarg > U32:
+        if self._settings.small and kernarg > U32:
             text = f"kernarg_address {kernarg:#x}, expected 32 bits in the small machine model"
             raise PacketRefused(text, QueueError.INVALID_PACKET)
         if templates is not None:
@@ -199,20 +233,20 @@ class Processor:
             if again is not None:
                 return again.instructions
         packet = KernelDispatchPacket.parse(data)
-        device, settings = self.device, self.device.settings
+        memory, agent, settings = self._memory, self._agent, self._settings
         self._check_pointers(packet.kernel_object, index)
         scratch, descriptor = queue.scratch()
         around = Surroundings(
-            target=device.agent.target,
-            memory=device.memory,
+            target=agent.target,
+            memory=memory.gpu,
             queue=queue.address,
             scratch=scratch,
             descriptor=descriptor,
-            shared_base=device.apertures.group_segment_aperture_base_hi << 32,
-            private_base=device.apertures.private_segment_aperture_base_hi << 32,
+            shared_base=memory.apertures.group_segment_aperture_base_hi << 32,
+            private_base=memory.apertures.private_segment_aperture_base_hi << 32,
             ptr32=settings.small,
-            lds_limit_bytes=device.agent.lds_bytes,
-            workgroup_limit=device.agent.workgroup_limit,
+            lds_limit_bytes=agent.lds_bytes,
+            workgroup_limit=agent.workgroup_limit,
         )
         dispatch = launch(
             around,
@@ -222,42 +256,41 @@ class Processor:
             step_limit=settings.step_limit,
             seed=settings.seed,
             poison=settings.poison,
-            watch=device.kernel_watch,
-            on_hint=self._hint,
+            watch=self.watch,
+            on_hint=self._hint_of(queue),
             on_trap=self._trap_of(queue, packet.kernel_object),
         )
         enabled = self._exceptions(packet.kernel_object)
         if enabled:
-            if device.fences is not None:
-                device.fences.flush()
-            return ExceptionEngine(enabled, device.watched).run(dispatch).instructions
-        statistics = device.run(dispatch) if templates is None else templates.first(data, dispatch)
+            if self._compute.fences is not None:
+                self._compute.fences.flush()
+            return ExceptionEngine(enabled, memory.watched).run(dispatch).instructions
+        statistics = self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
         return statistics.instructions
 
     def _check_pointers(self, kernel_object: int, index: int) -> None:
         """See the choice `hsa/is-ptr64`."""
-        device = self.device
-        small, is_ptr64 = device.settings.small, read_facts(device.memory, kernel_object).is_ptr64
-        mismatch = ptr64_mismatch(device.agent, small, is_ptr64)
+        small, is_ptr64 = self._settings.small, read_facts(self._memory.gpu, kernel_object).is_ptr64
+        mismatch = ptr64_mismatch(self._agent, small, is_ptr64)
         if mismatch and small:
             raise PacketRefused(mismatch, QueueError.INVALID_CODE, IS_PTR64)
         if mismatch:
-            device.telemetry.lint("is-ptr64", f"packet {index}: {mismatch}", IS_PTR64)
+            self._telemetry.lint("is-ptr64", f"packet {index}: {mismatch}", IS_PTR64)
 
     def _exceptions(self, kernel_object: int) -> Exceptions:
         """Exceptions that waves of a kernel start with and that need an engine which looks for them.
 
         Memory violations are reported by every engine, and always.
         """
-        rsrc2 = int.from_bytes(self.device.memory.read(kernel_object + _RSRC2_AT, 4), "little")
+        rsrc2 = int.from_bytes(self._memory.gpu.read(kernel_object + _RSRC2_AT, 4), "little")
         enabled = Exceptions(rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
-        if self.device.watched and rsrc2 >> _ADDRESS_WATCH_AT & 1:
+        if self._memory.watched and rsrc2 >> _ADDRESS_WATCH_AT & 1:
             enabled |= Exceptions.ADDRESS_WATCH
         return enabled
 
     def _barrier_and(self, queue: Queue, index: int, data: bytes) -> int | None:
         for number, handle in enumerate(BarrierPacket.parse(data).dep_signal):
-            value = self._dependency(handle) if handle else 0
+            value = self._dependency(queue, handle) if handle else 0
             if value:
                 self._block(queue, index, f"signal {number} at {handle:#x} is {value}, not 0")
                 return None
@@ -265,7 +298,7 @@ class Processor:
 
     def _barrier_or(self, queue: Queue, index: int, data: bytes) -> int | None:
         handles = [handle for handle in BarrierPacket.parse(data).dep_signal if handle]
-        if handles and all(self._dependency(handle) for handle in handles):
+        if handles and all(self._dependency(queue, handle) for handle in handles):
             self._block(queue, index, "no signal is 0")
             return None
         return 0
@@ -277,7 +310,7 @@ class Processor:
         packet = AgentDispatchPacket.parse(data)
         result = queue.agent_dispatch(packet)
         if packet.return_address:
-            self.device.memory.write(packet.return_address, (result & U64).to_bytes(8, "little"))
+            self._memory.gpu.write(packet.return_address, (result & U64).to_bytes(8, "little"))
         return 0
 
     def _vendor(self, queue: Queue, index: int, data: bytes) -> int | None:
@@ -289,43 +322,47 @@ class Processor:
         if packet.condition not in _ORDERED_CONDITIONS:
             text = f"condition {packet.condition} of a barrier value packet, expected 0 to 3"
             raise PacketRefused(text, QueueError.INVALID_VENDOR_PACKET, rules.BARRIER_VALUE)
-        value = signed(self._dependency(packet.signal) & packet.mask, 64)
+        value = signed(self._dependency(queue, packet.signal) & packet.mask, 64)
         if not Condition(packet.condition).holds(value, packet.value):
             self._block(queue, index, f"signal {packet.signal:#x} has {value}, not what the packet waits for")
             return None
         return 0
 
-    def _dependency(self, handle: int) -> int:
+    @staticmethod
+    def _dependency(queue: Queue, handle: int) -> int:
         """The value of a signal that a packet waits for."""
         try:
-            return Signal(self.device, handle).load()
+            return Signal(queue.device, handle).load()
         except UnderstudyError as error:
             raise PacketRefused(error.message, QueueError.INVALID_PACKET, error.rule) from error
 
     # ---- what waves do -------------------------------------------------------------------------------------------
 
-    def _hint(self, wave: Wave, what: str, number: int) -> None:
-        """A wave's hint; of interest is s_sendmsg of an interrupt, which sends the low bits of M0."""
-        if what == "sendmsg" and number & 0xF == MSG_INTERRUPT:
-            self.device.interrupt(int(wave.sgpr[M0]) & 0xFF)
+    @staticmethod
+    def _hint_of(queue: Queue) -> Callable[[Wave, str, int], None]:
+        """Takes waves' hints; of interest is s_sendmsg of an interrupt, which sends the low bits of M0."""
+
+        def hint(wave: Wave, what: str, number: int) -> None:
+            if what == "sendmsg" and number & 0xF == MSG_INTERRUPT:
+                queue.device.interrupt(int(wave.sgpr[M0]) & 0xFF)
+
+        return hint
 
     def _trap_of(self, queue: Queue, kernel_object: int) -> Callable[[Wave, int], bool]:
-        device = self.device
-
         def trap(wave: Wave, number: int) -> bool:
             index = queue.load_read_index()  # of the packet that runs: launches are used again for later ones
-            facts = read_facts(device.memory, kernel_object)
+            facts = read_facts(self._memory.gpu, kernel_object)
             by_queue = queue.properties & QueueProperties.ENABLE_TRAP_HANDLER
             lanes = wave.s64(EXEC)
             lane = (lanes & -lanes).bit_length() - 1 if lanes else 0
             argument = int(wave.vgpr[0, lane])
             if not facts.compute_pgm_rsrc2.enable_trap_handler and not by_queue:
                 resumed = True  # without TRAP_PRESENT the instruction does nothing
-            elif device.trap_handler is not None:
-                resumed = bool(device.trap_handler(Trapped(device.time, queue.number, index, number, argument, False)))
+            elif self.trap_handler is not None:
+                resumed = bool(self.trap_handler(Trapped(self._ticks[0], queue.number, index, number, argument, False)))
             else:
                 resumed = number == TRAP_DEBUGGER
-            device.telemetry.emit(lambda time: Trapped(time, queue.number, index, number, argument, resumed))
+            self._telemetry.emit(lambda time: Trapped(time, queue.number, index, number, argument, resumed))
             if not resumed:
                 what = TRAPS.get(number, "no trap of any compiler")
                 text = f"s_trap {number}: {what}, v0 {argument:#x}"
@@ -338,32 +375,30 @@ class Processor:
 
     def _complete(self, queue: Queue, index: int, handle: int, start: int, instructions: int) -> None:
         """Free the slot, then decrement the completion signal."""
-        device = self.device
-        signal = Signal(device, handle) if handle else None
+        signal = Signal(queue.device, handle) if handle else None
         if signal is not None and signal.kind != SignalKind.USER:
             text = f"completion signal {handle:#x} has kind {signal.kind}, expected 1 (user)"
             raise PacketRefused(text, QueueError.INVALID_PACKET, rules.SIGNAL_KINDS)
-        end = device.advance(start + instructions + 1)
+        end = self._ticks[0] = start + instructions + 1
         queue.progress.packets += 1
         queue.progress.instructions += instructions
         queue.release(index)
-        device.telemetry.emit(lambda time: PacketCompleted(time, queue.number, index, instructions))
+        self._telemetry.emit(lambda time: PacketCompleted(time, queue.number, index, instructions))
         if signal is not None:
             self._signal(queue, signal, start, end)
 
     def _signal(self, queue: Queue, signal: Signal, start: int, end: int) -> None:
-        device = self.device
         if queue.properties & QueueProperties.ENABLE_PROFILING:
             times = np.array([start, end], "<u8").tobytes()
-            device.memory.write(signal.address + AmdSignal.offset_of("start_ts"), times)
+            self._memory.gpu.write(signal.address + AmdSignal.offset_of("start_ts"), times)
         value = signal.word.rmw("sub", 1) - 1
-        device.telemetry.emit(lambda time: SignalChanged(time, signal.address, value))
-        notify(device, signal.view())
+        self._telemetry.emit(lambda time: SignalChanged(time, signal.address, value))
+        notify(queue.device, signal.view())
 
     def _block(self, queue: Queue, index: int, why: str) -> int:
         if queue.progress.blocked != index:
             queue.progress.blocked = index
-            self.device.telemetry.emit(lambda time: PacketBlocked(time, queue.number, index, why))
+            self._telemetry.emit(lambda time: PacketBlocked(time, queue.number, index, why))
         return 0
 
     def _fail(self, queue: Queue, index: int, error: UnderstudyError) -> None:
@@ -372,31 +407,30 @@ class Processor:
             raise error
         code = code_of(error)
         error.at("AQL packet", index).at("queue", queue.number)
-        device = self.device
         if isinstance(error, StepLimit | TimeLimit):
             error.message += self._meanwhile(queue, index)
-        if code & QueueError.INSUFFICIENT_SCRATCH and device.grow_scratch(queue, self._data(queue, index)):
+        if code & QueueError.INSUFFICIENT_SCRATCH and self._scratch.grow(queue, self._data(queue, index)):
             return
         queue.progress.error, queue.progress.code = error, int(code)
         queue.words[Q["active"]] = 0
         inactive = queue.inactive_now()
         if inactive is not None:
             inactive.rmw("or", int(code))
-        device.telemetry.emit(lambda time: QueueErrored(time, queue.number, index, int(code), error))
+        self._telemetry.emit(lambda time: QueueErrored(time, queue.number, index, int(code), error))
         if queue.on_error is not None:
             queue.on_error(queue, int(code), error)
 
     def _meanwhile(self, queue: Queue, index: int) -> str:
         """What waits as long as the kernel of packet `index` does not end: what it waits for may be among that."""
-        device, waiting = self.device, []
+        waiting = []
         packet = KernelDispatchPacket.parse(self._data(queue, index))
         groups = prod(-(-grid // max(group, 1)) for grid, group in zip(packet.grid, packet.workgroup, strict=True))
-        if groups > 1 and device.fences is None:
+        if groups > 1 and self._compute.fences is None:
             waiting.append(f"work-groups of its {groups} that have not begun")
-        others = sum(each.pending for each in device.queues if each is not queue)
+        others = sum(each.pending for each in self._queues if each is not queue)
         if others:
             waiting.append(f"{others} packets of other queues")
-        if device.settings.execution == SYNCHRONOUS:
+        if self._settings.execution == SYNCHRONOUS:
             waiting.append("the host (execution is synchronous)")
         return f"; until it does these wait: {', '.join(waiting)}" if waiting else ""
 
@@ -410,7 +444,7 @@ class Processor:
 
     def _told(self, queue: Queue, index: int, data: bytes) -> None:
         """Tell who listens of a packet and of what is odd about it."""
-        telemetry, kind = self.device.telemetry, data[0]
+        telemetry, kind = self._telemetry, data[0]
         if telemetry.listened and kind in self._handlers:
             record = packet_record(data)
             telemetry.emit(lambda time: PacketStarted(time, queue.number, index, PacketType(kind), record))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from understudy.core.words import U64
 from understudy.device.hsa import rules
 from understudy.device.hsa.atomics import Word
 from understudy.device.hsa.exceptions import PacketRefused, QueueError
+from understudy.device.hsa.fast_path import Templates
+from understudy.device.hsa.interfaces import World
 from understudy.device.hsa.launch.first_state import Scratch
 from understudy.device.hsa.native_packets import Q
 from understudy.device.hsa.packets import DEPENDENCIES, PACKET_BYTES, SIGNAL_AT, AgentDispatchPacket, PacketType
 from understudy.device.hsa.records import AmdQueue, QueueFeature, QueueProperties, SignalKind
 from understudy.device.hsa.signals import Signal
-
-if TYPE_CHECKING:
-    from understudy.device.hsa.device import HsaDevice
-    from understudy.device.hsa.fast_path import Templates
 
 MIN_SIZE: Final = 2
 MAX_SIZE: Final = 1 << 17
@@ -41,6 +39,38 @@ OnError = Callable[["Queue", int, UnderstudyError], None]
 """The queue, the error code (bits of queue_inactive_signal), and what happened."""
 AgentDispatchHandler = Callable[[AgentDispatchPacket], int]
 """Does what an agent dispatch packet asks for; the result is stored to its return_address."""
+
+
+class QueueOwner(World, Protocol):
+    """What a queue needs of the device that it belongs to."""
+
+    hidden_private_base: int
+    """Where addresses of private memory are counted from."""
+
+    def create_signal(self) -> Signal:
+        """A user signal of value 0."""
+
+    def destroy_signal(self, signal: Signal) -> None:
+        """Give its memory back."""
+
+    def make_room(self, queue: Queue, index: int) -> None:
+        """Packet `index` of a producer does not fit yet: work, or wait a little; an error where that cannot help."""
+
+    def set_active(self, queue: Queue, active: bool) -> None:
+        """Stop processing its packets, or go on."""
+
+    def destroy_queue(self, queue: Queue) -> None:
+        """Give its memory back."""
+
+
+class PacketProcessor(Protocol):
+    """Who processes a queue's packets."""
+
+    def fast_path(self, queue: Queue) -> Templates | None:
+        """What processes packets of a new queue by machine code; None where nothing does."""
+
+    def turn(self, queue: Queue, budget: int) -> int:
+        """Process up to `budget` packets; how many were. 0: the queue has to wait, or is inactive now."""
 
 
 @dataclass(slots=True)
@@ -72,7 +102,8 @@ class QueueState:
 class Queue:
     """One AQL queue of a device: made by `HsaDevice.create_queue`. `address` is that of amd_queue_t, its handle."""
 
-    device: HsaDevice
+    device: QueueOwner
+    processor: PacketProcessor = field(repr=False)
     number: int
     slot: int
     """Number of its hardware doorbell."""
@@ -87,7 +118,7 @@ class Queue:
     progress: Progress = field(default_factory=Progress, repr=False)
     block: Any = field(default=None, repr=False)
     words: Any = field(default=None, repr=False)
-    templates: Templates | None = field(default=None, repr=False)
+    templates: Templates | None = field(init=False, repr=False)
     scratch_block: int = 0
     """Private memory that the device allocated for it."""
     is_destroyed: bool = False
@@ -108,6 +139,7 @@ class Queue:
         self.words[Q["queue"]] = int(plain.bytes.ctypes.data) + self.address - plain.base
         self.words[Q["active"]] = 1
         self.words[Q["tables"]] = memory.tables_address
+        self.templates = self.processor.fast_path(self)
 
     def __repr__(self) -> str:
         return f"<queue {self.number} at {self.address:#x}, {self.size} packets>"

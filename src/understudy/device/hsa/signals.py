@@ -9,16 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import Final
 
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
-from understudy.core.lint import LintDesk
 from understudy.core.words import U64, signed
 from understudy.device.hsa import rules
 from understudy.device.hsa.atomics import Word
 from understudy.device.hsa.doorbell_encoding import legacy_value
+from understudy.device.hsa.interfaces import World
 from understudy.device.hsa.records import SIGNAL_ALIGNMENT, SIGNAL_BYTES, AmdQueue, AmdSignal, HsaQueue, SignalKind
-from understudy.engine.gcn.memory import GpuMemory
 
 VALUE_AT: Final = AmdSignal.offset_of("value")
 _KIND, _VALUE, _MAILBOX, _EVENT = (
@@ -64,40 +63,6 @@ _HOLDS: Final[dict[Condition, Callable[[int, int], bool]]] = {
     Condition.GT: int.__gt__,
     Condition.LE: int.__le__,
 }
-
-
-class World(Protocol):
-    """What signals need of the device around them."""
-
-    memory: GpuMemory
-    desk: LintDesk
-    """Lints that the host is to be told of."""
-    signal_bits: int
-    """Of a signal's value: 64, or 32 in the small machine model."""
-
-    def block(self, address: int) -> object:
-        """What was allocated at an address; None where nothing was."""
-
-    def tell_lints(self, error: BaseException | None = None) -> None:
-        """A call of the host ends, perhaps by an error: it is told of them, unless it was made inside of a callback."""
-
-    def interrupt(self, event_id: int) -> None:
-        """An event was sent: wake whoever waits."""
-
-    def signal_changed(self) -> None:
-        """The host changed a signal: packets may wait for it."""
-
-    def waited(self, signal: int) -> None:
-        """The host's wait for the signal at this address ended as it should."""
-
-    def progress(self) -> bool:
-        """Do what can be done now on this thread; False where nothing could be."""
-
-    def await_change(self, seconds: float) -> None:
-        """Sleep until something changes or the time is over."""
-
-    def stuck(self, address: int) -> UnderstudyError | None:
-        """Why the signal at `address` can change no more without the host; None where it may."""
 
 
 class Signal:

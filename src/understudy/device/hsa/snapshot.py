@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from understudy.core.errors import RuleError
+from understudy.core.telemetry import Telemetry
+from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.events import DeviceRestored
 from understudy.device.hsa.executor import Executor, Turns
+from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.heap import HeapState
-from understudy.device.hsa.queues import Queue, QueueState
+from understudy.device.hsa.queue_table import QueueTable
+from understudy.device.hsa.queues import QueueState
 from understudy.engine.gcn.strict.findings import Finding
-
-if TYPE_CHECKING:
-    from understudy.device.hsa.device import HsaDevice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceState:
     """A device's whole state, for `HsaDevice.restore`; to be kept, not to be looked into."""
 
-    device: HsaDevice = field(repr=False)
+    owner: object = field(repr=False)
     time: int
     heap: HeapState = field(repr=False)
     queues: tuple[QueueState, ...] = field(repr=False)
@@ -38,48 +38,58 @@ class Keeper:
     """Takes the state of a device between two packets, and brings it back. Made when the device is complete."""
 
     def __init__(
-        self, device: HsaDevice, executor: Executor, doorbells: dict[int, Queue], lock: threading.RLock
+        self,
+        memory: DeviceMemory,
+        executor: Executor,
+        table: QueueTable,
+        fences: Fences | None,
+        findings: list[Finding],
+        ticks: memoryview,
+        telemetry: Telemetry,
     ) -> None:
-        self._device = device
+        self._memory = memory
         self._executor = executor
-        self._doorbells = doorbells
-        self._lock = lock
+        self._table = table
+        self._fences = fences
+        self._findings = findings
+        self._ticks = ticks
+        self._telemetry = telemetry
         self._first = self.snapshot()
 
     def snapshot(self) -> DeviceState:
         """See `HsaDevice.snapshot`."""
-        device, executor = self._device, self._executor
+        executor = self._executor
         with self._between_packets("a snapshot"):
             return DeviceState(
-                device,
-                device.time,
-                device.heap.snapshot(),
+                self,
+                self._ticks[0],
+                self._memory.heap.snapshot(),
                 tuple(queue.save() for queue in executor.queues),
                 executor.save(),
-                tuple(device.watched),
-                tuple(device.findings),
-                None if device.fences is None else device.fences.save(),
+                tuple(self._memory.watched),
+                tuple(self._findings),
+                None if self._fences is None else self._fences.save(),
             )
 
     def restore(self, state: DeviceState) -> None:
         """See `HsaDevice.restore`."""
-        device, executor = self._device, self._executor
-        if state.device is not device:
+        executor, doorbells = self._executor, self._table.doorbells
+        if state.owner is not self:
             raise RuleError("the state is another device's, expected one that snapshot() of this device gave")
         with self._between_packets("a restore"):
             for queue in executor.queues:
                 queue.end()
-            device.heap.restore(state.heap)
-            device.advance(state.time)
-            self._doorbells.clear()
+            self._memory.heap.restore(state.heap)
+            self._ticks[0] = state.time
+            doorbells.clear()
             for saved in state.queues:
                 saved.queue.restore(saved)
-                self._doorbells[saved.queue.slot] = saved.queue
+                doorbells[saved.queue.slot] = saved.queue
             executor.restore([saved.queue for saved in state.queues], state.turns)
-            device.watched[:], device.findings[:] = state.watched, state.findings
-            if device.fences is not None:
-                device.fences.restore(state.caches)
-        device.telemetry.emit(DeviceRestored)
+            self._memory.watched[:], self._findings[:] = state.watched, state.findings
+            if self._fences is not None:
+                self._fences.restore(state.caches)
+        self._telemetry.emit(DeviceRestored)
 
     def reset(self) -> None:
         """See `HsaDevice.reset`."""
@@ -90,5 +100,5 @@ class Keeper:
         """Nobody processes packets, makes queues or rings doorbells in here."""
         if self._executor.is_mine:
             raise RuleError(f"{what} while a packet is processed, expected it outside of callbacks")
-        with self._executor.alone(), self._lock, self._executor.lock:
+        with self._executor.alone(), self._table.lock, self._executor.lock:
             yield

@@ -1,0 +1,49 @@
+"""What runs the waves of a device: the engine that its settings name."""
+
+from __future__ import annotations
+
+import threading
+
+from understudy.core.settings import JIT
+from understudy.device.hsa.fences import Fences
+from understudy.device.hsa.settings import Settings
+from understudy.engine.gcn.api import Dispatch, Engine, Statistics
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+
+
+class Compute:
+    """The engine of one device. `fences` are those of a strict memory, whose engine is theirs; None: it is coherent."""
+
+    def __init__(self, settings: Settings, fences: Fences | None) -> None:
+        self.fences = fences
+        self._settings = settings
+        self._engine: Engine | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def engine(self) -> Engine:
+        """What runs waves; made when it is first needed."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._make()
+            return self._engine
+
+    def _make(self) -> Engine:
+        if self.fences is not None:
+            return self.fences.engine
+        return JitEngine(self._settings.threads) if self._settings.engine == JIT else ReferenceEngine()
+
+    def run(self, dispatch: Dispatch) -> Statistics:
+        """Run the waves of a dispatch; what a strict memory finds is kept, and told."""
+        engine = self.engine
+        try:
+            return engine.run(dispatch)
+        finally:
+            if self.fences is not None:
+                self.fences.tell(self.fences.engine.findings)
+
+    def close(self) -> None:
+        """End its threads."""
+        if isinstance(self._engine, JitEngine):
+            self._engine.close()
