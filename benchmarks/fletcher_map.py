@@ -11,8 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from harness import Row, cpu, latency, main, repeat
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.device.fletcher.map.checker import check_design
-from understudy.device.fletcher.map.layout import fletcher_map
 from understudy.image.arrow_schema import read_schema
 from understudy.report.fletcher import to_vhdmmio
 

@@ -5,8 +5,8 @@ from understudy.device.fletcher.events import Lint
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
 from understudy.device.fletcher.kernel import kernel, named_schema
 from understudy.device.fletcher.kernels import BUILT_IN, find
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.device.fletcher.map.checker import check_design
-from understudy.device.fletcher.map.layout import fletcher_map
 from understudy.device.fletcher.map.registers import PROFILE_COUNTERS
 from understudy.device.fletcher.settings import Settings
 from understudy.host.fletcher.platform import (

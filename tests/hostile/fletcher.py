@@ -21,7 +21,8 @@ from understudy.device.fletcher.arrays import rebuild, store
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel, KernelFailure
 from understudy.device.fletcher.kernels import BUILT_IN, find
-from understudy.device.fletcher.map.layout import FletcherMap, fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
+from understudy.device.fletcher.map.layout import FletcherMap
 from understudy.device.fletcher.memory import DeviceMemory, WritableMemory
 from understudy.image.arrow_schema import read_arrow
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from tests.device.fletcher.designs import ONE, UTF8, VECTORS, Recorded, field, recorded_maps, schema, yaml_fields
-from understudy.device.fletcher.map.layout import FletcherMap, fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
+from understudy.device.fletcher.map.layout import FletcherMap
 from understudy.report.fletcher import (
     fletcher_registers,
     rows,

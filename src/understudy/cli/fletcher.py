@@ -84,7 +84,7 @@ def show_map(
     Exit status 1 where the tool of the profile refuses the design.
     """
     batches = read_files(schemas)
-    from understudy.device.fletcher.map.layout import fletcher_map
+    from understudy.device.fletcher.map.build import fletcher_map
     from understudy.report import fletcher as report
 
     plan = fletcher_map(

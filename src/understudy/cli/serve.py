@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import faulthandler
-import os
-import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, Protocol
+from typing import Annotated
 
 import typer
 
@@ -20,16 +17,12 @@ from understudy.cli.exits import UsageError
 from understudy.cli.output import Output
 from understudy.cli.serve_fletcher import serve_fletcher
 from understudy.cli.serve_report import Report
+from understudy.cli.serving import SWITCH_INTERVAL_S, ended_by_signals
 from understudy.core.event import Event
 from understudy.core.lint import OFF
 from understudy.core.settings import THREADED
 from understudy.device.acceldev.device import AcceldevDevice
 from understudy.device.acceldev.settings import Settings as AcceldevSettings
-
-SWITCH_INTERVAL_S: Final = 0.0001
-"""How long a busy device may keep the thread that answers registers waiting; guests would see Python's own 5 ms."""
-GRACE_S: Final = 2.0
-"""How long after a second signal a process may take to end by itself."""
 
 app = typer.Typer(help="Plug a device into QEMU or another vfio-user client, or into a host program.")
 app.command("fletcher")(serve_fletcher)
@@ -38,13 +31,6 @@ app.command("fletcher")(serve_fletcher)
 @app.callback()
 def _serve() -> None:
     """Plug a device into QEMU or another vfio-user client, or into a host program."""
-
-
-class Closable(Protocol):
-    """A server that a signal ends."""
-
-    def close(self) -> None:
-        """Stop serving."""
 
 
 class Sharing(StrEnum):
@@ -143,54 +129,3 @@ def _serve_all(servers: list[Server], sessions: int | None) -> None:
                 server.close()
         for thread in threads:
             thread.join()
-
-
-@contextmanager
-def ended_by_signals(servers: Sequence[Closable]) -> Iterator[None]:
-    """SIGINT and SIGTERM close the servers; a second one is a KeyboardInterrupt, for a kernel that does not return.
-
-    Code that catches even that is ended by SIGALRM, `GRACE_S` later. A thread of its own closes them: Python's own
-    handlers run in the main thread only, which a signal does not wake that comes just before it begins to wait.
-    """
-
-    def watch() -> None:
-        is_closed = False
-        while numbers := os.read(reader, 1):
-            if numbers[0] not in ends:
-                continue
-            if is_closed:
-                signal.setitimer(signal.ITIMER_REAL, GRACE_S)
-                return
-            is_closed = True
-            for server in servers:
-                server.close()
-
-    def first(*_: object) -> None:
-        for number in ends:
-            signal.signal(number, second)
-
-    def second(*_: object) -> None:
-        for number in ends:
-            signal.signal(number, signal.SIG_DFL)
-        raise KeyboardInterrupt
-
-    ends = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in (*ends, signal.SIGALRM)}
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    watcher = threading.Thread(target=watch, name="signals", daemon=True)
-    watcher.start()
-    woken = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in ends:
-        signal.signal(number, first)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(woken)
-        os.close(writer)
-        watcher.join()
-        os.close(reader)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -76,7 +76,7 @@ def serve_fletcher(
     """
     need_pyarrow()
     from understudy.attach.fletcher import DevicePlatform, Server, build_library, default_socket, make_private
-    from understudy.cli.serve import SWITCH_INTERVAL_S, ended_by_signals
+    from understudy.cli.serving import SWITCH_INTERVAL_S, ended_by_signals
     from understudy.core.lint import OFF
     from understudy.core.settings import SYNCHRONOUS, THREADED
     from understudy.device.fletcher.device import FletcherDevice
@@ -143,7 +143,7 @@ def _run_file(path: Path) -> Any:
 
 def _plan(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> FletcherMap:
     """The register map of the kernel, with the given schemas instead of its own."""
-    from understudy.device.fletcher.map.layout import fletcher_map
+    from understudy.device.fletcher.map.build import fletcher_map
 
     batches = read_files(schemas)
     if not batches and not kernel.schemas:

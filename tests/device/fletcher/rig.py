@@ -15,7 +15,8 @@ from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.events import Lint
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import Kernel, kernel
-from understudy.device.fletcher.map.layout import FletcherMap, fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
+from understudy.device.fletcher.map.layout import FletcherMap
 from understudy.image.arrow_schema import read_schema
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "fletcher"

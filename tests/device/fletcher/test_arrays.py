@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError
 from understudy.device.fletcher.arrays import element_width, rebuild, store
 from understudy.device.fletcher.kernel import named_schema
-from understudy.device.fletcher.map.layout import BatchLayout, fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
+from understudy.device.fletcher.map.layout import BatchLayout
 from understudy.device.fletcher.memory import DeviceMemory, WritableMemory
 
 ITEM = pa.field("item", pa.int16(), nullable=False)

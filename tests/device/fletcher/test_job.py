@@ -15,7 +15,7 @@ from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import Kernel, KernelFailure, kernel, named_schema
-from understudy.device.fletcher.map.layout import fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
 
 NUMBERS = [("x", pa.int64())]
 

@@ -14,7 +14,7 @@ from understudy.core.errors import RuleError
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import Kernel, named_schema
-from understudy.device.fletcher.map.layout import fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.device.fletcher.map.registers import PROFILE_COUNTERS
 
 PROFILED = {"fletcher_profile": "true"}

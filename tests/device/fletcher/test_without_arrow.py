@@ -17,7 +17,7 @@ import pytest
         "from understudy.device.fletcher.kernels import find",
         "from understudy.device.fletcher.kernel import kernel",
         "from understudy.device.fletcher.device import FletcherDevice",
-        "from understudy.device.fletcher.map.layout import fletcher_map",
+        "from understudy.device.fletcher.map.build import fletcher_map",
         "from understudy.attach.fletcher import Server",
     ],
 )

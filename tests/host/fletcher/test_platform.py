@@ -15,7 +15,7 @@ from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, Wire
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.events import Lint
 from understudy.device.fletcher.kernel import kernel, named_schema
-from understudy.device.fletcher.map.layout import fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.host.fletcher import platform as fletcher
 from understudy.host.fletcher.batch import buffers_of
 from understudy.host.fletcher.platform import Context, Kernel, Platform, StatusError, empty_batch

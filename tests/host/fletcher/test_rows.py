@@ -14,7 +14,7 @@ from understudy.core.lint import LintError, LintWarning
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
 from understudy.device.fletcher.kernel import named_schema
-from understudy.device.fletcher.map.layout import fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.device.fletcher.rules import INDEX_RANGE
 from understudy.host.fletcher.platform import Context, Kernel, Platform, unsliced
 

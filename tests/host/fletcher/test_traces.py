@@ -12,7 +12,7 @@ from tests.host.fletcher.trace import TracePort
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
 from understudy.device.fletcher.kernel import named_schema
-from understudy.device.fletcher.map.layout import fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.host.fletcher.platform import Context, Kernel, Platform
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "fletcher"

@@ -82,7 +82,7 @@ class Kernel:
 
     def map(self, **options: Any) -> FletcherMap:
         """The register map of the kernel's schemas and custom registers; `options` are those of `fletcher_map`."""
-        from understudy.device.fletcher.map.layout import fletcher_map
+        from understudy.device.fletcher.map.build import fletcher_map
 
         if not self.schemas:
             raise WireError(f"kernel {self.name} works on any schema: give the device a map, expected schemas for one")

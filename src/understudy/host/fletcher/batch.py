@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from understudy.core.errors import BeyondModel, WireError
 from understudy.device.fletcher.arrays import rebuild
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.device.fletcher.map.flatten import FlatBuffer, Reading, Shape, flatten_schema, shape, storage
-from understudy.device.fletcher.map.layout import BatchLayout, fletcher_map
+from understudy.device.fletcher.map.layout import BatchLayout
 
 _OFFSET_BYTES: Final = 4
 _KINDS: Final = {"validity": 0, "offsets": 1}

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from understudy.core.errors import RuleError, UnderstudyError
 from understudy.device.fletcher.kernel import FLETCHER_MODE
-from understudy.device.fletcher.map.build import batch_mode, batch_name
+from understudy.device.fletcher.map.build import batch_mode, batch_name, fletcher_map
 from understudy.device.fletcher.map.flatten import Reading, flatten_schema
-from understudy.device.fletcher.map.layout import BatchLayout, BufferSlot, FletcherMap, Mode, fletcher_map
+from understudy.device.fletcher.map.layout import BatchLayout, BufferSlot, FletcherMap, Mode
 from understudy.device.fletcher.rules import CUT_BATCH, QUEUE_ORDER, SAME_IMPLEMENTATION
 from understudy.host.fletcher.batch import HostBuffer, as_batch, batch_of, buffers_of
 from understudy.host.fletcher.port import LocalPort, StatusError

@@ -22,8 +22,8 @@ from tests.device.fletcher.designs import (
     struct,
 )
 from understudy.core.errors import WireError
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.device.fletcher.map.checker import Moved, Severity, check_design
-from understudy.device.fletcher.map.layout import fletcher_map
 
 
 def batch(made: pa.Schema) -> pa.RecordBatch:

@@ -23,7 +23,8 @@ from tests.device.fletcher.designs import (
     struct,
 )
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
-from understudy.device.fletcher.map.layout import CustomRegister, Mode, fletcher_map
+from understudy.device.fletcher.map.build import fletcher_map
+from understudy.device.fletcher.map.layout import CustomRegister, Mode
 from understudy.device.fletcher.map.registers import PROFILE_COUNTERS, address_space
 
 MADE = [record for record in recorded_maps() if record.fields is not None]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.device.fletcher.designs import I16, ONE, UTF8, Batch, field, items, schema, struct
 from understudy.core.errors import RuleError, UnderstudyError, WireError
+from understudy.device.fletcher.map.build import fletcher_map
 from understudy.device.fletcher.map.custom import parse_custom
-from understudy.device.fletcher.map.layout import fletcher_map
 
 IN_LAST_WORD = "would begin in the last bus word of custom register"
 

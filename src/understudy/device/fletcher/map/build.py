@@ -57,10 +57,25 @@ class Source:
     reading: Reading
 
 
-def build_map(
-    batches: Sequence[pa.Schema | pa.RecordBatch], profile: Profile, custom: Sequence[str], offset: int, bus_width: int
+def fletcher_map(
+    batches: Sequence[pa.Schema | pa.RecordBatch],
+    *,
+    profile: Profile = "fletchgen",
+    custom: Sequence[str] = (),
+    offset: int = 0,
+    bus_width: int = 32,
 ) -> FletcherMap:
-    """See `layout.fletcher_map`."""
+    """The register map of a design that works on `batches`: schemas, or RecordBatches.
+
+    A schema names its RecordBatch in the metadata ``fletcher_name``, and says ``fletcher_mode`` = ``write`` where the
+    kernel writes it. Profile `fletchgen` is what the generator makes of these files (where it is given a RecordBatch,
+    it flattens children in another way), `runtime` what the run-time library expects where these are queued in this
+    order, `spec` the document's text. `custom` are custom registers, ``c:16:cat``; `offset` is in bytes, `bus_width` 32
+    or 64 bits.
+
+    Raises `RuleError` where the tool of the profile refuses the design, `WireError` for arguments that mean nothing,
+    `BeyondModel` for Arrow types that the document has no words for.
+    """
     if profile not in PROFILES:
         raise WireError(f"profile {profile!r}, expected one of {', '.join(PROFILES)}")
     if bus_width not in BUS_WIDTHS:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from understudy.core.errors import RuleError, UnderstudyError
 from understudy.core.rule import Rule
-from understudy.device.fletcher.map.build import Source, batch_name, generator_name, plain_name, sources
+from understudy.device.fletcher.map.build import Source, batch_name, fletcher_map, generator_name, plain_name, sources
 from understudy.device.fletcher.map.custom import parse_custom
 from understudy.device.fletcher.map.flatten import (
     FlatBuffer,
@@ -28,7 +28,7 @@ from understudy.device.fletcher.map.flatten import (
     is_profiled,
     type_text,
 )
-from understudy.device.fletcher.map.layout import FletcherMap, Profile, fletcher_map
+from understudy.device.fletcher.map.layout import FletcherMap, Profile
 from understudy.device.fletcher.map.registers import REGISTER_BITS
 from understudy.device.fletcher.rules import (
     BATCH_ORDER,

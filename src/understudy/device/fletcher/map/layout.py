@@ -1,4 +1,4 @@
-"""What is where in the register map of one Fletcher design: the records, and `fletcher_map` which makes them.
+"""What is where in the register map of one Fletcher design: the records that `build.fletcher_map` makes.
 
 All addresses are byte addresses on the bus, the map's `offset` included. The document counts registers of four bytes,
 and prints byte addresses; a host program counts registers from the map's start (`register_index`).
@@ -157,30 +157,6 @@ class FletcherMap:
     def by_name(self) -> dict[str, MmioField]:
         """Every field by its name."""
         return {field.name: field for field in self.fields}
-
-
-def fletcher_map(
-    batches: Sequence[pa.Schema | pa.RecordBatch],
-    *,
-    profile: Profile = "fletchgen",
-    custom: Sequence[str] = (),
-    offset: int = 0,
-    bus_width: int = 32,
-) -> FletcherMap:
-    """The register map of a design that works on `batches`: schemas, or RecordBatches.
-
-    A schema names its RecordBatch in the metadata ``fletcher_name``, and says ``fletcher_mode`` = ``write`` where the
-    kernel writes it. Profile `fletchgen` is what the generator makes of these files (where it is given a RecordBatch,
-    it flattens children in another way), `runtime` what the run-time library expects where these are queued in this
-    order, `spec` the document's text. `custom` are custom registers, ``c:16:cat``; `offset` is in bytes, `bus_width` 32
-    or 64 bits.
-
-    Raises `RuleError` where the tool of the profile refuses the design, `WireError` for arguments that mean nothing,
-    `BeyondModel` for Arrow types that the document has no words for.
-    """
-    from understudy.device.fletcher.map.build import build_map  # it makes the records of this module
-
-    return build_map(batches, profile, custom, offset, bus_width)
 
 
 _Named = TypeVar("_Named", BatchLayout, CustomRegister)
