@@ -15,8 +15,8 @@ import numpy as np
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record, raw, u32, words
-from understudy.device.hsa.launch.first_state import read_facts
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.launch.plan import read_plan
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.image.amdcl2.arguments import Argument, Element, KernargLayout, Kind, Slot
 from understudy.image.hsa.records import KernelCode
@@ -98,7 +98,7 @@ def launched(memory: GpuMemory, packet: KernelDispatchPacket) -> KernelDispatchP
 
     A packet of this ABI has only the LDS that comes on top. `DispatchRefused` where it names no kernel.
     """
-    read_facts(memory, packet.kernel_object)
+    read_plan(memory, packet.kernel_object)
     at = packet.kernel_object + KernelCode.offset_of("workitem_private_segment_byte_size")
     own = SegmentSizes.parse(memory.read(at, SegmentSizes.size_bytes))
     return replace(

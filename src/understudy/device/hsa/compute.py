@@ -36,7 +36,7 @@ class Compute:
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run the waves of a dispatch; what a strict memory finds is kept, and told."""
-        engine = self.engine
+        engine = self._engine or self.engine
         try:
             return engine.run(dispatch)
         finally:

@@ -52,7 +52,8 @@ from understudy.engine.gcn.strict.findings import Finding
 class HsaDevice:
     """A virtual kernel agent; see the module. Options are those of `Settings`.
 
-    `memory` is what lies at which address, `findings` what a strict memory found. It is safe to use from several
+    `memory` is what lies at which address, `findings` what a strict memory found, `fine_mtype` the
+    memory type of queues, signals and kernel arguments: what the host sees at once. It is safe to use from several
     threads, but for what `trap_handler` says.
     """
 
@@ -70,6 +71,7 @@ class HsaDevice:
         self._memory = memory = DeviceMemory(chosen, settings, executor)
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
         self.hidden_private_base = memory.hidden_private_base
+        self.fine_mtype = memory.fine_mtype
         strict = settings.coherence == STRICT
         self._fences = fences = Fences(memory.gpu, settings, telemetry, self.findings) if strict else None
         self._compute = compute = Compute(settings, fences)
@@ -134,11 +136,6 @@ class HsaDevice:
         self._processor.trap_handler = handler
 
     # ---- memory --------------------------------------------------------------------------------------------------
-
-    @property
-    def fine_mtype(self) -> Mtype:
-        """The memory type that queues, signals and kernel arguments have: what the host sees at once."""
-        return self._memory.fine_mtype
 
     def allocate(self, size: int, alignment: int = 64, *, mtype: Mtype | str | None = None, host: bool = False) -> int:
         """Address of `size` zeroed bytes of memory. What is a page or more has an end that is looked after.

@@ -19,23 +19,20 @@ from understudy.isa.gcn.target import GFX9
 class DeviceMemory:
     """The memory of one agent: `gpu` is what waves see, `heap` shares it out, `types` are the kinds of it there are.
 
-    Mappings change while `exclusive` keeps packets from being processed.
+    `fine_mtype` is that of queues, signals and kernel arguments: what the host sees at once. Mappings change while
+    `exclusive` keeps packets from being processed.
     """
 
     def __init__(self, agent: Agent, settings: Settings, exclusive: Exclusive) -> None:
         small = settings.small
         self.gpu = GpuMemory(32 if small else ADDRESS_BITS)
         self.types = MemoryTypes(agent, settings.pcie_atomics)
+        self.fine_mtype = self.types.fine.mtype
         self.heap = Heap(self.gpu, SMALL_PLACES if small else LARGE_PLACES)
         self.apertures = apertures(agent, small)
         self.hidden_private_base = 0 if agent.target.level == GFX9 else self.heap.base
         self.watched: list[range] = []
         self._exclusive = exclusive
-
-    @property
-    def fine_mtype(self) -> Mtype:
-        """The memory type that queues, signals and kernel arguments have: what the host sees at once."""
-        return self.types.fine.mtype
 
     def allocate(self, size: int, alignment: int = 64, *, mtype: Mtype | str | None = None, host: bool = False) -> int:
         """See `HsaDevice.allocate`."""

@@ -50,6 +50,7 @@ class Executor:
         """Queues that there ever were."""
         self.is_closed = False
         self._settings = settings
+        self._is_threaded = settings.threaded
         self._telemetry = telemetry
         self._arbiter = Arbiter(settings.seed)
         self._next = 0
@@ -78,14 +79,14 @@ class Executor:
         with self.lock:
             self._changes += 1
             self.changed.notify_all()
-        if self._settings.threaded:
+        if self._is_threaded:
             self._start()
 
     def after_doorbell(self) -> None:
         """A doorbell was rung: process, or leave it to whom it concerns."""
         if self._failure is not None:
             raise ModelBug("the device's thread has failed") from self._failure
-        if self._settings.threaded:
+        if self._is_threaded:
             self.tell()
         elif self._settings.execution == SYNCHRONOUS:
             self.work(ALL)
@@ -114,7 +115,8 @@ class Executor:
                         self._busy = 0
                         self.changed.notify_all()
                         return done
-                done += self._turn(queue, min(self._share(), budget - done))
+                share = self._settings.quantum if self._arbiter.seed is None else self._drawn()
+                done += self._turn(queue, min(share, budget - done))
         except BaseException:
             with self.changed:
                 self._busy = 0
@@ -138,9 +140,9 @@ class Executor:
             if not words[_ACTIVE] or queue.load_read_index() >= words[_LIMIT]:
                 return done
 
-    def _share(self) -> int:
-        quantum = self._settings.quantum
-        return quantum if self._arbiter.seed is None else self._arbiter.pick(range(1, quantum + 1))
+    def _drawn(self) -> int:
+        """Packets of one queue before it is another's turn, as the seed says."""
+        return self._arbiter.pick(range(1, self._settings.quantum + 1))
 
     def _pick(self) -> Queue | None:
         """The queue whose turn it is."""
@@ -200,7 +202,7 @@ class Executor:
 
     def wait_idle(self, timeout_seconds: float | None) -> bool:
         """Wait until it is so; False if it is not in time."""
-        if not self._settings.threaded:
+        if not self._is_threaded:
             self.work(ALL)
         with self.changed:
             return self.changed.wait_for(lambda: self.is_idle or self._failure is not None, timeout_seconds)

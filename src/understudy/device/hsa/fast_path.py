@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from understudy.core.errors import AccessFault
 from understudy.device.hsa.interfaces import PacketQueue
-from understudy.device.hsa.launch.first_state import MOST_USER_SGPRS, read_facts
+from understudy.device.hsa.launch.plan import MOST_USER_SGPRS, read_plan
 from understudy.device.hsa.native_packets import Guard, Q, T, consumer
 from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
@@ -169,7 +169,7 @@ class Templates:
         self._seen[key] = self._seen.pop(key, 0) + 1
         if len(self._seen) > 4 * MOST:
             del self._seen[next(iter(self._seen))]
-        facts = read_facts(self._memory, _kernel_of(key))
+        facts = read_plan(self._memory, _kernel_of(key)).facts
         registers = _registers(facts)
         if self._seen[key] < 2 or registers is None:
             return self.engine.run(dispatch)

@@ -96,7 +96,7 @@ class Heap:
                 continue
             address = slab.allocate(size, alignment)
             if address:
-                self.view(address, size)[:] = bytes(size)
+                found.view[address - found.base : address - found.base + size] = bytes(size)
                 return address
         self._slabs.append(Allocator(self._large(SLAB_BYTES, SLAB_BYTES, type), SLAB_BYTES))
         return self._slabs[-1].allocate(size, alignment)

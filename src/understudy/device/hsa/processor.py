@@ -32,8 +32,9 @@ from understudy.device.hsa.events import (
 )
 from understudy.device.hsa.exceptions import PacketRefused, QueueError, code_of
 from understudy.device.hsa.fast_path import Templates
-from understudy.device.hsa.launch.first_state import Surroundings, launch, read_facts
+from understudy.device.hsa.launch.first_state import Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.launch.plan import LaunchPlan, read_plan
 from understudy.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q
 from understudy.device.hsa.packets import (
     ACQUIRE_SHIFT,
@@ -58,7 +59,7 @@ from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.reference.exceptions import ExceptionEngine, Exceptions
-from understudy.image.hsa.records import LaunchFacts, Rsrc2
+from understudy.image.hsa.records import Rsrc2
 from understudy.isa.gcn.state import EXEC, M0, Wave
 
 MSG_INTERRUPT: Final = 1
@@ -68,10 +69,12 @@ TRAP_DEBUGGER: Final = 3
 """Later compilers' debugtrap, which goes on where no debugger listens; 1 is the document's, 2 their trap."""
 TRAPS: Final = {TRAP_DOCUMENT: "debug exception", 2: "trap, with which code gives up", TRAP_DEBUGGER: "debug trap"}
 """What s_trap numbers mean: the document's, and LLVM's "Trap Handler ABI"; others mean nothing."""
-_RSRC2_AT: Final = LaunchFacts.offset_of("compute_pgm_rsrc2")
 _EXCEPTIONS_AT: Final = Rsrc2.slot("enable_exception_ieee_754_fp_invalid_operation").spec.low
 _EXCEPTIONS_MASK: Final = 0x7F
+_LIMIT: Final = Q["limit"]
+_ACTIVE: Final = Q["active"]
 _ADDRESS_WATCH_AT: Final = Rsrc2.slot("enable_exception_address_watch").spec.low
+_ANY_EXCEPTION: Final = _EXCEPTIONS_MASK << _EXCEPTIONS_AT | 1 << _ADDRESS_WATCH_AT
 _ORDERED_CONDITIONS: Final = (Condition.EQ, Condition.NE, Condition.LT, Condition.GTE)
 
 
@@ -94,11 +97,14 @@ class Processor:
         self.watch = Watch(settings.time_limit_seconds)
         """What may end kernels from outside."""
         self._settings = settings
+        self._small = settings.small
         self._agent = agent
         self._memory = memory
         self._compute = compute
         self._scratch = scratch
         self._queues = queues
+        self._known: dict[int, tuple[bytes, Surroundings, dict[str, Any]]] = {}
+        """By address of amd_queue_t: its words on private memory, and what it and the agent bring to launches then."""
         self._clock = clock
         self._ticks = clock.data
         self._telemetry = telemetry
@@ -183,7 +189,8 @@ class Processor:
     def step(self, queue: Queue) -> int:
         """Process the next packet; 1 if it is done, 0 if it has to wait or failed."""
         index = queue.load_read_index()
-        if index >= queue.limit or not queue.is_active:
+        words = queue.words
+        if index >= words[_LIMIT] or not words[_ACTIVE]:
             return 0
         data = self._data(queue, index)
         kind = data[0]
@@ -225,7 +232,7 @@ class Processor:
     def _kernel(self, queue: Queue, index: int, data: bytes) -> int:
         templates = queue.templates
         kernarg = int.from_bytes(data[40:48], "little")
-        if self._settings.small and kernarg > U32:
+        if self._small and kernarg > U32:
             text = f"kernarg_address {kernarg:#x}, expected 32 bits in the small machine model"
             raise PacketRefused(text, QueueError.INVALID_PACKET)
         if templates is not None:
@@ -233,9 +240,29 @@ class Processor:
             if again is not None:
                 return again.instructions
         packet = KernelDispatchPacket.parse(data)
+        plan = read_plan(self._memory.gpu, packet.kernel_object)
+        if plan.is_ptr64 is self._small:
+            self._mismatch(plan, index)
+        around, options = self._around(queue)
+        dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
+        if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
+            if self._compute.fences is not None:
+                self._compute.fences.flush()
+            return ExceptionEngine(enabled, self._memory.watched).run(dispatch).instructions
+        statistics = self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
+        return statistics.instructions
+
+    def _around(self, queue: Queue) -> tuple[Surroundings, dict[str, Any]]:
+        """What agent and queue bring to launches, and the options of their dispatches.
+
+        Made anew where what amd_queue_t says of private memory has changed.
+        """
+        said = queue.scratch_words()
+        known = self._known.get(queue.address)
+        if known is not None and known[0] == said:
+            return known[1:]
+        scratch, descriptor = queue.scratch(said)
         memory, agent, settings = self._memory, self._agent, self._settings
-        self._check_pointers(packet.kernel_object, index)
-        scratch, descriptor = queue.scratch()
         around = Surroundings(
             target=agent.target,
             memory=memory.gpu,
@@ -244,47 +271,35 @@ class Processor:
             descriptor=descriptor,
             shared_base=memory.apertures.group_segment_aperture_base_hi << 32,
             private_base=memory.apertures.private_segment_aperture_base_hi << 32,
-            ptr32=settings.small,
+            ptr32=self._small,
             lds_limit_bytes=agent.lds_bytes,
             workgroup_limit=agent.workgroup_limit,
         )
-        dispatch = launch(
-            around,
-            packet,
-            queue.packet_address(index),
-            index,
-            step_limit=settings.step_limit,
-            seed=settings.seed,
-            poison=settings.poison,
-            watch=self.watch,
-            on_hint=self._hint_of(queue),
-            on_trap=self._trap_of(queue, packet.kernel_object),
-        )
-        enabled = self._exceptions(packet.kernel_object)
-        if enabled:
-            if self._compute.fences is not None:
-                self._compute.fences.flush()
-            return ExceptionEngine(enabled, memory.watched).run(dispatch).instructions
-        statistics = self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
-        return statistics.instructions
+        options = {
+            "step_limit": settings.step_limit,
+            "seed": settings.seed,
+            "poison": settings.poison,
+            "watch": self.watch,
+            "on_hint": self._hint_of(queue),
+            "on_trap": self._trap_of(queue),
+        }
+        self._known[queue.address] = said, around, options
+        return around, options
 
-    def _check_pointers(self, kernel_object: int, index: int) -> None:
+    def _mismatch(self, plan: LaunchPlan, index: int) -> None:
         """See the choice `hsa/is-ptr64`."""
-        small, is_ptr64 = self._settings.small, read_facts(self._memory.gpu, kernel_object).is_ptr64
-        mismatch = ptr64_mismatch(self._agent, small, is_ptr64)
-        if mismatch and small:
+        mismatch = ptr64_mismatch(self._agent, self._small, plan.is_ptr64)
+        if self._small:
             raise PacketRefused(mismatch, QueueError.INVALID_CODE, IS_PTR64)
-        if mismatch:
-            self._telemetry.lint("is-ptr64", f"packet {index}: {mismatch}", IS_PTR64)
+        self._telemetry.lint("is-ptr64", f"packet {index}: {mismatch}", IS_PTR64)
 
-    def _exceptions(self, kernel_object: int) -> Exceptions:
+    def _exceptions(self, plan: LaunchPlan) -> Exceptions:
         """Exceptions that waves of a kernel start with and that need an engine which looks for them.
 
         Memory violations are reported by every engine, and always.
         """
-        rsrc2 = int.from_bytes(self._memory.gpu.read(kernel_object + _RSRC2_AT, 4), "little")
-        enabled = Exceptions(rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
-        if self._memory.watched and rsrc2 >> _ADDRESS_WATCH_AT & 1:
+        enabled = Exceptions(plan.rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
+        if self._memory.watched and plan.rsrc2 >> _ADDRESS_WATCH_AT & 1:
             enabled |= Exceptions.ADDRESS_WATCH
         return enabled
 
@@ -348,10 +363,11 @@ class Processor:
 
         return hint
 
-    def _trap_of(self, queue: Queue, kernel_object: int) -> Callable[[Wave, int], bool]:
+    def _trap_of(self, queue: Queue) -> Callable[[Wave, int], bool]:
         def trap(wave: Wave, number: int) -> bool:
             index = queue.load_read_index()  # of the packet that runs: launches are used again for later ones
-            facts = read_facts(self._memory.gpu, kernel_object)
+            kernel_object = int.from_bytes(self._data(queue, index)[32:40], "little")
+            facts = read_plan(self._memory.gpu, kernel_object).facts
             by_queue = queue.properties & QueueProperties.ENABLE_TRAP_HANDLER
             lanes = wave.s64(EXEC)
             lane = (lanes & -lanes).bit_length() - 1 if lanes else 0

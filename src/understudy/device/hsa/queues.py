@@ -122,6 +122,8 @@ class Queue:
     scratch_block: int = 0
     """Private memory that the device allocated for it."""
     is_destroyed: bool = False
+    load_read_index: Callable[[], int] = field(init=False, repr=False)
+    """Load Queue Read Index."""
     _write: Word = field(init=False, repr=False)
     _read: Word = field(init=False, repr=False)
 
@@ -129,6 +131,7 @@ class Queue:
         memory = self.device.memory
         self._write = Word(memory, self.address + AmdQueue.offset_of("write_dispatch_id"))
         self._read = Word(memory, self.address + AmdQueue.offset_of("read_dispatch_id"))
+        self.load_read_index = self._read.load_unsigned
         self.block = np.zeros(len(Q), np.uint64)
         self.words = self.block.data
         plain = memory.plain(self.address, AmdQueue.size_bytes, store=True)
@@ -167,10 +170,13 @@ class Queue:
                 return None
         return found if found.kind == SignalKind.USER else None
 
-    def scratch(self) -> tuple[Scratch | None, tuple[int, int, int, int]]:
-        """Private memory as amd_queue_t says: where it is, and the V# that kernels get."""
-        data = self.device.memory.read(self.address + _DESCRIPTOR_AT, _SCRATCH_FIELDS.size)
-        *words, location, size = _SCRATCH_FIELDS.unpack(data)
+    def scratch_words(self) -> bytes:
+        """What amd_queue_t says of private memory now."""
+        return self.device.memory.read(self.address + _DESCRIPTOR_AT, _SCRATCH_FIELDS.size)
+
+    def scratch(self, said: bytes) -> tuple[Scratch | None, tuple[int, int, int, int]]:
+        """Private memory as `scratch_words` say: where it is, and the V# that kernels get."""
+        *words, location, size = _SCRATCH_FIELDS.unpack(said)
         hidden = self.device.hidden_private_base
         scratch = None
         if size:
@@ -208,10 +214,6 @@ class Queue:
         """Compare-And-Swap Queue Write Index; the index before."""
         self.check()
         return self._write.cas(expected, value) & U64
-
-    def load_read_index(self) -> int:
-        """Load Queue Read Index."""
-        return self._read.load_unsigned()
 
     def store_read_index(self, value: int) -> None:
         """Store Queue Read Index: what the packet processor does, and the consumer of a queue of one's own."""

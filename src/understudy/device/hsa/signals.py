@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Final
+from typing import Final, NoReturn
 
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.core.words import U64, signed
@@ -84,9 +84,8 @@ class Signal:
         self.bits = world.signal_bits
         self._world = world
         self._block = world.block(address)
-        self._version = -1
         self._parts: tuple[Word, Word, Word, Word, Word, int] | None = None
-        self._view = self.view()
+        self._look()
         self.word = Word(world.memory, address + VALUE_AT, self.bits)
 
     def __repr__(self) -> str:
@@ -101,18 +100,22 @@ class Signal:
         """Its 64 bytes as signed 64-bit words."""
         memory = self._world.memory
         if self._version != memory.version:
-            version = memory.version
             if self._world.block(self.address) is not self._block:
                 raise RuleError(f"signal at {self.address:#x} was destroyed", rule=rules.SIGNAL_HANDLE)
-            found = memory.plain(self.address, SIGNAL_BYTES, store=True)
-            if found is None:
-                memory.check(self.address, SIGNAL_BYTES, "write")
-                text = f"signal at {self.address:#x}: not plain memory"
-                raise AccessFault(text, address=self.address, access="write", rule=rules.SIGNAL_HANDLE)
-            start = self.address - found.base
-            self._view = found.view[start : start + SIGNAL_BYTES].cast("q")
-            self._version = version
+            self._look()
         return self._view
+
+    def _look(self) -> None:
+        """Find out where its memory is now."""
+        memory = self._world.memory
+        version, found = memory.version, memory.plain(self.address, SIGNAL_BYTES, store=True)
+        if found is None:
+            memory.check(self.address, SIGNAL_BYTES, "write")
+            text = f"signal at {self.address:#x}: not plain memory"
+            raise AccessFault(text, address=self.address, access="write", rule=rules.SIGNAL_HANDLE)
+        start = self.address - found.base
+        self._view = found.view[start : start + SIGNAL_BYTES].cast("q")
+        self._version = version
 
     def record(self) -> AmdSignal:
         """All fields as they are now."""
@@ -127,21 +130,24 @@ class Signal:
 
     def load(self, order: str = "scacq") -> int:
         """Signal Load."""
-        _allowed(order, LOAD_ORDERS, "load")
+        if order not in LOAD_ORDERS:
+            _refuse(order, LOAD_ORDERS, "load")
         self._user("load")
         return self.word.load()
 
     def store(self, value: int, order: str = "screl") -> None:
         """Signal Store; of a doorbell: tell the packet processor that packets up to number `value` are there."""
-        _allowed(order, STORE_ORDERS, "store")
-        kind = self.kind
+        if order not in STORE_ORDERS:
+            _refuse(order, STORE_ORDERS, "store")
+        view = self.view()
+        kind = view[_KIND]
         if kind == SignalKind.USER:
             self.word.store(value)
             self._notify()
         elif kind == SignalKind.DOORBELL or kind == SignalKind.LEGACY_DOORBELL:
             try:
                 if kind == SignalKind.DOORBELL:  # the value field holds the address of the hardware's doorbell
-                    self._world.memory.write(int(self.view()[_VALUE]) & U64, (value & U64).to_bytes(8, "little"))
+                    self._world.memory.write(view[_VALUE] & U64, (value & U64).to_bytes(8, "little"))
                 else:
                     self._store_legacy(value)
             except UnderstudyError as error:
@@ -154,7 +160,8 @@ class Signal:
 
     def rmw(self, operation: str, value: int, order: str = "scar") -> int:
         """Signal add, sub, min, max, and, or, xor or exch; the value before."""
-        _allowed(order, RMW_ORDERS, operation)
+        if order not in RMW_ORDERS:
+            _refuse(order, RMW_ORDERS, operation)
         self._user(operation)
         before = self.word.rmw(operation, value)
         self._notify()
@@ -170,7 +177,8 @@ class Signal:
 
     def cas(self, expected: int, value: int, order: str = "scar") -> int:
         """Signal compare-and-swap; the value before."""
-        _allowed(order, RMW_ORDERS, "cas")
+        if order not in RMW_ORDERS:
+            _refuse(order, RMW_ORDERS, "cas")
         self._user("cas")
         before = self.word.cas(expected, value)
         if before == signed(expected, self.bits):
@@ -189,7 +197,8 @@ class Signal:
         A device without a thread of its own works meanwhile. Without a time-out, a `RuleError` with the queue's error
         where nothing is left that could change the value.
         """
-        _allowed(order, LOAD_ORDERS, "wait")
+        if order not in LOAD_ORDERS:
+            _refuse(order, LOAD_ORDERS, "wait")
         try:
             value = self._wait(condition, compare, timeout_seconds)
         except UnderstudyError as error:
@@ -290,6 +299,5 @@ def notify(world: World, view: memoryview) -> None:
         world.interrupt(event & 0xFF)
 
 
-def _allowed(order: str, orders: frozenset[str], operation: str) -> None:
-    if order not in orders:
-        raise WireError(f"{operation} of a signal with order {order!r}, expected {', '.join(sorted(orders))}")
+def _refuse(order: str, orders: frozenset[str], operation: str) -> NoReturn:
+    raise WireError(f"{operation} of a signal with order {order!r}, expected {', '.join(sorted(orders))}")

@@ -151,21 +151,30 @@ class Dispatch:
     def __post_init__(self) -> None:
         """A `ModelBug` where the parts do not fit together: a launch must have checked them."""
         shapes, groups = self.shapes, self.groups
-        _need(groups.dtype == np.uint32 and groups.ndim == 2 and groups.shape[1] == 4, "groups must be uint32[G, 4]")
-        _need(shapes.vgprs.shape[:2] == shapes.execs.shape, "shapes must agree on the number of shapes and waves")
-        _need(shapes.vgprs.shape[2] <= VGPRS, f"a wave has {VGPRS} vector registers at most")
-        _need(shapes.execs.shape[1] <= MAX_WAVES, f"a work-group has {MAX_WAVES} waves at most")
-        _need(bool((shapes.waves <= shapes.execs.shape[1]).all()), "every wave of a shape must have its EXEC")
-        _need(not len(groups) or int(groups[:, 3].max()) < len(shapes.waves), "a group must name a shape that exists")
-        _need(len(self.sgprs) <= SGPRS - 24, "initial SGPRs must be plain scalar registers")
         registers = (*self.group_id_sgprs, self.group_info_sgpr, self.wave_offset_sgpr)
-        _need(all(-1 <= n < SGPRS for n in registers), "an SGPR number must lie in 0..127 or be NOWHERE")
-        fits = not self.scratch_lane_bytes or self.scratch_slots >= self.most_waves
-        _need(fits, "the private memory of one group must fit")
-        _need(min(self.shared_base, self.private_base) >= LIMIT, "flat apertures must lie where there can be no memory")
         windows = (self.shared_base | self.private_base) >> 32 & WINDOW_MASK
-        _need(not self.mode & PTR32 or not windows, "windows of 64 KiB must begin at a multiple of their size")
-        _need(self.turn >= 1 and self.step_limit >= 0, "turns must have at least one instruction")
+        fits = not self.scratch_lane_bytes or self.scratch_slots >= self.most_waves
+        is_table = groups.dtype == np.uint32 and groups.ndim == 2 and groups.shape[1] == 4
+        claims = (
+            (is_table, "groups must be uint32[G, 4]"),
+            (shapes.vgprs.shape[:2] == shapes.execs.shape, "shapes must agree on the number of shapes and waves"),
+            (shapes.vgprs.shape[2] <= VGPRS, f"a wave has {VGPRS} vector registers at most"),
+            (shapes.execs.shape[1] <= MAX_WAVES, f"a work-group has {MAX_WAVES} waves at most"),
+            ((shapes.waves <= shapes.execs.shape[1]).all(), "every wave of a shape must have its EXEC"),
+            (
+                not is_table or not len(groups) or int(groups[:, 3].max()) < len(shapes.waves),
+                "a group must name a shape that exists",
+            ),
+            (len(self.sgprs) <= SGPRS - 24, "initial SGPRs must be plain scalar registers"),
+            (min(registers) >= NOWHERE and max(registers) < SGPRS, "an SGPR number must lie in 0..127 or be NOWHERE"),
+            (fits, "the private memory of one group must fit"),
+            (min(self.shared_base, self.private_base) >= LIMIT, "flat apertures must lie where there can be no memory"),
+            (not self.mode & PTR32 or not windows, "windows of 64 KiB must begin at a multiple of their size"),
+            (self.turn >= 1 and self.step_limit >= 0, "turns must have at least one instruction"),
+        )
+        for holds, text in claims:
+            if not holds:
+                raise ModelBug(f"dispatch: {text}")
 
     @property
     def most_waves(self) -> int:
@@ -208,8 +217,3 @@ class Engine(Protocol):
         A `GuestFault` (or `WireError` for a word that is no instruction, `BeyondModel`) with lane, pc, wave and
         work-group where one of them cannot go on; other waves then stop too.
         """
-
-
-def _need(holds: bool, text: str) -> None:
-    if not holds:
-        raise ModelBug(f"dispatch: {text}")

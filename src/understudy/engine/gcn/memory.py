@@ -184,9 +184,12 @@ class GpuMemory:
 
     def plain(self, address: int, size: int, store: bool = False) -> Plain | None:
         """The plain memory that holds all of `size` bytes at `address` (and takes stores), or None."""
-        found = self.find(address)
-        if isinstance(found, Plain) and address + size <= found.end and (found.writable or not store):
-            return found
+        maps, index = self._maps, bisect_right(self._bases, address) - 1
+        if 0 <= index < len(maps):
+            found = maps[index]
+            fits = address < found.end >= address + size
+            if fits and isinstance(found, Plain) and (found.writable or not store):
+                return found
         return None
 
     # -- accesses --------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,8 @@ _SCALARS: Final = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "half": "f2", "float": "f4", "double": "f8", "bool": "u1", "size_t": "u8",
 }  # fmt: skip
+KEPT: Final = 256
+"""Types of arguments that are kept."""
 _TYPE: Final = re.compile(r"(\w+?)(2|3|4|8|16)?$")
 
 
@@ -69,15 +72,16 @@ def pack(
     """
     if group_bytes < 0:
         raise WireError(f"group_bytes {group_bytes}, expected 0 or more")
-    group, size = kernel.group_bytes + group_bytes, segment_bytes(kernel.metadata, kernel.kernarg_bytes)
+    own, kernarg_bytes = kernel.group_bytes, kernel.kernarg_bytes
+    group, size = own + group_bytes, segment_bytes(kernel.metadata, kernarg_bytes)
     if isinstance(values, bytes | bytearray | memoryview):
-        if len(values) < kernel.kernarg_bytes:
-            text = f"{len(values)} bytes of arguments, expected the {kernel.kernarg_bytes} of kernel {kernel.name}"
+        if len(values) < kernarg_bytes:
+            text = f"{len(values)} bytes of arguments, expected the {kernarg_bytes} of kernel {kernel.name}"
             raise WireError(f"{text}, hidden ones included")
         return Segments(bytes(values), group)
     if kernel.metadata is None:
         return Segments(_by_hand(values, address, pointer_bytes).ljust(size, b"\0"), group)
-    explicit = [each for each in kernel.metadata.arguments if not each.is_hidden]
+    explicit = kernel.metadata.explicit
     if len(values) != len(explicit):
         takes = ", ".join(each.name or each.type_name or each.kind for each in explicit) or "none"
         raise WireError(f"kernel {kernel.name} takes {len(explicit)} arguments ({takes}), not {len(values)}")
@@ -92,7 +96,7 @@ def pack(
                 fitted.append(_fitted(argument, value, address))
         except (WireError, BeyondModel) as error:
             raise error.at("argument", number, argument.name or argument.type_name) from None
-    hidden = replace(hidden, dynamic_lds_size=group - kernel.group_bytes)
+    hidden = replace(hidden, dynamic_lds_size=group - own)
     return Segments(pack_kernarg(kernel.metadata, size, fitted, packet, hidden), group)
 
 
@@ -121,16 +125,22 @@ def _check_items(argument: Argument, array: np.ndarray) -> None:
 
     Bytes may stand for anything, and so may structures; a vector may be one element or several.
     """
-    match = _TYPE.match(argument.type_name.removesuffix("*").rstrip())
-    code = _SCALARS.get(match.group(1)) if match and argument.type_name.endswith("*") else None
-    if match is None or code is None or array.dtype.kind in "VO" or match.group(1) == "size_t":
-        return
-    one, count = np.dtype(code).itemsize, int(match.group(2) or 1)
-    sizes = {one, one * (4 if count == 3 else count)}
-    if array.dtype.itemsize not in (1, *sizes):
+    sizes = _item_sizes(argument.type_name)
+    if sizes and array.dtype.itemsize not in (1, *sizes) and array.dtype.kind not in "VO":
         expected = " or ".join(map(str, sorted(sizes)))
         text = f"an array of {array.dtype} for {argument.type_name}, expected elements of {expected} bytes"
         raise WireError(f"{text} (or of 1: array.view(np.uint8))")
+
+
+@lru_cache(KEPT)
+def _item_sizes(type_name: str) -> frozenset[int]:
+    """Bytes that an element may have of what a pointer points to; none where its type does not say."""
+    match = _TYPE.match(type_name.removesuffix("*").rstrip())
+    code = _SCALARS.get(match.group(1)) if match and type_name.endswith("*") else None
+    if match is None or code is None or match.group(1) == "size_t":
+        return frozenset()
+    one, count = np.dtype(code).itemsize, int(match.group(2) or 1)
+    return frozenset({one, one * (4 if count == 3 else count)})
 
 
 def address_of(value: Any, address: Address, size: int) -> int:
@@ -146,11 +156,13 @@ def address_of(value: Any, address: Address, size: int) -> int:
 
 
 def _by_value(argument: Argument, value: Any) -> bytes:
-    dtype, count = _type(argument)
+    dtype, count = _type(argument.type_name, argument.size)
     if isinstance(value, bytes | bytearray | memoryview):
         raw = bytes(value)
     elif dtype is None:
         raw = _untyped(argument, value)
+    elif count == 1 and np.ndim(value) == 0:
+        raw = _number(dtype, value)
     else:
         raw = b"".join(_number(dtype, each) for each in _elements(argument, value, count))
         raw = raw.ljust(argument.size, b"\0") if count == 3 else raw  # a vector of 3 takes the room of 4
@@ -159,20 +171,19 @@ def _by_value(argument: Argument, value: Any) -> bytes:
     return raw
 
 
-def _type(argument: Argument) -> tuple[np.dtype[Any] | None, int]:
+@lru_cache(KEPT)
+def _type(type_name: str, size: int) -> tuple[np.dtype[Any] | None, int]:
     """Element type and number of elements that an argument's type name says; None where it is no OpenCL type."""
-    match = _TYPE.match(argument.type_name)
+    match = _TYPE.match(type_name)
     code = _SCALARS.get(match.group(1)) if match else None
     if match is None or code is None:
         return None, 1
     dtype, count = np.dtype(f"<{code}"), int(match.group(2) or 1)
-    fits = dtype.itemsize * (4 if count == 3 else count) == argument.size
+    fits = dtype.itemsize * (4 if count == 3 else count) == size
     return (dtype, count) if fits else (None, 1)
 
 
 def _elements(argument: Argument, value: Any, count: int) -> list[Any]:
-    if count == 1 and np.ndim(value) == 0:
-        return [value]
     elements = list(np.ravel(np.asarray(value)))
     if len(elements) != count:
         raise WireError(f"{len(elements)} elements for {argument.type_name}, expected {count}")

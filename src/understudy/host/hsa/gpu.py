@@ -42,7 +42,6 @@ from understudy.host.hsa.launch import (
     Three,
     beyond,
     group_of,
-    packet_of,
     private_bytes,
     three,
 )
@@ -62,6 +61,7 @@ __all__ = [
     "demo_code",
 ]
 
+ORIGIN: Final = (0, 0, 0)
 QUEUE_PACKETS: Final = 256
 """Size of the queue that launches use where none is named."""
 Code = Executable | bytes | bytearray | str | Path
@@ -249,7 +249,7 @@ class Gpu:
         args: Sequence[Any] | bytes = (),
         *,
         queue: Queue | None = None,
-        offset: Size = (0, 0, 0),
+        offset: Size = ORIGIN,
         group_bytes: int = 0,
         stack_bytes: int | None = None,
         barrier: bool = False,
@@ -266,18 +266,20 @@ class Gpu:
         are not device memory any more: `share` those that it has to find again.
         """
         self.device.check_open()
-        offsets, _ = three(offset, "offset", 0)
+        offsets = ORIGIN if offset is ORIGIN else three(offset, "offset", 0)[0]
         sizes, dimensions = three(grid, "grid")
         shape = self._group(kernel, sizes, group)
-        draft = packet_of(sizes, shape, dimensions, barrier=barrier, acquire=acquire, release=release)
+        draft = KernelDispatchPacket.over(
+            dimensions, sizes, shape, barrier=int(barrier), acquire_scope=acquire, release_scope=release
+        )
         used = self._take(queue)
-        borrowed, printf = self._arrays.lend(), None
+        borrowed, printf = Borrowed(self._arrays), None
         try:
-            given = given_by_name(kernel.image, hidden or {}, borrowed.address)
+            given = given_by_name(kernel.image, hidden, borrowed.address) if hidden else {}
             printf = Printf.of(self.device, kernel.image, given)
-            place = printf.address if printf else 0
-            words = replace(told(self.device, used, offsets), printf_buffer=place, given=given)
-            segments = pack(kernel.image, args, draft, words, borrowed.address, group_bytes, self._pointer_bytes)
+            words = told(self.device, used, offsets, given, printf.address if printf else 0)
+            pointer_bytes = self.device.signal_bits // 8
+            segments = pack(kernel.image, args, draft, words, borrowed.address, group_bytes, pointer_bytes)
             packet = replace(
                 draft,
                 kernel_object=kernel.address,
@@ -308,11 +310,11 @@ class Gpu:
         `hidden` gives others, and without it there is no printf buffer.
         """
         sizes, dimensions = three(grid, "grid")
-        draft = packet_of(sizes, self._group(kernel, sizes, group), dimensions)
+        draft = KernelDispatchPacket.over(dimensions, sizes, self._group(kernel, sizes, group))
         address = self._arrays.address
         given = given_by_name(kernel.image, hidden or {}, address)
-        words = replace(told(self.device, self._own(), (0, 0, 0)), given=given)
-        return pack(kernel.image, args, draft, words, address, group_bytes, self._pointer_bytes)
+        words = told(self.device, self._own(), ORIGIN, given)
+        return pack(kernel.image, args, draft, words, address, group_bytes, self.device.signal_bits // 8)
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 
@@ -369,10 +371,6 @@ class Gpu:
                 if queue in self._mine and not queue.is_active:
                     self._mine.remove(queue)
                     queue.destroy()
-
-    @property
-    def _pointer_bytes(self) -> int:
-        return self.device.signal_bits // 8
 
     def _submit(
         self,

@@ -18,15 +18,20 @@ from understudy.image.hsa.code_object import Kernel
 PRINTF: Final = PREFIX + "printf_buffer"
 
 
-def told(device: HsaDevice, queue: Queue, offset: Three) -> Hidden:
-    """What hidden arguments say of a launch on `queue` where nobody gives them."""
+def told(device: HsaDevice, queue: Queue, offset: Three, given: Mapping[str, int], printf: int = 0) -> Hidden:
+    """What hidden arguments say of a launch on `queue`: what is `given` by value kind, else what the device knows.
+
+    `printf` is the address of the printf buffer.
+    """
     apertures = device.apertures
     return Hidden(
         global_offset=offset,
         shared_base=apertures.group_segment_aperture_base_hi << 32,
         private_base=apertures.private_segment_aperture_base_hi << 32,
         queue=queue.address,
+        printf_buffer=printf,
         default_queue=queue.address,
+        given=given,
     )
 
 
@@ -35,8 +40,7 @@ def given_by_name(kernel: Kernel, values: Mapping[str, Any], address: Address) -
 
     Names are value kinds, with or without ``hidden_``. `WireError` for one that the kernel has no argument of.
     """
-    arguments = kernel.metadata.arguments if kernel.metadata else ()
-    sizes = {each.kind: each.size for each in arguments if each.is_hidden}
+    sizes = {each.kind: each.size for each in kernel.metadata.hidden} if kernel.metadata else {}
     found = {}
     for name, value in values.items():
         kind = PREFIX + name.removeprefix(PREFIX)
@@ -60,8 +64,7 @@ class Printf:
     @classmethod
     def of(cls, device: HsaDevice, kernel: Kernel, given: Mapping[str, int]) -> Self | None:
         """An empty one; None where the kernel does not print, or the caller gave one."""
-        arguments = kernel.metadata.arguments if kernel.metadata else ()
-        if PRINTF in given or not any(each.kind == PRINTF for each in arguments):
+        if PRINTF in given or kernel.metadata is None or PRINTF not in kernel.metadata.hidden_kinds:
             return None
         made = cls(device, device.allocate(printf_buffer.SIZE_BYTES, mtype=device.fine_mtype))
         device.memory.write(made.address, printf_buffer.EMPTY)

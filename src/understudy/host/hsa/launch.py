@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, SupportsIndex
+from typing import Final, SupportsIndex
 
 from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.device.hsa.packets import FenceScope
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.signals import Condition, Signal
 from understudy.host.hsa.executable import Kernel
@@ -118,24 +117,16 @@ def _placed(place: Place, kernel: Kernel) -> Place:
 
 def three(size: Size, what: str, least: int = 1) -> tuple[Three, int]:
     """Sizes in x, y and z, `least` or more each, and how many of them were given; `WireError` for what is no size."""
-    given = _whole(size, what)
+    try:
+        given = tuple(map(operator.index, size if isinstance(size, Iterable) else (size,)))
+    except TypeError:
+        raise WireError(f"{what} {size!r:.40}, expected a whole number, or up to three of them") from None
     if not 1 <= len(given) <= 3:
         raise WireError(f"{what} {given} has {len(given)} dimensions, expected 1 to 3")
-    if any(each < least for each in given):
+    if min(given) < least:
         raise WireError(f"{what} {given}, expected sizes of {least} or more")
     x, y, z = (*given, least, least)[:3]
     return (x, y, z), len(given)
-
-
-def _whole(size: Any, what: str) -> tuple[int, ...]:
-    try:
-        return (operator.index(size),)
-    except TypeError:
-        pass
-    try:
-        return tuple(operator.index(each) for each in size)
-    except TypeError:
-        raise WireError(f"{what} {size!r:.40}, expected a whole number, or up to three of them") from None
 
 
 def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
@@ -162,21 +153,6 @@ def beyond(kernel: Kernel, group: Three) -> str:
     if not most or items <= most:
         return ""
     return f"work-groups of {items} work-items, but kernel {kernel.name} was compiled for {most} at most"
-
-
-def packet_of(
-    grid: Three,
-    group: Three,
-    dimensions: int,
-    *,
-    barrier: bool = False,
-    acquire: FenceScope = FenceScope.SYSTEM,
-    release: FenceScope = FenceScope.SYSTEM,
-) -> KernelDispatchPacket:
-    """A dispatch packet that names no kernel yet."""
-    return KernelDispatchPacket.over(
-        dimensions, grid, group, barrier=int(barrier), acquire_scope=acquire, release_scope=release
-    )
 
 
 def private_bytes(kernel: Kernel, stack_bytes: int | None) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from bisect import bisect_right, insort
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -14,6 +16,10 @@ from understudy.core.errors import BeyondModel, RuleError, WireError
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.words import align_up
 from understudy.device.hsa.device import HsaDevice
+
+KEPT: Final = 64
+"""Types of arrays that are known to be shareable."""
+_start: Final = operator.attrgetter("start")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,16 +114,14 @@ class Arrays:
             raise RuleError("the array is not device memory, expected one of gpu.array() or after gpu.share()")
         return found
 
-    def lend(self) -> Borrowed:
-        """For the time of a launch: addresses of arrays, those that nobody shared mapped until `release`."""
-        return Borrowed(self)
-
     def find(self, array: NDArray[Any]) -> int | None:
         """Device address of an array; None where it is not device memory."""
-        _check(array)
+        checked_dtype(array.dtype)
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            raise WireError("the array has gaps between its elements, expected a contiguous one")
         if not array.nbytes:
             return 0  # the null pointer: there is nothing to point to
-        start = _host(array)
+        start = int(array.ctypes.data)
         with self._lock:
             block = self._holder(start, array.nbytes)
         return None if block is None else block.address + start - block.start
@@ -128,7 +132,7 @@ class Arrays:
         while index and (near is None or self._blocks[index - 1].start == near.start):
             index -= 1
             block = self._blocks[index]
-            if not self._is_mapped(block):
+            if self._device.block(block.address) is not block.mapping:
                 del self._blocks[index]
             elif start + size <= block.start + block.size:
                 return block
@@ -160,7 +164,7 @@ class Arrays:
 
 
 class Borrowed:
-    """Arrays that are mapped for one launch. `release` takes them out again."""
+    """Addresses of arrays for the time of a launch: those that nobody shared are mapped until `release`."""
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
@@ -182,6 +186,7 @@ class Borrowed:
         self._mapped = []
 
 
+@lru_cache(KEPT)
 def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """`dtype` if a device can share it: little-endian, of fixed size, without Python objects."""
     if dtype.hasobject or dtype.itemsize == 0 or dtype != dtype.newbyteorder("<"):
@@ -189,18 +194,8 @@ def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def _check(array: NDArray[Any]) -> None:
-    checked_dtype(array.dtype)
-    if not (array.flags.c_contiguous or array.flags.f_contiguous):
-        raise WireError("the array has gaps between its elements, expected a contiguous one")
-
-
 def _host(array: NDArray[Any]) -> int:
     return int(array.ctypes.data)
-
-
-def _start(block: Block) -> int:
-    return block.start
 
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -50,11 +50,10 @@ def segment_bytes(kernel: KernelMetadata | None, size: int) -> int:
 
     `WireError` where that is more than `MAX_KERNARG_BYTES`: a damaged header asks for anything.
     """
-    arguments = kernel.arguments if kernel is not None else ()
-    most = max((argument.offset + argument.size for argument in arguments), default=0)
-    if max(size, most) > MAX_KERNARG_BYTES:
-        raise WireError(f"a kernarg segment of {max(size, most)} bytes, expected at most {MAX_KERNARG_BYTES}")
-    return max(size, most)
+    found = size if kernel is None else max(size, kernel.end)
+    if found > MAX_KERNARG_BYTES:
+        raise WireError(f"a kernarg segment of {found} bytes, expected at most {MAX_KERNARG_BYTES}")
+    return found
 
 
 def pack_kernarg(
@@ -69,21 +68,19 @@ def pack_kernarg(
     `values` are those of the arguments that are not hidden, in order; LDS pointers get their offset in LDS. `WireError`
     where number or size do not fit.
     """
-    explicit = [argument for argument in kernel.arguments if not argument.is_hidden]
-    if len(values) != len(explicit):
-        raise WireError(f"kernel {kernel.name} takes {len(explicit)} arguments, not {len(values)}")
+    if len(values) != len(kernel.explicit):
+        raise WireError(f"kernel {kernel.name} takes {len(kernel.explicit)} arguments, not {len(values)}")
     data = bytearray(segment_bytes(kernel, size))
-    for number, (argument, value) in enumerate(zip(explicit, values, strict=True)):
+    for number, (argument, value) in enumerate(zip(kernel.explicit, values, strict=True)):
         try:
             raw = _bytes(argument, value)
         except (OverflowError, ValueError, TypeError) as error:
             raise WireError(f"{error}").at("argument", number, argument.name) from None
         data[argument.offset : argument.offset + argument.size] = raw
-    words = hidden_values(packet, hidden or Hidden())
-    for argument in kernel.arguments:
-        if argument.is_hidden:
-            word = words.get(argument.kind, 0)
-            data[argument.offset : argument.offset + argument.size] = _truncated(word, argument.size)
+    words = hidden_values(packet, hidden or Hidden()) if kernel.hidden else {}
+    for argument in kernel.hidden:
+        word = words.get(argument.kind, 0) & (1 << argument.size * 8) - 1
+        data[argument.offset : argument.offset + argument.size] = word.to_bytes(argument.size, "little")
     return bytes(data)
 
 
@@ -123,7 +120,3 @@ def _bytes(argument: Argument, value: Value) -> bytes:
             raise ValueError(f"a float for an argument of {argument.size} bytes")
         return np.array(value, f"<f{argument.size}").tobytes()
     return value.to_bytes(argument.size, "little", signed=value < 0)
-
-
-def _truncated(value: int, size: int) -> bytes:
-    return (value & (1 << size * 8) - 1).to_bytes(size, "little")

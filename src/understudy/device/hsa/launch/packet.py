@@ -82,3 +82,12 @@ class KernelDispatchPacket(Record, size=64):
     def grid(self) -> tuple[int, int, int]:
         """Work-items of the grid in x, y, z."""
         return self.grid_size_x, self.grid_size_y, self.grid_size_z
+
+    @property
+    def groups(self) -> tuple[int, int, int]:
+        """Work-groups in x, y, z, those at the edges of the grid among them."""
+        return (
+            -(-self.grid_size_x // self.workgroup_size_x),
+            -(-self.grid_size_y // self.workgroup_size_y),
+            -(-self.grid_size_z // self.workgroup_size_z),
+        )
