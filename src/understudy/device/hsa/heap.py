@@ -16,6 +16,8 @@ from understudy.device.hsa.segments import SMALL_APERTURE_BYTES, SMALL_APERTURES
 from understudy.engine.gcn.memory import GpuMemory, MemoryState, Plain
 from understudy.engine.gcn.memory_type import COARSE, MemoryType
 
+LINE_BYTES: Final = 64
+"""Of a cache: blocks never share one."""
 SLAB_BYTES: Final = 1 << 16
 """Small blocks are shared out from pieces of this size."""
 
@@ -79,7 +81,7 @@ class Heap:
         """Address of `size` zeroed bytes; `alignment` a power of two. Blocks never share a 64-byte line."""
         if size < 0 or alignment < 1 or alignment & alignment - 1:
             raise WireError(f"{size} bytes aligned to {alignment}, expected a size and a power of two")
-        size, alignment = align_up(max(size, 1), 64), max(alignment, 64)
+        size, alignment = max(size, 1) + LINE_BYTES - 1 & -LINE_BYTES, max(alignment, LINE_BYTES)
         with self._lock:
             if size < PAGE_SIZE and alignment < PAGE_SIZE:
                 address = self._small(size, alignment, type)

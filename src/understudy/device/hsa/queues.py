@@ -256,7 +256,8 @@ class Queue:
 
         While the ring is full a device without a thread of its own works; `RuleError` where that cannot help.
         """
-        first = self.add_write_index(len(packets))
+        self.check()
+        first = self._write.rmw("add", len(packets)) & U64
         for index, data in enumerate(packets, first):
             while index - self.load_read_index() >= self.size:
                 if index > first:

@@ -113,28 +113,28 @@ def _fitted(argument: Argument, value: Any, address: Address) -> Value:
         raise WireError(f"Local for an argument of kind {argument.kind}, expected one that points to group memory")
     if argument.kind in POINTERS:
         if isinstance(value, np.ndarray):
-            _check_items(argument, value)
+            sizes = _item_sizes(argument.type_name)
+            if sizes and value.dtype.itemsize not in (1, *sizes) and value.dtype.kind not in "VO":
+                raise _misfit(argument, value, sizes)
         return address_of(value, address, argument.size)
     if argument.kind != "by_value":
         raise BeyondModel(f"arguments of kind {argument.kind} have no values here: give the kernarg segment as bytes")
     return _by_value(argument, value)
 
 
-def _check_items(argument: Argument, array: np.ndarray) -> None:
-    """A `WireError` for an array whose elements are of another size than what the pointer points to.
-
-    Bytes may stand for anything, and so may structures; a vector may be one element or several.
-    """
-    sizes = _item_sizes(argument.type_name)
-    if sizes and array.dtype.itemsize not in (1, *sizes) and array.dtype.kind not in "VO":
-        expected = " or ".join(map(str, sorted(sizes)))
-        text = f"an array of {array.dtype} for {argument.type_name}, expected elements of {expected} bytes"
-        raise WireError(f"{text} (or of 1: array.view(np.uint8))")
+def _misfit(argument: Argument, array: np.ndarray, sizes: frozenset[int]) -> WireError:
+    """The error of an array whose elements are of another size than what the pointer points to."""
+    expected = " or ".join(map(str, sorted(sizes)))
+    text = f"an array of {array.dtype} for {argument.type_name}, expected elements of {expected} bytes"
+    return WireError(f"{text} (or of 1: array.view(np.uint8))")
 
 
 @lru_cache(KEPT)
 def _item_sizes(type_name: str) -> frozenset[int]:
-    """Bytes that an element may have of what a pointer points to; none where its type does not say."""
+    """Bytes that an element may have of what a pointer points to; none where its type does not say.
+
+    Bytes may stand for anything, and so may structures; a vector may be one element or several.
+    """
     match = _TYPE.match(type_name.removesuffix("*").rstrip())
     code = _SCALARS.get(match.group(1)) if match and type_name.endswith("*") else None
     if match is None or code is None or match.group(1) == "size_t":

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from understudy.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, UnderstudyError
 from understudy.engine.gcn.api import Dispatch, Statistics
 from understudy.engine.gcn.group import Groups
+from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.lane_float import quiet
 from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.engine.gcn.reference.replay import Replay, record
@@ -32,6 +34,7 @@ from understudy.isa.gcn.state import (
     STATUS,
     Wave,
 )
+from understudy.isa.gcn.target import Target
 
 OnRetire = Callable[[Wave, Insn], None]
 
@@ -83,14 +86,21 @@ class Stepper:
     """Executes instructions of waves of one dispatch. Not for several threads at once: make one for each.
 
     `on_retire` is called after every retired instruction. `lanes`: the algebra, if it is not the plain one.
+    `code`: what was decoded of the memory as it is mapped now, by address, to go on with.
     """
 
-    def __init__(self, dispatch: Dispatch, on_retire: OnRetire | None = None, lanes: Lanes | None = None) -> None:
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        on_retire: OnRetire | None = None,
+        lanes: Lanes | None = None,
+        code: dict[int, Cached] | None = None,
+    ) -> None:
         self.dispatch = dispatch
         self.memory = dispatch.memory
         self.on_retire = on_retire
         self.lanes = Lanes.of(dispatch) if lanes is None else lanes
-        self._code: dict[int, Cached] = {}
+        self._code = {} if code is None else code
         self._version = dispatch.memory.version
         self._views: dict[int, View] = {}
 
@@ -213,14 +223,23 @@ def _placed(error: UnderstudyError, view: View, pc: int, insn: Insn | None) -> U
 
 
 class ReferenceEngine:
-    """Runs dispatches by evaluating meanings. `on_retire` is called after every retired instruction."""
+    """Runs dispatches by evaluating meanings. `on_retire` is called after every retired instruction.
+
+    What was decoded is kept for the next dispatch over the same memory.
+    """
 
     def __init__(self, on_retire: OnRetire | None = None) -> None:
         self.on_retire = on_retire
+        self._decoded: WeakKeyDictionary[GpuMemory, tuple[tuple[int, Target], dict[int, Cached]]] = WeakKeyDictionary()
+        """By memory: the mappings and the target that instructions were decoded for, and these."""
 
     def stepper(self, dispatch: Dispatch) -> Stepper:
         """What executes single instructions of this dispatch."""
-        return Stepper(dispatch, self.on_retire)
+        memory = dispatch.memory
+        key, known = (memory.version, dispatch.target), self._decoded.get(memory)
+        if known is None or known[0] != key:
+            known = self._decoded[memory] = key, {}
+        return Stepper(dispatch, self.on_retire, code=known[1])
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all groups to their end, one after the other."""

@@ -1,0 +1,60 @@
+"""How much Python a launch takes: calls of the package's functions, which are the same for every run and machine.
+
+A launch of saxpy over one wave, on the reference engine, with a kernel that has run before: what is known of it and of
+its code is not found again.
+"""
+
+import sys
+from itertools import takewhile
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import understudy
+from understudy.hsa import Gpu, demo_code
+
+PACKAGE = Path(understudy.__file__).parent
+ENGINE = ("engine/gcn/reference/engine.py", "run")
+BEFORE_ENGINE = 150
+"""From `Gpu.dispatch` to the engine: arguments, packet, queue, doorbell, packet processor, first state."""
+WHOLE = 700
+"""From `Gpu.dispatch` to the end of `wait`."""
+WARM = 20
+"""Launches after which nothing is made that the next ones use."""
+
+
+@pytest.fixture
+def calls() -> list[tuple[str, str]]:
+    """File and name of each function that a launch calls, generators whenever they go on."""
+    found: list[tuple[str, str]] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(PACKAGE)):
+            found.append((Path(code.co_filename).relative_to(PACKAGE).as_posix(), code.co_name))
+
+    with Gpu.open("gfx900", engine="reference") as gpu:
+        x, y = gpu.array(np.arange(64, dtype=np.float32)), gpu.zeros(64)
+        kernel, queue = gpu.load(demo_code("gfx900")).kernel("saxpy"), gpu.queue()
+        for _ in range(WARM):
+            gpu.dispatch(kernel, 64, 64, [2.0, x, y], queue=queue).wait()
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            gpu.dispatch(kernel, 64, 64, [2.0, x, y], queue=queue).wait()
+        finally:
+            sys.setprofile(before)
+        assert (y == 2 * (WARM + 1) * x).all()
+    return found
+
+
+def test_a_dispatch_reaches_the_engine_in_few_calls(calls: list[tuple[str, str]]) -> None:
+    assert ENGINE in calls
+    assert len(list(takewhile(lambda call: call != ENGINE, calls))) < BEFORE_ENGINE
+
+
+def test_a_launch_takes_few_calls(calls: list[tuple[str, str]]) -> None:
+    assert len(calls) < WHOLE
