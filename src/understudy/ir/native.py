@@ -24,15 +24,15 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from types import ModuleType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from understudy.core.errors import ModelBug
 from understudy.ir import llvm
+from understudy.ir.native_source import layout_or_none
 from understudy.ir.object_cache import ObjectCache
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=type[ctypes.Structure])
-ALL: Final = (1 << 64) - 1
 
 
 def layout(made: S) -> S:
@@ -44,11 +44,6 @@ def layout(made: S) -> S:
 def numbers(made: Any) -> dict[str, int]:
     """Which word of a layout each name stands for."""
     return {name: number for number, (name, _) in enumerate(made._fields_)}
-
-
-def layout_or_none(found: Any) -> Any:
-    """What was found, if it is a layout."""
-    return found if isinstance(found, type) and issubclass(found, ctypes.Structure) else None
 
 
 class View:

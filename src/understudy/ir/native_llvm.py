@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from understudy.core.errors import ModelBug
 from understudy.ir import llvm, native
-from understudy.ir.native import ALL, AtomicView, Function, View
-from understudy.ir.native_source import Source
+from understudy.ir.native import AtomicView, Function, View
+from understudy.ir.native_source import ALL, Source
 
 _PLAIN: Final = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",

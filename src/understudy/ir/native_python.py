@@ -7,11 +7,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from understudy.ir.native import ALL, Function
-from understudy.ir.native_source import Source
+from understudy.ir.native_source import ALL, Readable, Source
 
 
-def interpreted(function: Function[Any]) -> Callable[..., int]:
+def interpreted(function: Readable) -> Callable[..., int]:
     """A Python function that gives what the compiled one gives. Layouts may be given by address."""
     source = Source(function)
     tree: Any = ast.fix_missing_locations(_Wrapped().visit(copy.deepcopy(source.tree)))

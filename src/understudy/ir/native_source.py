@@ -7,16 +7,40 @@ import ctypes
 import linecache
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 from understudy.core.errors import ModelBug
-from understudy.ir.native import ALL, Function, layout_or_none
+
+ALL: Final = (1 << 64) - 1
+
+
+def layout_or_none(found: Any) -> Any:
+    """What was found, if it is a layout."""
+    return found if isinstance(found, type) and issubclass(found, ctypes.Structure) else None
+
+
+class Readable(Protocol):
+    """What is known of a native function: see `native.Function`."""
+
+    function: Any
+    name: str
+    scope: dict[str, Any]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Their names."""
+
+    def layout(self, parameter: str) -> Any:
+        """The layout at whose address a parameter points; None for plain words."""
+
+    def global_(self, name: str) -> Any:
+        """What a name of the module, or a builtin one, stands for; None where there is none."""
 
 
 class Source:
     """A function's syntax tree, and what its names stand for."""
 
-    def __init__(self, function: Function[Any]) -> None:
+    def __init__(self, function: Readable) -> None:
         self.function = function
         code = function.function.__code__
         self.path: str = code.co_filename
