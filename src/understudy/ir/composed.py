@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 
-@cache
-def _operations(protocol: type, part: type) -> tuple[str, ...]:
-    """Operations of a protocol that a class of parts has."""
-    return tuple(name for name in dir(protocol) if not name.startswith("_") and hasattr(part, name))
-
-
 class Composed:
-    """The algebra `protocol`: each operation is that of the first of `parts` that has it."""
+    """Each operation is that of the first of `parts` that has it, looked up when it is first asked for."""
 
-    def __init__(self, protocol: type, *parts: Any) -> None:
-        for part in reversed(parts):
-            for name in _operations(protocol, part.__class__):
-                setattr(self, name, getattr(part, name))
+    def __init__(self, *parts: object) -> None:
+        self._parts = parts
+
+    def __getattr__(self, name: str) -> Any:
+        for part in () if name.startswith("_") else self._parts:
+            if hasattr(type(part), name):
+                operation = getattr(part, name)
+                setattr(self, name, operation)
+                return operation
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -311,7 +311,7 @@ def test_atomics_act_lane_after_lane(space: str, kind: str, bits: int) -> None:
     got = rig.o.atomic(space, kind, bits, at, np.array(v, dtype), np.array(c, dtype))
     assert got.dtype == dtype
     for lane in LANES:
-        if rig.o.exec_bits >> lane & 1:
+        if rig.o.current.exec_bits >> lane & 1:
             assert int(got[lane]) == cells[where[lane]]
             cells[where[lane]] = model(kind, bits, cells[where[lane]], v[lane], c[lane])
     assert home[: 8 * size].view(dtype).tolist() == cells

@@ -269,7 +269,7 @@ def test_registers_beyond_the_last_are_not_written_and_read_as_register_0() -> N
     rig = Rig("gfx900", 4)
     rig.set_v64(2, BASE + 16 * np.arange(64))
     rig.run("global", "global_load_dwordx4", addr=2, vdst=254)
-    memory, lane = rig.model(), int(np.flatnonzero(np.asarray(rig.lanes.exec))[0])
+    memory, lane = rig.model(), int(np.flatnonzero(np.asarray(rig.lanes.current.exec))[0])
     assert int(rig.wave.vgpr[254, lane]) == memory.peek("global", BASE + 16 * lane, 4)
     assert int(rig.wave.vgpr[255, lane]) == memory.peek("global", BASE + 16 * lane + 4, 4)
     rig.run("global", "global_store_dwordx4", addr=2, data=255)

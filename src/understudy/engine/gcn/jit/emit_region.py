@@ -21,7 +21,6 @@ from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.ir.builder import LaneText, vector_width
 from understudy.ir.composed import Composed
 from understudy.isa.gcn import state
-from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, Mode
 
@@ -30,7 +29,7 @@ class Algebra(Composed):
     """The operations of meanings over IR."""
 
     def __init__(self, *parts: object) -> None:
-        super().__init__(WaveAlgebra, *parts)
+        super().__init__(*parts)
         self.mode = Mode()
 
 

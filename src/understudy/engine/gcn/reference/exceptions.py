@@ -17,8 +17,10 @@ from understudy.core.errors import GuestFault
 from understudy.engine.gcn.api import Dispatch, Statistics
 from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.reference.engine import Stepper
-from understudy.engine.gcn.reference.lane_float import EXACT
+from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
+from understudy.engine.gcn.reference.lane_float import EXACT, LaneFloats
 from understudy.engine.gcn.reference.lane_integer import Value, lanes_of
+from understudy.engine.gcn.reference.lane_memory import Current
 from understudy.engine.gcn.reference.lane_rounding import BITS, flushed
 from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.ir import softfloat
@@ -63,25 +65,49 @@ class EnabledException(GuestFault):
         self.raised = raised
 
 
-class WatchedLanes(Lanes):
-    """The algebra, which notes what is raised in `raised`. `watched`: guest addresses whose accesses raise."""
+class Watch:
+    """What instructions raise: in `raised`. `watched`: guest addresses whose accesses raise."""
 
-    is_recorded = False
-    raised = Exceptions(0)
-    watched: Sequence[range] = ()
+    def __init__(self, watched: Sequence[range] = ()) -> None:
+        self.raised = Exceptions(0)
+        self.watched = watched
+        self.current = Current()
+
+    def note(self, flags: int) -> None:
+        """IEEE flags have been raised."""
+        for flag, exception in _IEEE:
+            if flags & flag:
+                self.raised |= exception
+
+    def look(self, space: str, bits: int, address: Value, where: Value | None) -> None:
+        """Lanes access memory."""
+        if not self.watched or space not in ("global", "flat"):
+            return
+        addresses: Any = lanes_of(64, address) if type(address) is int else address
+        for at in addresses[self.current.lanes_where(where)].tolist():
+            if any(at < area.stop and area.start < at + bits // 8 for area in self.watched):
+                self.raised |= Exceptions.ADDRESS_WATCH
+
+
+class WatchedFloats(LaneFloats):
+    """Floats that note what they raise."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
 
     def _arithmetic(self, kind: str, fmt: str, env: str | None, *operands: Value) -> Value:
         arrays = [lanes_of(BITS[fmt], a) if type(a) is int else a for a in operands]
         e = self.environment(fmt, env)
-        lanes = np.flatnonzero(self.exec)
+        lanes = np.flatnonzero(self.watch.current.exec)
         values = [(a if e.inputs else flushed(fmt, a))[lanes].tolist() for a in arrays]
         f = FORMATS[fmt]
         if env != "raw" and any(0 < n & ~f.sign < f.hidden for a in arrays for n in a[lanes].tolist()):
-            self.raised |= Exceptions.DENORMAL_SOURCE
+            self.watch.raised |= Exceptions.DENORMAL_SOURCE
         flags = 0
         for numbers in zip(*values, strict=True):
             flags |= EXACT[kind](fmt, *numbers, e.rounding)[1]
-        self._note(flags & (NV | DZ) if env == "raw" else flags)
+        self.watch.note(flags & (NV | DZ) if env == "raw" else flags)
         return super()._arithmetic(kind, fmt, env, *operands)
 
     def fldexp(self, fmt: str, a: Value, n: Value, env: str | None = None) -> Value:
@@ -99,29 +125,30 @@ class WatchedLanes(Lanes):
         if env == "raw":
             return
         e = self.environment(fmt, env)
-        lanes = np.flatnonzero(self.exec)
+        lanes = np.flatnonzero(self.watch.current.exec)
         x = lanes_of(BITS[fmt], a) if type(a) is int else a
         powers = (lanes_of(32, n) if type(n) is int else n).view(np.int32)[lanes].tolist()
         found = 0
         for number, power in zip((x if e.inputs else flushed(fmt, x))[lanes].tolist(), powers, strict=True):
             found |= flags(number, power, e.rounding)
-        self._note(found)
+        self.watch.note(found)
 
-    def _note(self, flags: int) -> None:
-        for flag, exception in _IEEE:
-            if flags & flag:
-                self.raised |= exception
 
-    # ---- watched addresses ---------------------------------------------------------------------------------------
+class WatchedMemory(LaneAtomics):
+    """Memory that notes accesses to watched addresses."""
+
+    def __init__(self, dispatch: Dispatch, watch: Watch) -> None:
+        super().__init__(dispatch.memory, dispatch.gds, watch.current)
+        self.watch = watch
 
     def load(self, space: str, bits: int, address: Value, where: Value | None = None) -> list[Value]:
         """Per-lane values from memory."""
-        self._look(space, bits, address, where)
+        self.watch.look(space, bits, address, where)
         return super().load(space, bits, address, where)
 
     def store(self, space: str, bits: int, address: Value, values: Sequence[Value], where: Value | None = None) -> None:
         """Per-lane values to memory."""
-        self._look(space, bits, address, where)
+        self.watch.look(space, bits, address, where)
         super().store(space, bits, address, values, where)
 
     def atomic(
@@ -135,31 +162,24 @@ class WatchedLanes(Lanes):
         where: Value | None = None,
     ) -> Value:
         """Read, modify, write, lane after lane."""
-        self._look(space, bits, address, where)
+        self.watch.look(space, bits, address, where)
         return super().atomic(space, kind, bits, address, v, compare, where)
-
-    def _look(self, space: str, bits: int, address: Value, where: Value | None) -> None:
-        if not self.watched or space not in ("global", "flat"):
-            return
-        addresses: Any = lanes_of(64, address) if type(address) is int else address
-        for at in addresses[self.lanes_where(where)].tolist():
-            if any(at < area.stop and area.start < at + bits // 8 for area in self.watched):
-                self.raised |= Exceptions.ADDRESS_WATCH
 
 
 class WatchingStepper(Stepper):
     """Executes instructions; those that raise what `enabled` names trap."""
 
     def __init__(self, dispatch: Dispatch, enabled: Exceptions, watched: Sequence[range] = ()) -> None:
-        self.algebra = WatchedLanes.of(dispatch)
-        self.algebra.watched = watched
-        super().__init__(dispatch, lanes=self.algebra)
+        self.watch = Watch(watched)
+        lanes = Lanes.of(dispatch, WatchedMemory(dispatch, self.watch), WatchedFloats(self.watch))
+        lanes.is_recorded = False
+        super().__init__(dispatch, lanes=lanes)
         self.enabled = enabled
 
     def _step(self, view: View, lanes: int | None) -> Insn:
-        self.algebra.raised = Exceptions(0)
+        self.watch.raised = Exceptions(0)
         insn = super()._step(view, lanes)
-        raised = self.algebra.raised
+        raised = self.watch.raised
         if insn.op.name == INTEGER_DIVISION and raised & Exceptions.DIVISION_BY_ZERO:
             raised = raised & ~Exceptions.DIVISION_BY_ZERO | Exceptions.INTEGER_DIVISION_BY_ZERO
         view.words[TRAPSTS] |= int(raised)

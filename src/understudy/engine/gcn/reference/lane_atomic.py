@@ -66,7 +66,7 @@ class LaneAtomics(LaneMemory):
         where: Value | None = None,
     ) -> Value:
         """Lane after lane: memory m becomes kind(m, v); gives the old m."""
-        lanes = self.lanes_where(where)
+        lanes = self.current.lanes_where(where)
         numbers = lanes.tolist()
         addresses = self._addresses(space, address, lanes).tolist()
         places = [self._place(space, kind, bits, a, n) for a, n in zip(addresses, numbers, strict=True)]
@@ -116,13 +116,13 @@ class LaneAtomics(LaneMemory):
 
     def _flat_place(self, size: int, address: int, lane: int) -> tuple[str, int]:
         high, low = address >> 32, address & LIMIT
-        if high == self.words[SHARED_BASE] >> 32:
+        if high == self.current.words[SHARED_BASE] >> 32:
             return "lds", low
-        if high != self.words[PRIVATE_BASE] >> 32:
+        if high != self.current.words[PRIVATE_BASE] >> 32:
             return "global", address
         self._offsets(size, np.array([address], np.uint64), np.array([lane]), "atomic")
         if size > 4:
-            address = pointer_of(self.mode, address)
+            address = pointer_of(self.current.mode, address)
             raise AccessFault(
                 f"atomic of {size} bytes at {address:#x}: private memory has atomics of 4 bytes",
                 address=address,

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from understudy.core.errors import ModelBug
-from understudy.engine.gcn.reference.lane_integer import SIGNED, UNSIGNED, Array, LaneIntegers, Value, lanes_of, some
+from understudy.engine.gcn.reference.lane_integer import SIGNED, UNSIGNED, Array, Value, lanes_of, some
 from understudy.engine.gcn.reference.lane_rounding import (
     BITS,
     FLOAT,
@@ -100,7 +100,7 @@ def _finish(fmt: str, e: Environment, result: Array, unsure: Array | None, exact
     return bits
 
 
-class LaneFloats(LaneIntegers):
+class LaneFloats:
     """`isa.gcn.algebra.FloatAlgebra` over lanes; where all operands are ints, so is the result."""
 
     def __init__(self) -> None:

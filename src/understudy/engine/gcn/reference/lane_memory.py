@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, ModelBug
 from understudy.engine.gcn.memory import GpuMemory, Plain, plain
-from understudy.engine.gcn.reference.lane_float import LaneFloats
 from understudy.engine.gcn.reference.lane_integer import Array, Value, lanes_of, some
 from understudy.isa.gcn.semantics.pointer import pointer_of
 from understudy.isa.gcn.state import (
@@ -28,11 +27,13 @@ from understudy.isa.gcn.state import (
     LANES,
     LDS_BASE,
     LDS_SIZE,
+    MODE,
     PRIVATE_BASE,
     SCRATCH_AT,
     SCRATCH_SIZE,
     SGPR_AT,
     SHARED_BASE,
+    Mode,
 )
 
 Indices = npt.NDArray[np.int64]
@@ -70,22 +71,20 @@ def bits_of(mask: Array) -> int:
     return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
 
 
-class LaneMemory(LaneFloats):
-    """Loads and stores of `isa.gcn.algebra.WaveAlgebra`. `words` are those of the wave, `exec_bits` its EXEC."""
+class Current:
+    """What an instruction concerns: the wave's `words` and scalar registers, and the lanes of EXEC that take part."""
 
     words: Any
     sgpr: memoryview
 
-    def __init__(self, memory: GpuMemory, gds: npt.NDArray[np.uint8] | None = None) -> None:
-        super().__init__()
-        self.memory = memory
+    def __init__(self) -> None:
         self.exec_bits = FULL
         self.exec = mask_of(FULL)
-        self._gds = _share(0 if gds is None else int(gds.ctypes.data), 0 if gds is None else gds.size, "GDS")
-        self._lds = self._gds
-        self._lds_key = (0, 0)
 
-    # -- lanes
+    @property
+    def mode(self) -> Mode:
+        """MODE."""
+        return Mode.decode(self.words[MODE])
 
     def lanes_where(self, where: Value | None) -> Indices:
         """The lanes of EXEC, and of `where`, in order."""
@@ -104,11 +103,22 @@ class LaneMemory(LaneFloats):
             found = _indices[bits] = np.flatnonzero(mask_of(bits))
         return found
 
-    # -- loads and stores
+
+class LaneMemory:
+    """Loads and stores of `isa.gcn.algebra.WaveAlgebra`, for the wave and the lanes that `current` names."""
+
+    def __init__(
+        self, memory: GpuMemory, gds: npt.NDArray[np.uint8] | None = None, current: Current | None = None
+    ) -> None:
+        self.memory = memory
+        self.current = Current() if current is None else current
+        self._gds = _share(0 if gds is None else int(gds.ctypes.data), 0 if gds is None else gds.size, "GDS")
+        self._lds = self._gds
+        self._lds_key = (0, 0)
 
     def load(self, space: str, bits: int, address: Value, where: Value | None = None) -> list[Value]:
         """Per-lane values from memory: one of up to 32 bits, or several dwords."""
-        lanes, size = self.lanes_where(where), bits >> 3
+        lanes, size = self.current.lanes_where(where), bits >> 3
         addresses = self._addresses(space, address, lanes)
         parts = self._spaces(space, addresses)
         if lanes is ALL_LANES and len(parts) == 1:
@@ -123,7 +133,7 @@ class LaneMemory(LaneFloats):
 
     def store(self, space: str, bits: int, address: Value, values: Sequence[Value], where: Value | None = None) -> None:
         """Per-lane values to memory."""
-        lanes, size = self.lanes_where(where), bits >> 3
+        lanes, size = self.current.lanes_where(where), bits >> 3
         addresses = self._addresses(space, address, lanes)
         rows = [lanes_of(32, v) if type(v) is int else v for v in values]
         data = rows if lanes is ALL_LANES else [row[lanes] for row in rows]
@@ -150,8 +160,8 @@ class LaneMemory(LaneFloats):
         if space != "flat":
             return [(space, None)]
         high = addresses >> lanes_of(64, 32)[: len(addresses)]
-        shared = high == np.uint64(self.words[SHARED_BASE] >> 32)
-        private = high == np.uint64(self.words[PRIVATE_BASE] >> 32)
+        shared = high == np.uint64(self.current.words[SHARED_BASE] >> 32)
+        private = high == np.uint64(self.current.words[PRIVATE_BASE] >> 32)
         if not (some(shared) or some(private)):
             return [("global", None)]
         parts = (("shared", shared), ("private", private), ("global", ~(shared | private)))
@@ -235,12 +245,12 @@ class LaneMemory(LaneFloats):
 
     def _private_memory(self) -> tuple[int, int]:
         """Where the wave's private memory lies, as FLAT_SCRATCH says, and how many bytes of it a lane has."""
-        words = self.words
+        words = self.current.words
         form, size = words[FLAT_FORM], words[SCRATCH_SIZE]
         if form == FORM_NONE:
             return words[SCRATCH_AT], size
         low = words[FLAT_AT] - SGPR_AT >> 2
-        first, second = self.sgpr[low], self.sgpr[low + 1]
+        first, second = self.current.sgpr[low], self.current.sgpr[low + 1]
         if form == FORM_ADDRESS:
             return (first | second << 32) & ADDRESSES, size
         return words[FLAT_BASE] + (second << 8) & ADDRESSES, min(first, size)
@@ -248,11 +258,11 @@ class LaneMemory(LaneFloats):
     def _offsets(self, size: int, addresses: Array, lanes: Indices, access: str) -> Array:
         """Offsets into private memory; a fault for the first lane that leaves its own."""
         offsets, limit = (addresses & np.uint64(LIMIT)).astype(np.int64), self._private_memory()[1]
-        said = ", as FLAT_SCRATCH says" if limit < self.words[SCRATCH_SIZE] else ""
+        said = ", as FLAT_SCRATCH says" if limit < self.current.words[SCRATCH_SIZE] else ""
         outside = offsets + size > limit
         if some(outside):
             first = int(np.flatnonzero(outside)[0])
-            address = pointer_of(self.mode, int(addresses[first]))
+            address = pointer_of(self.current.mode, int(addresses[first]))
             text = f"{access} of {size} bytes at {address:#x}: a lane has {limit:#x} bytes of private memory{said}"
             raise AccessFault(text, address=address, access=access).at("lane", int(lanes[first]))
         return offsets
@@ -263,7 +273,7 @@ class LaneMemory(LaneFloats):
         try:
             return self._swizzled(size, offsets, lanes, data)
         except AccessFault as fault:
-            where = "the wave's own" if self.words[FLAT_FORM] == FORM_NONE else "where FLAT_SCRATCH says"
+            where = "the wave's own" if self.current.words[FLAT_FORM] == FORM_NONE else "where FLAT_SCRATCH says"
             raise fault.at("private memory", where) from None
 
     def _swizzled(self, size: int, offsets: Array, lanes: Indices, data: Rows | None) -> Rows:
@@ -292,7 +302,7 @@ class LaneMemory(LaneFloats):
         raise ModelBug(f"no address space {space!r}")
 
     def _local(self) -> Plain:
-        key = (self.words[LDS_BASE], self.words[LDS_SIZE])
+        key = (self.current.words[LDS_BASE], self.current.words[LDS_SIZE])
         if key != self._lds_key:
             self._lds, self._lds_key = _share(*key, "LDS"), key
         return self._lds
@@ -317,7 +327,7 @@ class LaneMemory(LaneFloats):
         name, _, limit = which.partition("_")
         if name not in ("shared", "private") or limit not in ("", "limit"):
             raise ModelBug(f"no aperture {which!r}")
-        return int(self.words[SHARED_BASE if name == "shared" else PRIVATE_BASE]) | (LIMIT if limit else 0)
+        return int(self.current.words[SHARED_BASE if name == "shared" else PRIVATE_BASE]) | (LIMIT if limit else 0)
 
 
 def _share(base: int, size: int, name: str) -> Plain:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,8 +10,10 @@ from understudy.core.errors import BeyondModel, GuestFault
 from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, OnHint, OnTrap
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
-from understudy.engine.gcn.reference.lane_integer import Array, Value, lanes_of
-from understudy.engine.gcn.reference.lane_memory import bits_of, mask_of
+from understudy.engine.gcn.reference.lane_float import LaneFloats
+from understudy.engine.gcn.reference.lane_integer import Array, LaneIntegers, Value, lanes_of
+from understudy.engine.gcn.reference.lane_memory import LaneMemory, bits_of, mask_of
+from understudy.ir.composed import Composed
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import (
     AT_BARRIER,
@@ -68,11 +70,12 @@ class View:
         self.words = wave.words.data
 
 
-class Lanes(LaneAtomics):
-    """`isa.gcn.algebra.WaveAlgebra` over the wave that `begin` named last.
+class Lanes(Composed):
+    """`isa.gcn.algebra.WaveAlgebra` over the wave that `begin` named last: registers, control, and parts for the rest.
 
     `target` is where execution goes on. `is_recorded`: instructions that run often may be replayed (`replay.py`), past
-    what a subclass overrides. `vgprs` and `sgprs` are the registers allocated, for s_getreg only.
+    what a subclass overrides. `vgprs` and `sgprs` are the registers allocated, for s_getreg only. `accesses` and
+    `floats`: the parts for memory and floats, if they are not the plain ones.
     """
 
     is_recorded = True
@@ -85,44 +88,53 @@ class Lanes(LaneAtomics):
         on_trap: OnTrap | None = None,
         vgprs: int = VGPRS,
         sgprs: int = 102,
+        accesses: LaneMemory | None = None,
+        floats: LaneFloats | None = None,
     ) -> None:
-        super().__init__(memory, gds)
+        self.accesses = LaneAtomics(memory, gds) if accesses is None else accesses
+        self.floats = LaneFloats() if floats is None else floats
+        super().__init__(LaneIntegers(), self.floats, self.accesses)
+        self.current = self.accesses.current
         self.on_hint = on_hint
         self.on_trap = on_trap
         self.target = 0
+        self.mode = self.floats.mode
         self._allocated = (vgprs, sgprs)
         self._restricted: int | None = None
         self._mode_bits = -1
 
-    @classmethod
-    def of(cls, dispatch: Dispatch) -> Self:
+    @staticmethod
+    def of(dispatch: Dispatch, accesses: LaneMemory | None = None, floats: LaneFloats | None = None) -> Lanes:
         """The algebra of a dispatch's waves."""
-        return cls(
+        return Lanes(
             dispatch.memory,
             dispatch.gds,
             dispatch.on_hint,
             dispatch.on_trap,
             dispatch.vgpr_count,
             dispatch.sgpr_count,
+            accesses,
+            floats,
         )
 
     def begin(self, view: View, insn: Insn, lanes: int | None = None) -> None:
         """Set up for one instruction of a wave, for lanes of the mask `lanes` only where that is given."""
+        current = self.current
         self.view = view
         self.rows = view.rows
-        self.sgpr = view.sgpr
-        self.words = view.words
+        self.sgpr = current.sgpr = view.sgpr
+        self.words = current.words = view.words
         self.target = insn.next_pc
         bits = view.sgpr[EXEC] | view.sgpr[EXEC + 1] << 32
         self._restricted = lanes
         if lanes is not None:
             bits &= lanes
-        if bits != self.exec_bits:
-            self.exec_bits = bits
-            self.exec = mask_of(bits)
+        if bits != current.exec_bits:
+            current.exec_bits = bits
+            current.exec = mask_of(bits)
         if view.words[MODE] != self._mode_bits:
             self._mode_bits = view.words[MODE]
-            self.mode = Mode.decode(self._mode_bits)
+            self.mode = self.floats.mode = Mode.decode(self._mode_bits)
 
     # -- scalar state
 
@@ -172,7 +184,7 @@ class Lanes(LaneAtomics):
         if number == HW_MODE:
             return int(words[MODE]) & MODE_BITS
         if number == HW_STATUS:
-            flags = words[SCC] | (self.exec_bits == 0) << EXECZ | (self.s64(VCC) == 0) << VCCZ
+            flags = words[SCC] | (self.current.exec_bits == 0) << EXECZ | (self.s64(VCC) == 0) << VCCZ
             return int(flags | 1 << IN_GROUP | 1 << VALID)
         if number == HW_TRAPSTS:
             return int(words[TRAPSTS]) & M32
@@ -186,7 +198,7 @@ class Lanes(LaneAtomics):
         if number == HW_IB_STS:
             return 0
         if number == HW_SH_MEM_BASES:
-            return self.aperture("private") >> 48 | self.aperture("shared") >> 48 << 16
+            return self.accesses.aperture("private") >> 48 | self.accesses.aperture("shared") >> 48 << 16
         raise BeyondModel(f"hardware register {number}")
 
     def set_hwreg(self, number: int, v: int) -> None:
@@ -216,12 +228,12 @@ class Lanes(LaneAtomics):
         if type(v) is int:
             v = lanes_of(32, v)
         if where is not None:
-            mask = (mask_of(FULL if where else 0) if type(where) is int else where) & self.exec
+            mask = (mask_of(FULL if where else 0) if type(where) is int else where) & self.current.exec
             np.copyto(row, v, casting="no", where=mask)
-        elif self.exec_bits == FULL:
+        elif self.current.exec_bits == FULL:
             np.copyto(row, v, casting="no")
         else:
-            np.copyto(row, v, casting="no", where=self.exec)
+            np.copyto(row, v, casting="no", where=self.current.exec)
 
     def mask(self, n: int) -> Array:
         """Scalar register pair n as one bit per lane."""
@@ -230,9 +242,9 @@ class Lanes(LaneAtomics):
     def set_mask(self, n: int, m: Value) -> None:
         """Scalar register pair n becomes the lanes `m`, 0 outside EXEC."""
         if type(m) is int:
-            bits = self.exec_bits if m else 0
+            bits = self.current.exec_bits if m else 0
         else:
-            bits = bits_of(m) & self.exec_bits
+            bits = bits_of(m) & self.current.exec_bits
         if self._restricted is not None:
             bits |= self.s64(n) & ~self._restricted
         self.set_s64(n, bits)
@@ -247,7 +259,7 @@ class Lanes(LaneAtomics):
 
     def active(self) -> Array:
         """EXEC."""
-        return self.exec
+        return self.current.exec
 
     # -- across lanes
 
@@ -258,7 +270,7 @@ class Lanes(LaneAtomics):
 
     def push(self, n: int, v: Value, lane: Value) -> None:
         """Each active lane sends `v` to the lane it names, highest last; active lanes that nobody names get 0."""
-        lanes = self.lanes_where(None)
+        lanes = self.current.lanes_where(None)
         result = np.zeros(LANES, np.uint32)
         names: Array = lanes_of(32, lane) if type(lane) is int else lane
         values: Array = lanes_of(32, v) if type(v) is int else v

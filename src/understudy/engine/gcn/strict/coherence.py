@@ -20,7 +20,7 @@ from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import Stepper
 from understudy.engine.gcn.strict.caches import NONE, SCOPES, SYSTEM, Caches, Saved, System
 from understudy.engine.gcn.strict.findings import STORED, Finding, Host
-from understudy.engine.gcn.strict.lanes import StrictLanes
+from understudy.engine.gcn.strict.lanes import Ledger, StrictLanes
 from understudy.isa.gcn.state import AT_BARRIER, RETIRED, RUNNING, SLEPT, STATUS, Wave, aligned
 
 
@@ -98,8 +98,7 @@ class StrictEngine:
         if not self.fenced:
             self.acquire(dispatch.memory)
         caches = self.caches(dispatch.memory)
-        stepper = StrictStepper(dispatch)
-        stepper.algebra.prepare(caches, self._packet, self._acquired, self._released)
+        stepper = StrictStepper(dispatch, Ledger(caches, self._packet, self._acquired, self._released))
         groups = [self._start(dispatch, stepper, group) for group in range(len(dispatch.groups))]
         self.findings = []
         try:
@@ -107,7 +106,7 @@ class StrictEngine:
         finally:
             if not self.fenced:
                 self.release(dispatch.memory)
-            self.findings = list(stepper.algebra.findings.values())
+            self.findings = list(stepper.ledger.findings.values())
         waves = [wave for group, _ in groups for wave in group]
         self.statistics = Statistics(sum(int(wave.words[RETIRED]) for wave in waves), len(waves), len(groups))
 
@@ -121,7 +120,7 @@ class StrictEngine:
             start_wave(dispatch, wave, group, number, slot, int(lds.ctypes.data))
             waves.append(wave)
             self._owners += 1
-            stepper.algebra.owners[wave.address] = (self._owners, group, group % self.units)
+            stepper.ledger.owners[wave.address] = (self._owners, group, group % self.units)
         return waves, lds
 
     def _turns(
@@ -147,9 +146,9 @@ class StrictEngine:
 class StrictStepper(Stepper):
     """Executes single instructions on `StrictLanes`, never from a recording."""
 
-    def __init__(self, dispatch: Dispatch) -> None:
-        self.algebra = StrictLanes.of(dispatch)
-        super().__init__(dispatch, lanes=self.algebra)
+    def __init__(self, dispatch: Dispatch, ledger: Ledger) -> None:
+        super().__init__(dispatch, lanes=StrictLanes(dispatch, ledger))
+        self.ledger = ledger
 
 
 def _turn(dispatch: Dispatch, stepper: StrictStepper, wave: Wave, count: int) -> None:
@@ -162,7 +161,7 @@ def _turn(dispatch: Dispatch, stepper: StrictStepper, wave: Wave, count: int) ->
             raise StepLimit.of(dispatch).at("pc", wave.pc)
         before = wave.pc
         stepper.step(wave)
-        stepper.algebra.finish()
+        stepper.ledger.finish()
         if wave.pc == before or wave.words[SLEPT] != slept:  # it waits for its stores or pauses: let others see
             return
 

@@ -21,7 +21,6 @@ from understudy.engine.riscv.jit.strides import strides
 from understudy.ir.builder import Text
 from understudy.ir.composed import Composed
 from understudy.isa.riscv import state as layout
-from understudy.isa.riscv.algebra import Algebra as RiscvAlgebra
 
 _TABLES: Final = ("loads", "stores", "load_ends", "store_ends")
 
@@ -53,7 +52,7 @@ class RegionEmitter:
         self._floats = Floats(text, ints, self._representations, self._control, "fma" in features)
         self._loops = Loops(text, ints, self._registers, self._memory, self._control)
         parts = (self._memory, self._floats, self._registers, self._representations, self._control, ints)
-        self._algebra = Algebra(RiscvAlgebra, *parts)
+        self._algebra = Algebra(*parts)
         self._back: tuple[int, str] | None = None
 
     # -- blocks
