@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.core.snapshot import CHUNK, restore_ram, save_ram
+from understudy.core.snapshot import CHUNK, Stateful, restore_ram, save_ram
 from understudy.core.space import Ram
 
 SIZE = 5 * CHUNK + 300
@@ -55,3 +56,76 @@ def test_any_writes_are_undone(before: list[tuple[int, bytes]], after: list[tupl
     write(after)
     restore_ram(ram, state)
     assert bytes(ram.view) == host.tobytes() == was
+
+
+class Cell(Stateful):
+    """A value in a list, or a place where it is an attribute."""
+
+    STATE = ("words",)
+
+    def __init__(self, *words: int) -> None:
+        self.words = list(words)
+
+
+class Machine(Stateful):
+    STATE = ("count", "cell", "pair", "cells", "by_name", "queue", "memory", "rams", "nothing")
+
+    def __init__(self) -> None:
+        self.count = 1
+        self.cell = Cell(1)
+        self.pair = (Cell(2), Cell(3))
+        self.cells = [Cell(4)]
+        self.by_name = {"a": Cell(5)}
+        self.queue = deque([6])
+        self.memory = memoryview(bytearray(b"seven"))
+        self.rams = (Ram(CHUNK),)
+        self.nothing: int | None = None
+        self.unkept = 0
+
+    def change(self) -> None:
+        self.count = 9
+        for cell in (self.cell, *self.pair, *self.cells, *self.by_name.values()):
+            cell.words[0] += 10
+            cell.words.append(9)
+        self.cells.append(Cell(9))
+        self.by_name["b"] = Cell(9)
+        self.queue.append(9)
+        self.memory[:] = b"nine!"
+        self.rams[0].view[5] = 9
+        self.nothing = 9
+        self.unkept = 9
+
+    @property
+    def seen(self) -> list[object]:
+        cells = [tuple(each.words) for each in (self.cell, *self.pair, *self.cells, *self.by_name.values())]
+        ram = bytes(self.rams[0].view[:8])
+        return [self.count, cells, list(self.by_name), list(self.queue), bytes(self.memory), ram, self.nothing]
+
+
+def test_what_a_class_declares_goes_back_as_often_as_one_likes() -> None:
+    machine = Machine()
+    was, shared = machine.seen, (machine.cell, machine.pair, machine.cells, machine.by_name, machine.queue)
+    state = machine.snapshot()
+    assert machine.snapshot()[:3] == state[:3]
+    for _ in range(2):
+        machine.change()
+        assert machine.seen != was
+        machine.restore(state)
+        assert machine.seen == was
+    assert machine.unkept == 9
+    assert all(
+        now is then
+        for now, then in zip(
+            (machine.cell, machine.pair, machine.cells, machine.by_name, machine.queue), shared, strict=True
+        )
+    )
+
+
+def test_a_state_goes_to_another_that_was_made_alike() -> None:
+    one, other = Machine(), Machine()
+    one.change()
+    other.restore(one.snapshot())
+    was = one.seen
+    assert other.seen == was
+    other.change()
+    assert one.seen == was

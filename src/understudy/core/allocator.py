@@ -9,11 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from typing import Final
 
+from understudy.core.snapshot import Stateful
+
 MASK64: Final = (1 << 64) - 1
 
 
-class Allocator:
+class Allocator(Stateful):
     """Shares out `size` bytes from `base` on."""
+
+    STATE = ("_starts", "_free")
 
     def __init__(self, base: int, size: int) -> None:
         self.base = base
@@ -75,12 +79,3 @@ class Allocator:
         """All blocks by address: (start, size, whether free)."""
         ends = [*self._starts[1:], self.end]
         return [(start, end - start, self._free[start]) for start, end in zip(self._starts, ends, strict=True)]
-
-    def snapshot(self) -> tuple[tuple[int, bool], ...]:
-        """The state, for `restore`."""
-        return tuple((start, self._free[start]) for start in self._starts)
-
-    def restore(self, state: tuple[tuple[int, bool], ...]) -> None:
-        """Go back to a state that `snapshot` gave."""
-        self._starts = [start for start, _ in state]
-        self._free = dict(state)

@@ -1,11 +1,13 @@
-"""Memory contents to keep and to go back to, without touching pages nobody used."""
+"""State to keep and to go back to: what a class declares of its own, and memory without touching pages nobody used."""
 
 from __future__ import annotations
 
+import copy
 import sys
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -14,6 +16,79 @@ from understudy.core.space import PAGE_SIZE, Ram
 CHUNK: Final = 64 << 10
 _PRESENT: Final = np.uint64(3 << 62)
 """Flags of a page in Linux's page map: in memory, or swapped out."""
+
+
+class Stateful:
+    """Something whose state is what the attributes named in `STATE` hold; all else of it does not change.
+
+    Containers are copied with what is in them, and get it back in place, so that whoever shares them sees it. What is
+    `Stateful` in a list or as a value of a dictionary is copied too; as an attribute, or in a tuple, it and RAM are
+    places: they stay, and get their own state back. Anything else is kept as it is.
+    """
+
+    __slots__ = ()
+    STATE: ClassVar[tuple[str, ...]]
+
+    def snapshot(self) -> Any:
+        """The state, for `restore`; to be kept, not to be looked into."""
+        return tuple(_kept(getattr(self, name)) for name in self.STATE)
+
+    def restore(self, state: Any) -> None:
+        """Go back to a state that `snapshot` gave, of this object or of one that was made alike."""
+        for name, saved in zip(self.STATE, state, strict=True):
+            now = getattr(self, name)
+            back = _back(now, saved)
+            if back is not now:
+                setattr(self, name, back)
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, Stateful):
+        return value.snapshot()
+    if isinstance(value, Ram):
+        return save_ram(value)
+    if isinstance(value, memoryview):
+        return bytes(value)
+    return tuple(map(_kept, value)) if _is_tuple_of_places(value) else _copied(value)
+
+
+def _back(now: Any, saved: Any) -> Any:
+    """What is there after the way back: places and containers stay."""
+    if isinstance(now, Stateful):
+        now.restore(saved)
+    elif isinstance(now, Ram):
+        restore_ram(now, saved)
+    elif isinstance(now, memoryview):
+        now.cast("B")[:] = saved
+    elif _is_tuple_of_places(now):
+        for each, its in zip(now, saved, strict=True):
+            _back(each, its)
+    elif isinstance(now, (list, deque)):
+        now.clear()
+        now.extend(_copied(saved))
+    elif isinstance(now, (dict, set)):
+        now.clear()
+        now.update(_copied(saved))
+    else:
+        return _copied(saved)
+    return now
+
+
+def _is_tuple_of_places(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and isinstance(value[0], (Stateful, Ram))
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Stateful):
+        made = copy.copy(value)
+        for name in value.STATE:
+            setattr(made, name, _copied(getattr(value, name)))
+        return made
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    if isinstance(value, (list, deque, set)):
+        return type(value)(map(_copied, value))
+    return bytearray(value) if isinstance(value, bytearray) else value
 
 
 def save_ram(ram: Ram) -> dict[int, bytes]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from understudy.core.event import Event, Probes
 from understudy.core.lint import OFF, Lint, LintDesk
 from understudy.core.rule import Rule
+from understudy.core.snapshot import Stateful
 
 
 class Telemetry:
@@ -55,10 +56,10 @@ class Telemetry:
             self.probes.emit(event)
 
 
-class CountingTelemetry(Telemetry):
+class CountingTelemetry(Telemetry, Stateful):
     """One whose clock is `time`: the device counts there what it has done."""
 
-    __slots__ = ("time",)
+    __slots__ = STATE = ("time",)
 
     def __init__(self, lints: str = OFF) -> None:
         super().__init__(clock=lambda: self.time, lints=lints)

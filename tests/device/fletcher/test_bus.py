@@ -247,7 +247,7 @@ def test_state_goes_back(regs: File) -> None:
     regs.store.drive("result", 5 << 32)
     regs.bus.read(8)
     regs.bus.write(VALUES, 9)
-    state = regs.bus.state
+    state = regs.bus.snapshot()
     regs.bus.read(FIRST)
     regs.bus.write(VALUES + 4, 1)
     regs.bus.restore(state)

@@ -14,9 +14,10 @@ Facts of the generated VHDL (bus_words.py says what lies where):
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from understudy.core.errors import WireError
+from understudy.core.snapshot import Stateful
 from understudy.core.words import U32
 from understudy.device.fletcher.bus_words import FieldStore, Word, decoder, lane_mask, read_words, write_words
 from understudy.device.fletcher.map.layout import FletcherMap
@@ -66,12 +67,11 @@ class Bus(Protocol):
     def reset(self) -> None:
         """As at power-on: control fields 0, nothing held or latched."""
 
-    @property
-    def state(self) -> tuple[int, ...]:
+    def snapshot(self) -> Any:
         """What the bus remembers besides its fields, for `restore`."""
 
-    def restore(self, state: tuple[int, ...]) -> None:
-        """Go back to a state."""
+    def restore(self, state: Any) -> None:
+        """Go back to a state that `snapshot` gave."""
 
 
 def check_address(address: int) -> None:
@@ -80,8 +80,10 @@ def check_address(address: int) -> None:
         raise WireError(f"bus address {address:#x}, expected 32 bits")
 
 
-class HardwareBus:
+class HardwareBus(Stateful):
     """The register file of the generated hardware, exact (see above); low address bits below a word are ignored."""
+
+    STATE = ("_latch", "_latched", "_hold", "_hold_strobes", "_last")
 
     def __init__(self, layout: FletcherMap, store: FieldStore) -> None:
         self.store = store
@@ -97,16 +99,6 @@ class HardwareBus:
         self.store.reset()
         self._latch = self._hold = self._hold_strobes = self._last = 0
         self._latched = False
-
-    @property
-    def state(self) -> tuple[int, ...]:
-        """What the bus remembers besides its fields, for `restore`."""
-        return self._latch, self._latched, self._hold, self._hold_strobes, self._last
-
-    def restore(self, state: tuple[int, ...]) -> None:
-        """Go back to a state."""
-        self._latch, latched, self._hold, self._hold_strobes, self._last = state
-        self._latched = bool(latched)
 
     def read(self, address: int) -> Reply:
         """The word at `address`, or at the address it is taken for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from understudy.core.errors import RuleError
 from understudy.core.rule import Rule
+from understudy.core.snapshot import Stateful
 from understudy.device.fletcher.bus import ALL_LANES, Reply, Response, Written
 from understudy.device.fletcher.bus_words import STATUS, FieldStore, Word, all_words, lane_mask
 from understudy.device.fletcher.lints import Shadow
@@ -22,8 +23,10 @@ from understudy.device.fletcher.rules import (
 )
 
 
-class SpecBus:
+class SpecBus(Stateful):
     """The document's registers. `shadow`, if there is one, is told of every access that was allowed."""
+
+    STATE = ("_shadow",)
 
     def __init__(self, layout: FletcherMap, store: FieldStore, shadow: Shadow | None) -> None:
         self.store = store
@@ -39,16 +42,6 @@ class SpecBus:
         self.store.reset()
         if self._shadow is not None:
             self._shadow.reset()
-
-    @property
-    def state(self) -> tuple[int, ...]:
-        """What the bus remembers besides its fields, for `restore`."""
-        return () if self._shadow is None else self._shadow.state
-
-    def restore(self, state: tuple[int, ...]) -> None:
-        """Go back to a state."""
-        if self._shadow is not None:
-            self._shadow.restore(state)
 
     def read_word(self, address: int) -> Word:
         """The word that a read of `address` means."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.core.errors import WireError
+from understudy.core.snapshot import Stateful
 from understudy.core.words import mask
 from understudy.device.fletcher.map.layout import FletcherMap, MmioField
 
@@ -65,8 +66,10 @@ class Word:
         return f"{text} ({half})"
 
 
-class FieldStore:
+class FieldStore(Stateful):
     """What every field of a map holds. The host's side is `gather` and `commit`, the kernel's are the others."""
+
+    STATE = ("values",)
 
     def __init__(self, layout: FletcherMap) -> None:
         self.fields = layout.fields

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import CountingTelemetry
 from understudy.device.fletcher.bus import ALL_LANES, Bus, HardwareBus, Reply, Response, check_address
 from understudy.device.fletcher.bus_spec import SpecBus
@@ -21,7 +21,7 @@ from understudy.device.fletcher.kernel import Kernel
 from understudy.device.fletcher.lints import HardwareLints, Lints, Shadow
 from understudy.device.fletcher.machine import Do, Machine, State
 from understudy.device.fletcher.map.layout import BatchLayout, FletcherMap, Mode
-from understudy.device.fletcher.memory import DeviceMemory, MemoryState
+from understudy.device.fletcher.memory import DeviceMemory
 from understudy.device.fletcher.profiler import Profiler
 from understudy.device.fletcher.runner import LiveRegisters
 from understudy.device.fletcher.settings import Settings
@@ -29,18 +29,7 @@ from understudy.device.fletcher.settings import Settings
 PROFILE_CLEAR: Final = "Profile_clear"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceState:
-    """Everything that a device remembers while no kernel runs."""
-
-    values: tuple[int, ...]
-    bus: tuple[int, ...]
-    state: State
-    time: int
-    memory: MemoryState
-
-
-class FletcherDevice:
+class FletcherDevice(Stateful):
     """A Fletcher design: the registers of a map, and a kernel behind them.
 
     `read` and `write` are accesses of the bus, at byte addresses. In profile "spec" what the document does not allow is
@@ -52,6 +41,8 @@ class FletcherDevice:
     Give `settings`, or options of `Settings` by name. Any thread may call. Probes are called while the device's lock is
     held: they must not wait for another thread that uses the device.
     """
+
+    STATE = ("_store", "_bus", "_machine", "_telemetry", "memory")
 
     def __init__(
         self,
@@ -183,26 +174,20 @@ class FletcherDevice:
         if thread is not None:
             thread.join()
 
-    def snapshot(self) -> DeviceState:
+    def snapshot(self) -> Any:
         """Everything, device memory too; `RuleError` while the kernel is busy: a running program cannot be kept."""
         with self._execution.lock:
             if self.state is State.BUSY:
                 raise RuleError(f"kernel {self.kernel.name} is busy, expected it to be idle or done for a snapshot")
-            return DeviceState(
-                tuple(self._store.values), self._bus.state, self.state, self.time, self.memory.snapshot()
-            )
+            return super().snapshot()
 
-    def restore(self, state: DeviceState) -> None:
+    def restore(self, state: Any) -> None:
         """Go back to a state that `snapshot` gave."""
         with self._execution.lock:
             self._execution.end("a restore")
-            self._machine.enter(state.state)
-            self._store.values[:] = state.values
-            self._bus.restore(state.bus)
+            super().restore(state)
             if isinstance(self._watch, HardwareLints):
                 self._watch.reset()
-            self._telemetry.time = state.time
-            self.memory.restore(state.memory)
 
     # ---- inside --------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.core.rule import Rule
+from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import Telemetry
 from understudy.device.fletcher.bus import ALL_LANES, HardwareBus, Reply, Response
 from understudy.device.fletcher.bus_words import CONTROL, STATUS, FieldStore, Part, Word
@@ -115,8 +116,10 @@ class HardwareLints:
             )
 
 
-class Shadow:
+class Shadow(Stateful):
     """The hardware's register file beside the document's, in profile `spec`."""
+
+    STATE = ("_bus", "_own")
 
     def __init__(self, layout: FletcherMap, store: FieldStore, lints: Lints) -> None:
         self._store = store
@@ -129,17 +132,6 @@ class Shadow:
     def set(self, address: int, value: int) -> None:
         """A simulation's initialization of the field at `address`."""
         self._own.set(address, value)
-
-    @property
-    def state(self) -> tuple[int, ...]:
-        """What the hardware's registers hold, for `restore`."""
-        return (*self._bus.state, *self._own.values)
-
-    def restore(self, state: tuple[int, ...]) -> None:
-        """Go back to a state."""
-        size = len(state) - len(self._own.values)
-        self._bus.restore(state[:size])
-        self._own.values[:] = state[size:]
 
     def reset(self) -> None:
         """As at power-on."""

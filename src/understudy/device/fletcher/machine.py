@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from understudy.core.snapshot import Stateful
 from understudy.device.fletcher.bus_words import FieldStore
 from understudy.device.fletcher.kernel import Handshake
 from understudy.device.fletcher.map.layout import FletcherMap
@@ -30,8 +31,10 @@ class Do(Enum):
 _PLAIN: Final = {State.IDLE: (1, 0, 0), State.BUSY: (0, 1, 0), State.DONE: (0, 0, 1)}
 
 
-class Machine:
+class Machine(Stateful):
     """The state, and the status bits that show it."""
+
+    STATE = ("state",)
 
     def __init__(self, layout: FletcherMap, store: FieldStore, handshake: Handshake) -> None:
         self._map = layout

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from understudy.core.errors import AccessFault, WireError
+from understudy.core.snapshot import Stateful
 
 ALIGNMENT: Final = 4096
 """Bytes; what the run-time's echo platform aligns to, and a multiple of the 64 that Arrow recommends."""
@@ -55,7 +56,7 @@ class MemoryState:
     regions: tuple[tuple[int, memoryview, bool], ...]
 
 
-class DeviceMemory:
+class DeviceMemory(Stateful):
     """Regions by device address. Any thread may call; addresses handed out depend on the calls only.
 
     `size_bytes` bounds what may be allocated, guard pages included.

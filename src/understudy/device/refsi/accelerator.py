@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from understudy.core.errors import GuestFault, UnderstudyError
 from understudy.core.limits import Watch, past_steps
+from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters, clear_counters
 from understudy.device.refsi.launch import KernelPlan
@@ -17,7 +18,7 @@ from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.group import Group
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.port import HartPort
-from understudy.isa.riscv.state import ENGINE_WORDS, NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
+from understudy.isa.riscv.state import NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
 
 # ecall from machine mode: a7 says what, a0 is the argument (choice `refsi/ecall`).
 HOST_EXIT: Final = 0
@@ -41,7 +42,6 @@ class StepLimit(GuestFault):
         return cls(f"the kernel command has not ended after {limits}")
 
 
-HartState = tuple[tuple[int, ...], tuple[tuple[int, int], ...], int]
 """A hart's words, csrs and privilege."""
 
 
@@ -74,13 +74,15 @@ class Schedule(Protocol):
         """Run all instances; None if all went well."""
 
 
-class Accelerator:
+class Accelerator(Stateful):
     """Harts 0.. of a device. `make_port` gives a hart's way to memory, `vlen` is in bits.
 
     `active` is how many harts the last kernel command used, 0 at first for all of them: the reference driver shows no
     counters of the others. `step_limit` bounds the instructions of one kernel command, `time_limit_seconds` its time,
     `threads` the harts that run at once (None: as many as the host has processors).
     """
+
+    STATE = ("active", "counters")
 
     def __init__(
         self,
@@ -140,20 +142,18 @@ class Accelerator:
         self.engine.close()
         self._made, self.harts = [], []
 
-    def save(self) -> tuple[HartState, ...]:
-        """The state of every hart, for `restore`."""
-        return tuple((tuple(hart.words[:ENGINE_WORDS]), tuple(hart.csr.items()), hart.privilege) for hart in self.harts)
+    def snapshot(self) -> Any:
+        """The state of every hart and of the counters, for `restore`."""
+        return self.steps, [hart.snapshot() for hart in self.harts], super().snapshot()
 
-    def restore(self, states: Sequence[HartState], steps: int, active: int) -> None:
-        """Have harts with these states; `steps` instructions have been retired so far."""
-        self.create(len(states))
-        for hart, (words, csrs, privilege) in zip(self.harts, states, strict=True):
-            for number, word in enumerate(words):
-                hart.words[number] = word
-            hart.csr = dict(csrs)
-            hart.privilege = privilege
-        self.active = active
+    def restore(self, state: Any) -> None:
+        """Go back to a state that `snapshot` gave, with as many harts as there were."""
+        steps, harts, own = state
+        self.create(len(harts))
+        for hart, its in zip(self.harts, harts, strict=True):
+            hart.restore(its)
         self._retired_before = steps - sum(hart.retired for hart in self.harts)
+        super().restore(own)
 
     @property
     def steps(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from understudy.core.errors import AccessFault, ModelBug, UnderstudyError
 from understudy.core.rule import Rule
+from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import launch, rules
@@ -66,12 +67,14 @@ def unit_of(chunk: int) -> Unit:
     return Unit(number >> UNIT_KIND_SHIFT, number & UNIT_INDEX_MASK)
 
 
-class CommandProcessor:
+class CommandProcessor(Stateful):
     """Executes buffers. `registers` are the 40 CMP registers, 64-bit words shared with whoever wants them.
 
     `steps` gives the instructions retired so far. With `written`, plain commands run in bulk as machine code, and it
     is told (host address, size) what they wrote.
     """
+
+    STATE = ("registers",)
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from understudy.core.errors import AccessFault
+from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.registers import (
@@ -41,13 +42,14 @@ def clear_counters(hart: Hart) -> None:
             hart.csr[COUNTER_CSR + slot] = 0
 
 
-class PerfCounters:
+class PerfCounters(Stateful):
     """The counter region of a device. `find_hart` gives the hart of that index, or None where it does not take part.
 
     It is a `Region` whose accesses are whole slots, one at a time for writes, and it offers the reference driver's
     looser ways as `load` and `store`.
     """
 
+    STATE = ("shared",)
     size: int = PERF_COUNTERS_SIZE
 
     def __init__(self, find_hart: FindHart) -> None:

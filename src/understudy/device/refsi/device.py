@@ -10,10 +10,11 @@ from understudy.core.allocator import Allocator
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.settings import JIT
+from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import registers as r
-from understudy.device.refsi.accelerator import Accelerator, Failure, HartState
+from understudy.device.refsi.accelerator import Accelerator, Failure
 from understudy.device.refsi.cmp import CommandProcessor
 from understudy.device.refsi.interfaces import HOST, MemorySystem
 from understudy.device.refsi.profiler import count
@@ -70,24 +71,13 @@ class KernelStatus:
         return self.error is None
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A device's whole state, for `RefSiDevice.restore`; to be kept, not to be looked into."""
-
-    memory: object
-    harts: tuple[HartState, ...]
-    shared_counters: tuple[int, ...]
-    registers: bytes
-    allocator: tuple[tuple[int, bool], ...]
-    numbers: tuple[int, int, int, int]
-    finished: tuple[BufferStatus, ...]
-
-
-class RefSiDevice:
+class RefSiDevice(Stateful):
     """RefSi M1 (`family` "m") or G1 ("g"). Give `settings`, or options of `Settings` by name.
 
     Submitted buffers run, in order, when somebody waits or looks at the device. A bad option is a `WireError`.
     """
+
+    STATE = ("memory", "accelerator", "allocator", "processor", "_g1_harts", "_next_ticket", "_finished")
 
     def __init__(self, family: str = "m", settings: Settings | None = None, **options: Any) -> None:
         if family not in FAMILIES:
@@ -350,33 +340,17 @@ class RefSiDevice:
 
     # -- snapshots ----------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> Snapshot:
-        """The state when everything submitted is done and the device is idle, for `restore`."""
+    def snapshot(self) -> Any:
+        """The state when everything submitted is done and the device is idle, for `restore`; not to be looked into."""
         self.drain()
         self.memory.settle()
-        accelerator = self.accelerator
-        return Snapshot(
-            memory=self.memory.save(),
-            harts=accelerator.save(),
-            shared_counters=tuple(accelerator.counters.shared),
-            registers=b"" if self.processor is None else bytes(self.processor.registers),
-            allocator=self.allocator.snapshot(),
-            numbers=(accelerator.steps, accelerator.active, self._g1_harts, self._next_ticket),
-            finished=tuple(self._finished),
-        )
+        return super().snapshot()
 
-    def restore(self, state: Snapshot) -> None:
+    def restore(self, state: Any) -> None:
         """Go back to a snapshot of this device, or of one with the same options; what is queued is dropped."""
         self._check_open()
-        steps, active, self._g1_harts, self._next_ticket = state.numbers
         self._queue.clear()
-        self._finished = list(state.finished)
-        self.memory.restore(state.memory)
-        self.accelerator.restore(state.harts, steps, active)
-        self.accelerator.counters.shared = list(state.shared_counters)
-        if self.processor is not None:
-            self.processor.registers.cast("B")[:] = state.registers
-        self.allocator.restore(state.allocator)
+        super().restore(state)
 
 
 def _jit_engine() -> type[ReferenceEngine]:

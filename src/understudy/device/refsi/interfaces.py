@@ -58,8 +58,8 @@ class MemorySystem(Protocol):
     def close(self) -> None:
         """Give the host's memory back: nothing is at any address any more. Views stay valid as long as they live."""
 
-    def save(self) -> object:
+    def snapshot(self) -> Any:
         """The state while nothing is under way (see `settle`), for `restore`; protections are not part of it."""
 
     def restore(self, state: Any) -> None:
-        """Go back to a state that `save` of an equal memory system gave; host addresses of RAM stay."""
+        """Go back to a state that `snapshot` of an equal memory system gave; host addresses of RAM stay."""

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from understudy.core.snapshot import Stateful
 from understudy.isa.riscv.port import HartPort
 
 # Word offsets in the shared state; translated code uses the same numbers.
@@ -45,13 +46,15 @@ FOREVER: Final = (1 << 64) - 1
 M, S, U = 3, 1, 0
 
 
-class Hart:
+class Hart(Stateful):
     """Registers and privileged state of one hart.
 
     `words` is a memoryview of unsigned 64-bit words shared with translated code: use the word offsets of this
     module. `csr` holds the raw values of the other control and status registers by number (see `csr.py` for
     their rules). `port` is the hart's way to memory. Everything persists until `reset`.
     """
+
+    STATE = ("own_words", "csr", "privilege")
 
     def __init__(self, index: int, port: HartPort) -> None:
         self.index = index
@@ -75,6 +78,11 @@ class Hart:
         self.words[RESERVED_ADDRESS] = NO_ADDRESS
         self.csr.clear()
         self.privilege = M
+
+    @property
+    def own_words(self) -> memoryview[int]:
+        """The words that are not the engine's."""
+        return self.words[:ENGINE_WORDS]
 
     @property
     def pc(self) -> int:

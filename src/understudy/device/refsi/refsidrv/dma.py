@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from understudy.core.errors import BeyondModel
+from understudy.core.snapshot import Stateful
 from understudy.core.space import Ram, Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.events import DmaTransfer, RegisterAccess
@@ -71,9 +72,10 @@ class Shape:
         return last
 
 
-class DmaDevice:
+class DmaDevice(Stateful):
     """32 registers of 8 bytes for each unit that ever touches one. `locate` finds the memory behind an address."""
 
+    STATE = ("files",)
     size: int = DMA_SIZE
 
     def __init__(self, locate: Locate, telemetry: Telemetry) -> None:

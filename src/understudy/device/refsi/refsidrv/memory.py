@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from understudy.core.errors import AccessFault
-from understudy.core.snapshot import restore_ram, save_ram
+from understudy.core.snapshot import Stateful
 from understudy.core.space import PAGE_SIZE, Ram, Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters
@@ -24,7 +23,7 @@ from understudy.device.refsi.refsidrv.devices import (
     Span,
 )
 from understudy.device.refsi.refsidrv.dma import DmaDevice
-from understudy.device.refsi.refsidrv.windows import PER_HART, Config, WindowDevice, WindowState, make_windows
+from understudy.device.refsi.refsidrv.windows import PER_HART, Config, WindowDevice, make_windows
 from understudy.device.refsi.registers import (
     DMA_BASE,
     DRAM_BASE,
@@ -51,8 +50,10 @@ DEBUG_END: Final = 0x1000
 """Harts cannot reach registers below: the simulator keeps them for its debug module."""
 
 
-class RefsidrvMemory:
+class RefsidrvMemory(Stateful):
     """The reference's memories, registers and windows. `family` is "m" or "g"."""
+
+    STATE = ("rams", "dma", "windows")
 
     def __init__(self, counters: PerfCounters, telemetry: Telemetry | None = None, family: str = "m") -> None:
         self.family = family
@@ -181,39 +182,25 @@ class RefsidrvMemory:
 
     # -- snapshots ----------------------------------------------------------------------------------------------
 
-    def save(self) -> RefsidrvState:
-        """The state, for `restore`."""
+    @property
+    def rams(self) -> tuple[Ram, ...]:
+        """All plain memory."""
+        return tuple(self.memories.values())
+
+    def snapshot(self) -> Any:
+        """The state, for `restore`; devices by name."""
         names = {id(device): name for name, device in self._named.items()}
-
-        def name_of(device: Device) -> str:
-            return names[id(device)]
-
-        return RefsidrvState(
-            {base: save_ram(ram) for base, ram in self.memories.items()},
-            {unit: tuple(registers) for unit, registers in self.dma.files.items()},
-            tuple(window.save(name_of) for window in self.windows),
-            tuple((base, name_of(device)) for base, device in self.bus.items()),
-        )
+        bus = tuple((base, names[id(device)]) for base, device in self.bus.items())
+        leads = tuple(each.target and (names[id(each.target[0])], each.target[1]) for each in self.windows)
+        return super().snapshot(), bus, leads
 
     def restore(self, state: Any) -> None:
-        """Go back to a state that `save` gave."""
-        assert isinstance(state, RefsidrvState)
-        for base, ram in self.memories.items():
-            restore_ram(ram, state.memories[base])
-        self.dma.files = {unit: list(registers) for unit, registers in state.dma.items()}
-        for window, saved in zip(self.windows, state.windows, strict=True):
-            window.restore(saved, self._named)
-        self.bus.replace((base, self._named[name]) for base, name in state.bus)
-
-
-@dataclass(frozen=True, slots=True)
-class RefsidrvState:
-    """What `RefsidrvMemory.save` keeps; devices by name."""
-
-    memories: dict[int, dict[int, bytes]]
-    dma: dict[Unit, tuple[int, ...]]
-    windows: tuple[WindowState, ...]
-    bus: tuple[tuple[int, str], ...]
+        """Go back to a state that `snapshot` gave."""
+        own, bus, leads = state
+        super().restore(own)
+        self.bus.replace((base, self._named[name]) for base, name in bus)
+        for window, lead in zip(self.windows, leads, strict=True):
+            window.target = lead and (self._named[lead[0]], lead[1])
 
 
 class RefsidrvPort:

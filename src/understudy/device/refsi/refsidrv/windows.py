@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from understudy.core.errors import AccessFault
+from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.refsidrv.devices import MASK64, Bus, Device, Span
@@ -41,23 +41,23 @@ def scaling_factor(scale_a: int, scale_b: int) -> int:
     return (1 << scale_a - 1) * (scale_b + 1) if scale_a else 0
 
 
-WindowState = tuple[Config, Config, tuple[str, int] | None]
-
-
-class WindowDevice:
+class WindowDevice(Stateful):
     """One window: a device that leads to another one, found once when the window is mapped."""
+
+    STATE = ("config", "mapped")
 
     def __init__(self, number: int, bus: Bus) -> None:
         self.number = number
         self.config = Config()
         self.mapped = Config()
         self._bus = bus
-        self._target: tuple[Device, int] | None = None
+        self.target: tuple[Device, int] | None = None
+        """What it leads to, and where in it the window begins; not part of its own state."""
 
     @property
     def size(self) -> int:
         """Bytes; of the registers while the window is not mapped."""
-        return self.mapped.size if self._target is not None else self.config.size
+        return self.mapped.size if self.target is not None else self.config.size
 
     # -- registers ----------------------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ class WindowDevice:
             changed = (self.config.mode, self.config.size) != (self.mapped.mode, self.mapped.size)
         if changed or not self.config.active:
             self._unmap()
-        if self.config.active and self._target is None:
+        if self.config.active and self.target is None:
             self._map()
 
     def open(self, config: Config) -> None:
@@ -102,16 +102,16 @@ class WindowDevice:
         if config.mode not in (SHARED, PER_HART):
             raise self._refused(f"mode {config.mode} ({WINDOW_MODES.get(config.mode, 'reserved')}) does not exist")
         self.config = self.mapped = replace(config, active=True)
-        self._target = found
+        self.target = found
         self._bus.add(config.base, self)
 
     def _unmap(self) -> None:
-        if self._target is None:
+        if self.target is None:
             return
         self._bus.remove(self.mapped.base)
         self.config = replace(self.config, active=False)
         self.mapped = Config()
-        self._target = None
+        self.target = None
 
     def _refused(self, why: str) -> AccessFault:
         return AccessFault(
@@ -122,9 +122,9 @@ class WindowDevice:
     # -- accesses -----------------------------------------------------------------------------------------------
 
     def _behind(self, offset: int, unit: Unit) -> tuple[Device, int] | None:
-        if self._target is None:
+        if self.target is None:
             return None
-        device, start = self._target
+        device, start = self.target
         if self.mapped.mode == PER_HART:
             if unit.kind != HART:
                 return None
@@ -156,18 +156,6 @@ class WindowDevice:
         if behind is None or offset + size & MASK64 >= self.config.size:
             return None
         return behind[0].slow_span(behind[1], size, unit)
-
-    # -- snapshots ----------------------------------------------------------------------------------------------
-
-    def save(self, name_of: Callable[[Device], str]) -> WindowState:
-        """The state, with devices by name."""
-        target = None if self._target is None else (name_of(self._target[0]), self._target[1])
-        return self.config, self.mapped, target
-
-    def restore(self, state: WindowState, named: Mapping[str, Device]) -> None:
-        """Go back to a state that `save` gave; the bus is restored apart."""
-        self.config, self.mapped, target = state
-        self._target = None if target is None else (named[target[0]], target[1])
 
 
 def make_windows(bus: Bus) -> tuple[WindowDevice, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from understudy.core.snapshot import Stateful
 from understudy.core.space import Ram
 
 LINE_BYTES: Final = 64
@@ -19,8 +20,10 @@ _ALL: Final = (1 << LINE_BYTES) - 1
 
 
 @dataclass(slots=True)
-class Line:
+class Line(Stateful):
     """Cached bytes of one line; bit i of `dirty` says that byte i is newer than memory."""
+
+    STATE = ("data", "dirty")
 
     data: bytearray
     dirty: int = 0
@@ -36,11 +39,13 @@ class Newer:
     holder: int | None
 
 
-class DataCaches:
+class DataCaches(Stateful):
     """The data caches of `harts` harts in front of `memory`, which starts at physical address `base`.
 
     `written` is told (address, size) whenever cached bytes reach memory.
     """
+
+    STATE = ("_lines",)
 
     def __init__(self, memory: Ram, base: int, harts: int, written: Callable[[int, int], None]) -> None:
         self._memory = memory
@@ -97,14 +102,6 @@ class DataCaches:
             data = bytearray(seen)
             if self._overlay(holder, address, data) and data != seen:
                 yield Newer(address, seen, bytes(data), holder)
-
-    def save(self) -> tuple[dict[int, tuple[bytes, int]], ...]:
-        """Every hart's lines, (bytes, dirty) by address, for `restore`."""
-        return tuple({base: (bytes(line.data), line.dirty) for base, line in lines.items()} for lines in self._lines)
-
-    def restore(self, state: tuple[dict[int, tuple[bytes, int]], ...]) -> None:
-        """Go back to what `save` gave."""
-        self._lines = [{base: Line(bytearray(data), dirty) for base, (data, dirty) in lines.items()} for lines in state]
 
     def _line(self, hart: int, base: int) -> Line:
         lines = self._lines[hart]

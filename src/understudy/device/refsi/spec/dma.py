@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from understudy.core.errors import AccessFault, BeyondModel, WireError
 from understudy.core.lint import Lint
 from understudy.core.rule import Rule
+from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import rules
@@ -74,10 +75,10 @@ class Transfer:
     event: Callable[[int], DmaTransfer]
 
 
-class Context:
+class Context(Stateful):
     """The registers and the outstanding transfers of one unit, by ID and in the order of the starts."""
 
-    __slots__ = ("done", "outstanding", "started", "unfinished", "values")
+    __slots__ = STATE = ("done", "outstanding", "started", "unfinished", "values")
 
     def __init__(self) -> None:
         self.values = [0] * NUM_DMA_REGISTERS
@@ -99,9 +100,10 @@ class Context:
             self.done = self.unfinished.popleft()
 
 
-class DmaController:
+class DmaController(Stateful):
     """The region of the DMA registers. Offsets count bytes; accesses are 8 bytes, aligned (rule register-whole)."""
 
+    STATE = ("_contexts",)
     size = DMA_SIZE
 
     def __init__(self, memory: Memory, timing: str = LATE) -> None:
@@ -157,17 +159,6 @@ class DmaController:
     def reset(self) -> None:
         """Forget everything; outstanding transfers are dropped."""
         self._contexts.clear()
-
-    def save(self) -> dict[Unit, tuple[tuple[int, ...], int, int]]:
-        """Registers and counts of every unit while nothing is outstanding, for `restore`."""
-        return {unit: (tuple(c.values), c.started, c.done) for unit, c in self._contexts.items()}
-
-    def restore(self, state: dict[Unit, tuple[tuple[int, ...], int, int]]) -> None:
-        """Go back to what `save` gave."""
-        self._contexts.clear()
-        for unit, (values, started, done) in state.items():
-            context = self.context(unit)
-            context.values[:], context.started, context.done = values, started, done
 
     def _index(self, offset: int, size: int, access: str) -> int:
         if size != REGISTER_BYTES or offset % REGISTER_BYTES:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
 from understudy.core.lint import Lint
 from understudy.core.rule import Rule
-from understudy.core.snapshot import restore_ram, save_ram
+from understudy.core.snapshot import Stateful
 from understudy.core.space import AddressSpace, Mapping, Ram, Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import rules
@@ -45,17 +44,7 @@ MAX_RUNS_CHECKED: Final = 1 << 12
 """Most rows of a DMA transfer whose source is looked up in the caches (for `StaleRead` only)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpecState:
-    """What `SpecMemory.save` keeps."""
-
-    memories: tuple[dict[int, bytes], ...]
-    windows: tuple[int, ...]
-    dma: dict[Unit, tuple[tuple[int, ...], int, int]]
-    caches: tuple[dict[int, tuple[bytes, int]], ...] | None
-
-
-class SpecMemory:
+class SpecMemory(Stateful):
     """Device memory of RefSi M1 as the documents have it; implements `interfaces.MemorySystem`.
 
     `cores` and `harts_per_core` say how many there are. `dma` is "late" (transfers happen when they are waited for) or
@@ -65,7 +54,11 @@ class SpecMemory:
     `on_remap` is called when what harts see at some address may have changed (windows, protection): engines must
     forget page translations. `on_write` is told (host address, size) of every write to plain memory that did not go
     through a page handed to an engine: engines must forget code from there. `generation` counts remaps.
+
+    Snapshots are taken while no transfer is outstanding.
     """
+
+    STATE = ("rams", "windows", "dma", "caches")
 
     def __init__(
         self,
@@ -206,7 +199,7 @@ class SpecMemory:
         if self._counters is not None:
             self._counters.reset()
         self._protected = ()
-        rams = self._rams()
+        rams = self.rams
         self._build()
         for ram in rams:
             ram.close()
@@ -214,7 +207,7 @@ class SpecMemory:
 
     def close(self) -> None:
         """Give the host's memory back: nothing is at any address any more."""
-        for ram in self._rams():
+        for ram in self.rams:
             ram.close()
         for port in self._ports.values():
             port.forget()
@@ -223,30 +216,19 @@ class SpecMemory:
         self.decoder = Decoder(AddressSpace(), self.windows, self.topology)
         self.generation += 1
 
-    def save(self) -> SpecState:
-        """Memories, windows, DMA registers and caches while no transfer is outstanding, for `restore`."""
-        return SpecState(
-            tuple(save_ram(ram) for ram in self._rams()),
-            self.windows.save(),
-            self.dma.save(),
-            None if self.caches is None else self.caches.save(),
-        )
-
-    def restore(self, state: SpecState) -> None:
-        """Go back to what `save` gave; harts may write everywhere."""
-        for ram, saved in zip(self._rams(), state.memories, strict=True):
-            restore_ram(ram, saved)
-            if self.on_write is not None:
+    def restore(self, state: Any) -> None:
+        """Go back to what `snapshot` gave; harts may write everywhere."""
+        super().restore(state)
+        if self.on_write is not None:
+            for ram in self.rams:
                 self.on_write(ram.base_host, ram.size)
-        self.windows.restore(state.windows)
-        self.dma.restore(state.dma)
-        if self.caches is not None and state.caches is not None:
-            self.caches.restore(state.caches)
         self._protected = ()
         self._remapped()
 
-    def _rams(self) -> list[Ram]:
-        return [mapping.region for mapping in self.decoder.space if isinstance(mapping.region, Ram)]
+    @property
+    def rams(self) -> tuple[Ram, ...]:
+        """All plain memory."""
+        return tuple(mapping.region for mapping in self.decoder.space if isinstance(mapping.region, Ram))
 
     def port(self, hart: int) -> SpecPort:
         """The memory as hart number `hart` sees it."""

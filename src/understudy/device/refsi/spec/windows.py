@@ -12,6 +12,7 @@ from typing import Final
 
 from understudy.core.errors import AccessFault, RuleError
 from understudy.core.rule import Rule
+from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.device.refsi import rules
 from understudy.device.refsi.interfaces import ANY, CMP, CORE, EXTERNAL, HART
@@ -131,8 +132,10 @@ class Window:
         return address, min(self.granule - within, self.size - offset)
 
 
-class WindowFile:
+class WindowFile(Stateful):
     """The window registers, 8 to 39, as last written, and the windows that are active now."""
+
+    STATE = ("_values", "active")
 
     def __init__(self) -> None:
         self._values = [0] * NUM_CMP_REGISTERS
@@ -154,15 +157,6 @@ class WindowFile:
         self._values[number] = value
         self._refresh()
         return self.active != before
-
-    def save(self) -> tuple[int, ...]:
-        """The registers, for `restore`."""
-        return tuple(self._values)
-
-    def restore(self, values: tuple[int, ...]) -> None:
-        """Set all registers to what `save` gave."""
-        self._values = list(values)
-        self._refresh()
 
     def _refresh(self) -> None:
         windows = (self.window(index) for index in range(NUM_WINDOWS))
