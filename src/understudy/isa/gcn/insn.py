@@ -63,7 +63,7 @@ class Op:
 
     `needs` is a feature without which a target of that level does not have the operation. `concrete` operations are
     executed by the reference engine only, and their meanings may look at scalar values. `operands` is the assembly
-    text's operand list for operations without a signature (see `asm/printer.py`).
+    text's operand list for operations without a signature (see `encoding/shape.py`).
     `clamped` is the meaning with the clamp bit set where results are integers (the frame clamps floats).
     """
 
@@ -98,7 +98,7 @@ class Insn:
     `form` is the encoding it was found in: SOP1 SOP2 SOPC SOPK SOPP SMRD SMEM VOP1 VOP2 VOPC VOP3A VOP3B VOP3P VINTRP
     DS FLAT MUBUF MTBUF MIMG EXP, or VOP1_SDWA VOP2_SDWA VOPC_SDWA VOP1_DPP VOP2_DPP. Fields an encoding does not have
     are absent.
-    Source operands are codes of the 9-bit operand space (see `operands.py`): a VGPR-only field reads as 256 + n.
+    Source operands are codes of the 9-bit operand space (`encoding/operands.py`): a VGPR-only field reads as 256 + n.
     """
 
     op: Op

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from understudy.core.errors import UnderstudyError, WireError
-from understudy.isa.gcn.asm.parser import LABEL, Reader
+from understudy.isa.gcn.asm.draft import Draft
+from understudy.isa.gcn.asm.operands import LABEL
+from understudy.isa.gcn.asm.parser import read
 from understudy.isa.gcn.encoding.decode import VOP3B_NAMES, decode
 from understudy.isa.gcn.encoding.encode import encode, encode_insn
 from understudy.isa.gcn.insn import Insn, Op
@@ -123,9 +125,9 @@ def forms(target: Target, op: Op) -> tuple[str, ...]:
 
 def _attempt(target: Target, op: Op, form: str, rest: str, pc: int, labels: Mapping[str, int] | None) -> bytes:
     """The code of one instruction in one form; it must decode to what was read, or that form cannot hold it."""
-    reader = Reader(target, op, form, pc, labels)
-    reader.read(rest)
-    code = encode(target, op, form, reader.fields, reader.literal)
+    draft = Draft(target, op, form, pc, labels)
+    read(draft, rest)
+    code = encode(target, op, form, draft.fields, draft.literal)
     try:
         back = decode(target, code, pc)
     except UnderstudyError as error:

@@ -37,14 +37,7 @@ _DOUBLES: Final = {
     for code, text in (FLOATS | {INVERSE_2PI: INVERSE_2PI_64}).items()
 }
 """Codes of the float constants by their bits in each format."""
-_RANGE: Final = re.compile(r"(v|s|ttmp)\[(\d+):(\d+)\]")
-_ONE: Final = re.compile(r"(v|s|ttmp)(\d+)")
-
-
-@cache
-def _codes(level: int) -> dict[str, int]:
-    single = {name: code for code, name in scalars(level, 1).items()}
-    return {name.removeprefix("src_"): code for name, code in single.items()} | single
+_REGISTER: Final = re.compile(r"(v|s|ttmp)(?:(\d+)|\[(\d+):(\d+)\])")
 
 
 def literal(value: int, words: int = 1, type_: str = "b32") -> str:
@@ -55,31 +48,27 @@ def literal(value: int, words: int = 1, type_: str = "b32") -> str:
 
 def register(target: Target, text: str) -> tuple[int, int] | None:
     """(operand code, words) of a register's name, None where `text` is none; `WireError` for one out of range."""
-    if found := _RANGE.fullmatch(text):
-        kind, first, last = found[1], int(found[2]), int(found[3])
-    elif found := _ONE.fullmatch(text):
-        kind, first = found[1], int(found[2])
-        last = first
-    else:
-        return _named(target, text)
-    words = last - first + 1
-    if kind == "v":
-        if words < 1 or last > 255:
-            raise WireError(f"{text} must be of v0 to v255")
-        return VGPR0 + first, words
-    count, base = (SGPRS[target.level], 0) if kind == "s" else (124 - TTMP[target.level], TTMP[target.level])
-    if words < 1 or last >= count:
-        raise WireError(f"{text} must be of {kind}0 to {kind}{count - 1} on {target}")
-    return base + first, words
+    found = _REGISTER.fullmatch(text)
+    if found is None:
+        return _named(target.level).get(text)
+    kind, first, last = found[1], int(found[2] or found[3]), int(found[2] or found[4])
+    base, count = {
+        "v": (VGPR0, 256),
+        "s": (0, SGPRS[target.level]),
+        "ttmp": (TTMP[target.level], 124 - TTMP[target.level]),
+    }[kind]
+    if not first <= last < count:
+        raise WireError(f"{text} must be of {kind}0 to {kind}{count - 1}" + (f" on {target}" if kind != "v" else ""))
+    return base + first, last - first + 1
 
 
-def _named(target: Target, text: str) -> tuple[int, int] | None:
-    if text in WHOLE[target.level]:
-        return WHOLE[target.level][text], 2
-    if text in ("src_lds_direct", "lds_direct"):
-        return LDS_DIRECT, 1
-    code = _codes(target.level).get(text)
-    return None if code is None else (code, 0 if code > NO_REGISTER else 1)
+@cache
+def _named(level: int) -> dict[str, tuple[int, int]]:
+    """Code and words of the special registers; status sources, which have any width, have 0 words."""
+    found = {name: (code, 0 if code > NO_REGISTER else 1) for code, name in scalars(level, 1).items()}
+    found |= {name.removeprefix("src_"): place for name, place in found.items()}
+    found |= {name: (code, 2) for name, code in WHOLE[level].items()}
+    return found | dict.fromkeys(("src_lds_direct", "lds_direct"), (LDS_DIRECT, 1))
 
 
 def constant(text: str, words: int, type_: str) -> int | None:
@@ -159,6 +148,14 @@ def integer(text: str) -> int | None:
         return int(text, 0)
     except ValueError:
         return None
+
+
+def number(text: str, top: int, what: str) -> int:
+    """A number from 0 to `top`; `WireError` that calls it `what`."""
+    value = integer(text.strip())
+    if value is None or not 0 <= value <= top:
+        raise WireError(f"{what} {text.strip()!r} must be a number from 0 to {top:#x}")
+    return value
 
 
 _DECIMAL: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)

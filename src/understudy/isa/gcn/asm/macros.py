@@ -12,6 +12,7 @@ from typing import Final
 from understudy.core.errors import WireError
 from understudy.isa.gcn.asm.constants import integer
 from understudy.isa.gcn.target import GFX8, GFX9
+from understudy.isa.pattern import Kind, Pattern
 
 # fmt: off
 MESSAGES: Final = {
@@ -32,8 +33,11 @@ HARDWARE_REGISTERS: Final = {
 }
 """Registers of s_getreg and s_setreg by number; from 15 on they are of GFX9."""
 INDEX_MODES: Final = ("SRC0", "SRC1", "SRC2", "DST")
-COUNTERS: Final = ("vmcnt", "expcnt", "lgkmcnt")
 # fmt: on
+_COUNTERS: Final = {name: Kind(name) for name in ("vmcnt", "expcnt", "lgkmcnt")}
+_WAITS: Final = Pattern.parse("---- lgkmcnt[3:0] - expcnt[2:0] vmcnt[3:0]", 16, _COUNTERS)
+_WAITS9: Final = Pattern.parse("vmcnt[5:4] -- lgkmcnt[3:0] - expcnt[2:0] vmcnt[3:0]", 16, _COUNTERS)
+_MOST: Final = {"expcnt": 7, "lgkmcnt": 15}
 
 
 def exact(text: Callable[[int, int], str], read: Callable[[str, int], int]) -> Callable[[int, int], str]:
@@ -63,67 +67,55 @@ def _value(text: str, names: dict[int, str], what: str, top: int) -> int:
     return number
 
 
-def plain(text: str, top: int = 0xFFFF) -> int:
-    """A number from -(top + 1) / 2 to `top`, modulo top + 1."""
+def plain(text: str, level: int = 0) -> int:
+    """A number of 16 bits, with or without a sign."""
     number = integer(text)
-    if number is None or not -(top + 1) // 2 <= number <= top:
-        raise WireError(f"{text!r} must be a number up to {top:#x}")
-    return number & top
+    if number is None or not -0x8000 <= number <= 0xFFFF:
+        raise WireError(f"{text!r} must be a number up to 0xffff")
+    return number & 0xFFFF
 
 
-def _wait_fields(level: int) -> dict[str, tuple[tuple[int, int, int], ...]]:
-    """Pieces (bit of the counter, bit of the immediate, width) of each counter."""
-    vm = ((0, 0, 4), (4, 14, 2)) if level == GFX9 else ((0, 0, 4),)
-    return {"vmcnt": vm, "expcnt": ((0, 4, 3),), "lgkmcnt": ((0, 8, 4),)}
+def _waits(level: int) -> tuple[Pattern, dict[str, int]]:
+    """Where the counters lie, and the highest number of each, which waits for nothing."""
+    return (_WAITS9, {"vmcnt": 63} | _MOST) if level == GFX9 else (_WAITS, {"vmcnt": 15} | _MOST)
 
 
 def _waits_text(value: int, level: int) -> str:
-    shown, everything = [], []
-    for name, pieces in _wait_fields(level).items():
-        count = sum((value >> at & (1 << width) - 1) << low for low, at, width in pieces)
-        everything.append(f"{name}({count})")
-        if count != (1 << sum(width for _, _, width in pieces)) - 1:
-            shown.append(everything[-1])
-    return " ".join(shown or everything)
+    pattern, most = _waits(level)
+    counts = pattern.decode(value)
+    shown = [name for name in most if counts[name] != most[name]]
+    return " ".join(f"{name}({counts[name]})" for name in shown or most)
 
 
 def read_waits(text: str, level: int) -> int:
     """The immediate of s_waitcnt: a number, or counters in any order, joined by blanks, ``&`` or ``,``."""
     if integer(text) is not None:
         return plain(text)
-    fields = _wait_fields(level)
-    value = sum((1 << width) - 1 << at for pieces in fields.values() for _, at, width in pieces)
+    pattern, most = _waits(level)
+    counts = dict(most)
     for part in re.sub(r"\)\s*[&,]?\s*", ")\n", text.strip()).split("\n"):
         if not part:
             continue
         found = re.fullmatch(r"(\w+)\s*\((\w+)\)", part)
-        if found is None or found[1] not in fields:
+        if found is None or found[1] not in most:
             raise WireError(f"{part!r} must be one of vmcnt(n), expcnt(n), lgkmcnt(n)")
-        top = (1 << sum(width for _, _, width in fields[found[1]])) - 1
-        count = _value(found[2], {}, found[1], top)
-        for low, at, width in fields[found[1]]:
-            mask = (1 << width) - 1
-            value = value & ~(mask << at) | (count >> low & mask) << at
-    return value
+        counts[found[1]] = _value(found[2], {}, found[1], most[found[1]])
+    return pattern.encode(counts)
 
 
 def message(value: int, level: int) -> str:
     """The operand of s_sendmsg: names where message, operation and stream have them, else numbers."""
     number, operation, stream = value & 15, value >> 4 & 7, value >> 8 & 3
-    if value != number | operation << 4 | stream << 8:
+    if value & ~0x37F:
         return str(value)
+    is_geometry = number in (2, 3)
     operations: dict[int, str] = {0: ""}
-    if number in (2, 3):
+    if is_geometry:
         operations = {k: name for k, name in enumerate(GS_OPERATIONS) if k or number == 3}
     elif number == 15:
         operations = {k: name for k, name in SYSTEM_OPERATIONS.items() if k != 3 or level != GFX9}
-    has_stream = number in (2, 3) and operation > 0
-    if (
-        number not in MESSAGES
-        or level < _SINCE.get(number, 0)
-        or operation not in operations
-        or (stream and not has_stream)
-    ):
+    has_stream = is_geometry and operation > 0
+    if number not in _messages(level) or operation not in operations or (stream and not has_stream):
         return f"sendmsg({number}, {operation}, {stream})"
     parts = [MESSAGES[number], operations[operation], str(stream) if has_stream else ""]
     return f"sendmsg({', '.join(part for part in parts if part)})"
@@ -136,8 +128,7 @@ def read_message(text: str, level: int) -> int:
         return plain(text)
     if not 1 <= len(parts) <= 3:
         raise WireError(f"{text!r} must be sendmsg(message[, operation[, stream]])")
-    names = {n: name for n, name in MESSAGES.items() if level >= _SINCE.get(n, 0)}
-    value = _value(parts[0], names, "message", 15)
+    value = _value(parts[0], _messages(level), "message", 15)
     operations = SYSTEM_OPERATIONS if value == 15 else dict(enumerate(GS_OPERATIONS))
     if len(parts) > 1:
         value |= _value(parts[1], operations, "operation", 7) << 4
@@ -146,9 +137,17 @@ def read_message(text: str, level: int) -> int:
     return value
 
 
+def _messages(level: int) -> dict[int, str]:
+    return {n: name for n, name in MESSAGES.items() if level >= _SINCE.get(n, 0)}
+
+
+def _registers(level: int) -> dict[int, str]:
+    return {n: name for n, name in HARDWARE_REGISTERS.items() if n < 15 or level == GFX9}
+
+
 def _register_text(value: int, level: int) -> str:
     number, offset, width = value & 63, value >> 6 & 31, (value >> 11 & 31) + 1
-    name = HARDWARE_REGISTERS.get(number, str(number)) if number < 15 or level == GFX9 else str(number)
+    name = _registers(level).get(number, str(number))
     return f"hwreg({name})" if (offset, width) == (0, 32) else f"hwreg({name}, {offset}, {width})"
 
 
@@ -159,8 +158,7 @@ def read_register(text: str, level: int) -> int:
         return plain(text)
     if len(parts) not in (1, 3):
         raise WireError(f"{text!r} must be hwreg(register[, offset, width])")
-    names = {n: name for n, name in HARDWARE_REGISTERS.items() if n < 15 or level == GFX9}
-    number = _value(parts[0], names, "register", 63)
+    number = _value(parts[0], _registers(level), "register", 63)
     offset, width = (_value(parts[1], {}, "offset", 31), _value(parts[2], {}, "width", 32)) if parts[1:] else (0, 32)
     if not width:
         raise WireError("width must be 1 to 32")

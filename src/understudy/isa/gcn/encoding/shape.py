@@ -111,6 +111,12 @@ def visible(op: Op, target: str, form: str, variant: tuple[int, ...]) -> tuple[S
     return tuple(arrange(op, TARGETS[target], shape, *variant)) if arrange else shape
 
 
+def visible_slots(op: Op, target: Target, form: str, fields: Mapping[str, int]) -> tuple[Slot, ...]:
+    """The operands that the text shows where the fields are these."""
+    vary = VARIANT.get(form)
+    return visible(op, target.name, form, vary(fields) if vary else ())
+
+
 def _flat(op: Op, target: Target, shape: tuple[Slot, ...], lds: int, glc: int, has_base: int) -> Iterator[Slot]:
     """With a scalar base the address is a 32-bit offset (GLOBAL) or absent (SCRATCH); loads to LDS have no VDST."""
     for slot in shape:
@@ -178,7 +184,7 @@ def _special(op: Op) -> str:
     if op.name in SPECIAL:
         return SPECIAL[op.name]
     if op.family == "sopk":
-        return "sdst simm16"
+        return "sdst simm16@hex16"
     if op.family == "sopp":
         if op.name in _SOPP_NUMBER:
             return "simm16"
