@@ -21,6 +21,7 @@ from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.ir.builder import LaneText, vector_width
 from understudy.ir.composed import Composed
 from understudy.isa.gcn import state
+from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, Mode
 
