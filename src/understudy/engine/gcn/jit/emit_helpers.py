@@ -76,7 +76,8 @@ class InlineCaches:
 
     def refill(self, kind: str, address: str, cache: str) -> None:
         """Have an inline cache know the memory around an address."""
-        self.text.put(f"call void {self.helpers.address(f'note_{kind}')}(ptr %st, i64 {address}, ptr {cache})")
+        numbers = f"i64 {1 if kind == 'scalar' else 4 * self.text.lanes}, i64 {int(kind == 'store')}"
+        self.text.put(f"call i64 {self.helpers.address('note')}(ptr %st, i64 {address}, ptr {cache}, {numbers})")
 
 
 def fits_within(text: LaneText, offset: str, size: str, count: int) -> str:

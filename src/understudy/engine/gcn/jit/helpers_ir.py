@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.atomics_ir import atomics
-from understudy.engine.gcn.jit.lane_ir import PAGE, by_lane, word
-from understudy.engine.gcn.memory import SIZE, START, STORES
+from understudy.engine.gcn.memory import COLUMNS, SIZE, START, STORES
 from understudy.ir.builder import vector_width
 from understudy.isa.gcn import state
 
@@ -52,6 +50,10 @@ class _Helper:
         zeros = f"<{self.lanes} x i32> zeroinitializer"
         return self.let(f"shufflevector <{self.lanes} x {kind}> {one}, <{self.lanes} x {kind}> poison, {zeros}")
 
+    def word(self, index: int) -> str:
+        """A word of the wave."""
+        return self.let(f"load i64, ptr {self.let(f'getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * index}')}")
+
     def give(self, values: list[str], status: str) -> None:
         """Return."""
         if self.store:
@@ -86,7 +88,9 @@ class _Helper:
         m = self.let(f"zext i{self.lanes} %m to i64")
         lane = self.let(f"call i64 @llvm.cttz.i64(i64 {m}, i1 true)")
         first = self.let(f"extractelement {self.wide} %a, i64 {lane}")
-        row = self.let(f"call ptr @row(ptr %st, i64 {first})")
+        none = "ptrtoint (ptr @nothing to i64)"
+        found = self.let(f"call i64 @page_row(i64 {self.word(layout.TABLES)}, i64 {first}, i64 {none})")
+        row = self.let(f"inttoptr i64 {found} to ptr")
         addend = self.let(f"load i64, ptr {row}")
         start = self.let(f"load i64, ptr {self.let(f'getelementptr i64, ptr {row}, i64 {START}')}")
         size = self.let(
@@ -203,23 +207,23 @@ class _Helper:
             at = self.let(f"getelementptr i32, ptr %rows, i64 {k * self.lanes}")
             self.put(f"store {self.vector} %d{k}, ptr {at}, align 4")
         bits = self.let(f"zext i{self.lanes} {self.let(f'bitcast <{self.lanes} x i1> {mask} to i{self.lanes}')} to i64")
-        self.put(f"call void @in_order(i64 {self.bytes}, ptr %places, ptr %rows, i64 {bits})")
+        rows, places = self.let("ptrtoint ptr %rows to i64"), self.let("ptrtoint ptr %places to i64")
+        self.put(f"call i64 @in_order(i64 {self.bytes}, i64 {places}, i64 {rows}, i64 {bits}, i64 {self.lanes})")
         self.give([], "0")
 
     def local(self) -> None:
         """LDS or GDS: lanes beyond its end read 0 and store nothing."""
         base, size = BASES[self.space]
-        self.lines.append(word("base", base, "ptr").rstrip())
-        self.lines.append(word("size", size).rstrip())
         if self.bits < 32:
             self.put("br label %slowly")
             return
-        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 %size, i64 {self.bytes - 1})")
+        start = self.let(f"inttoptr i64 {self.word(base)} to ptr")
+        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 {self.word(size)}, i64 {self.bytes - 1})")
         narrow = self.let(f"trunc i64 {limit} to i32")
         inside = self.let(f"icmp ult {self.wide} %a, {self.splat('i32', narrow)}")
         here = self.let(f"and <{self.lanes} x i1> {inside}, %lanes")
         long = self.let(f"zext {self.wide} %a to {self.long}")
-        pointers = self.let(f"getelementptr i8, ptr %base, {self.long} {long}")
+        pointers = self.let(f"getelementptr i8, ptr {start}, {self.long} {long}")
         if not self.store:
             m = self.let(f"zext i{self.lanes} %m to i64")
             lane = self.let(f"call i64 @llvm.cttz.i64(i64 {m}, i1 true)")
@@ -228,7 +232,7 @@ class _Helper:
             self.put(f"br i1 {ok}, label %maybe, label %gathered")
             self.lines.append("maybe:")
             offset = self.let(f"zext i32 {first} to i64")
-            self.uniform(self.let(f"getelementptr i8, ptr %base, i64 {offset}"), first)
+            self.uniform(self.let(f"getelementptr i8, ptr {start}, i64 {offset}"), first)
         else:
             self.put("br label %gathered")
         self.lines.append("gathered:")
@@ -248,8 +252,10 @@ class _Helper:
             at = self.let(f"getelementptr i32, ptr %data, i64 {k * self.lanes}")
             self.put(f"store {self.vector} {f'%d{k}' if self.store else 'zeroinitializer'}, ptr {at}, align 4")
         m = self.let(f"zext i{self.lanes} %m to i64")
-        numbers = f"i64 {layout.SPACES.index(self.space)}, i1 {str(self.store).lower()}, i64 {self.bytes}"
-        status = self.let(f"call i64 @slow(ptr %st, {numbers}, ptr %where, ptr %data, i64 {m}, i64 %sh)")
+        places = [self.let(f"ptrtoint ptr {name} to i64") for name in ("%st", "%where", "%data")]
+        numbers = [places[0], layout.SPACES.index(self.space), int(self.store), self.bytes, *places[1:], m, "%sh"]
+        given = ", ".join(f"i64 {each}" for each in [*numbers, self.lanes])
+        status = self.let(f"call i64 @by_lane({given})")
         values = []
         for k in range(0 if self.store else self.count):
             at = self.let(f"getelementptr i32, ptr %data, i64 {k * self.lanes}")
@@ -257,45 +263,17 @@ class _Helper:
         self.give(values, status)
 
 
-def _note(kind: str, column: int, size: int) -> str:
-    """Remember the run of memory around an address, if there is one, in the words of a site: for `size` bytes."""
-    return f"""
-define void @note_{kind}(ptr %st, i64 %address, ptr %site) {{
-entry:
-  %row = call ptr @row(ptr %st, i64 %address)
-  %q_size = getelementptr i64, ptr %row, i64 {column}
-  %size = load i64, ptr %q_size
-  %some = icmp ne i64 %size, 0
-  br i1 %some, label %known, label %done
-known:
-  %addend = load i64, ptr %row
-  %q_start = getelementptr i64, ptr %row, i64 {START}
-  %start = load i64, ptr %q_start
-  %limit = call i64 @llvm.usub.sat.i64(i64 %size, i64 {size - 1})
-  store i64 %start, ptr %site
-  %q_limit = getelementptr i64, ptr %site, i64 1
-  store i64 %limit, ptr %q_limit
-  %q_addend = getelementptr i64, ptr %site, i64 2
-  store i64 %addend, ptr %q_addend
-  br label %done
-done:
-  ret void
-}}
-"""
-
-
 def helpers(lanes: int) -> str:
-    """All helpers for chunks of `lanes` lanes."""
-    parts = [PAGE, by_lane(lanes)]
+    """The vector helpers for chunks of `lanes` lanes; they call what is in `native_memory`."""
+    parts = [f"@nothing = internal constant [{COLUMNS} x i64] zeroinitializer\n"]
     for space in layout.SPACES:
         for kind in ("load", "store"):
             parts += [_Helper(kind, space, bits, lanes).text() for bits in layout.WIDTHS]
     vector = f"<{lanes} x i32>"
-    parts.append(atomics(lanes))
     parts.append(
         f"declare {vector} @llvm.masked.gather.v{lanes}i32.v{lanes}p0(<{lanes} x ptr>, <{lanes} x i1>, {vector})\n"
         f"declare void @llvm.masked.scatter.v{lanes}i32.v{lanes}p0({vector}, <{lanes} x ptr>, <{lanes} x i1>)\n"
-        f"{_note('load', SIZE, 4 * lanes)}{_note('store', STORES, 4 * lanes)}{_note('scalar', SIZE, 1)}"
+        "declare i64 @llvm.usub.sat.i64(i64, i64)\n"
         f"attributes #0 = {{ nounwind {vector_width(lanes)} }}\n"
     )
     return "\n".join(parts)

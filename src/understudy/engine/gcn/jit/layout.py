@@ -68,9 +68,7 @@ WIDTHS: Final = (8, 16, 32, 64, 96, 128)
 HELPER_NAMES: Final = (
     *(f"{kind}_{space}_{bits}" for space in SPACES for kind in ("load", "store") for bits in WIDTHS),
     "atomic",
-    "note_load",
-    "note_store",
-    "note_scalar",
+    "note",
 )
 HELPER_INDEX: Final = {name: index for index, name in enumerate(HELPER_NAMES)}
 

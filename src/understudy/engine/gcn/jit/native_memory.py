@@ -1,30 +1,171 @@
-"""Guest memory of waves in native code: where it lies in this process."""
+"""Memory of translated code lane by lane: where bytes lie in this process, in any space, and moving them."""
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
 from understudy.core.space import PAGE_BITS
+from understudy.engine.gcn.jit.layout import GDS_BASE, GDS_SIZE, SPACES, TABLES
 from understudy.engine.gcn.memory import ADDEND, COLUMNS, ENTRIES, GIB_BITS, SIZE, START, STORES
-from understudy.ir.native import U64, inlined
+from understudy.ir.native import U8, U16, U32, U64, inlined, layout, lowest_bit, native
+from understudy.isa.gcn.state import (
+    FLAT_AT,
+    FLAT_BASE,
+    FLAT_FORM,
+    FORM_ADDRESS,
+    FORM_OFFSET,
+    LDS_BASE,
+    LDS_SIZE,
+    PRIVATE_BASE,
+    SCRATCH_AT,
+    SCRATCH_SIZE,
+    SHARED_BASE,
+    WORDS_AT,
+)
 
 ROW_BYTES: Final = 8 * COLUMNS
+LOWER: Final = 0xFFFF_FFFF
+SCRATCH_ROW: Final = 256
+"""Bytes from a lane's dword of private memory to its next one."""
+NOWHERE, BEYOND = 0, 1
+"""In place of a host address: cannot be reached directly; beyond the end of LDS or GDS, reads 0 and stores nothing."""
+FLAT, LDS, GDS = SPACES.index("flat"), SPACES.index("lds"), SPACES.index("gds")
+
+
+@layout
+class InlineCache(ctypes.Structure):
+    """What an access remembers of the memory that it met last: see `layout.SITE`."""
+
+    start: int
+    limit: int
+    addend: int
 
 
 @inlined
-def page_row(tables: int, address: int) -> int:
-    """The row of an address in the page tables at `tables`; 0 where it has none."""
+def page_row(tables: int, address: int, none: int) -> int:
+    """The row of an address in the page tables at `tables`; `none` where it has none."""
     table = U64.at(tables)[address >> GIB_BITS & ENTRIES - 1]
-    return table + (address >> PAGE_BITS & ENTRIES - 1) * ROW_BYTES if table else 0
+    return table + (address >> PAGE_BITS & ENTRIES - 1) * ROW_BYTES if table else none
+
+
+@inlined
+def within(offset: int, size: int, room: int) -> int:
+    """Whether `size` bytes from `offset` on end within `room` bytes."""
+    return offset < room - min(room, size - 1)
 
 
 @inlined
 def host_address(tables: int, address: int, size: int, store: int) -> int:
-    """Where `size` bytes at a guest address lie in this process; 0 where they cannot be reached directly."""
-    row = page_row(tables, address)
+    """Where `size` bytes at a guest address lie in this process; `NOWHERE`."""
+    row = page_row(tables, address, 0)
     if not row:
-        return 0
+        return NOWHERE
     run = U64.at(row)
-    length = run[STORES] if store else run[SIZE]
-    fits = address - run[START] < length - min(length, size - 1)
-    return address + run[ADDEND] if fits else 0
+    room = run[STORES] if store else run[SIZE]
+    return address + run[ADDEND] if within(address - run[START], size, room) else NOWHERE
+
+
+@native
+def note(wave: int, address: int, cache: InlineCache, size: int, store: int) -> None:
+    """Remember the run of memory around an address, if there is one, for accesses of `size` bytes."""
+    row = page_row(U64.at(wave + WORDS_AT)[TABLES], address, 0)
+    if row:
+        run = U64.at(row)
+        room = run[STORES] if store else run[SIZE]
+        if room:
+            cache.start, cache.limit, cache.addend = run[START], room - min(room, size - 1), run[ADDEND]
+
+
+@native
+def reach(wave: int, space: int, address: int, size: int, store: int) -> int:
+    """Where a lane's bytes in any space lie in this process; `NOWHERE`, `BEYOND`."""
+    words, lower = U64.at(wave + WORDS_AT), address & LOWER
+    aperture = address - lower if space == FLAT else 1
+    if space == LDS or aperture == words[SHARED_BASE]:
+        base, room = words[LDS_BASE], words[LDS_SIZE]
+    elif space == GDS:
+        base, room = words[GDS_BASE], words[GDS_SIZE]
+    elif aperture == words[PRIVATE_BASE]:
+        return NOWHERE
+    else:
+        return host_address(words[TABLES], address, size, store)
+    return base + lower if within(lower, size, room) else BEYOND
+
+
+@native
+def by_lane(
+    wave: int, space: int, store: int, size: int, addresses: int, data: int, mask: int, first: int, lanes: int
+) -> int:
+    """Load or store `size` bytes of each lane of a mask; 1 where that cannot be done here.
+
+    Data lies in memory as rows of `lanes` dwords; the first one is of lane `first` of the wave.
+    """
+    words = U64.at(wave + WORDS_AT)
+    while mask:
+        lane = lowest_bit(mask)
+        mask &= mask - 1
+        address, at = U64.at(addresses)[lane], data + 4 * lane
+        if space == FLAT and address & ~LOWER == words[PRIVATE_BASE]:
+            if not by_dword(wave, store, size, address & LOWER, at, first + lane, lanes):
+                return 1
+        else:
+            host = reach(wave, space, address, size, store)
+            if host == NOWHERE:
+                return 1
+            if host != BEYOND:
+                move(store, size, host, at, lanes)
+    return 0
+
+
+@inlined
+def by_dword(wave: int, store: int, size: int, offset: int, at: int, lane: int, lanes: int) -> int:
+    """The same for one lane's private memory; 0 where that cannot be done here."""
+    words = U64.at(wave + WORDS_AT)
+    scratch, room = words[SCRATCH_AT], words[SCRATCH_SIZE]
+    pair = U64[wave + words[FLAT_AT]]
+    if words[FLAT_FORM] == FORM_ADDRESS:
+        scratch = pair
+    elif words[FLAT_FORM] == FORM_OFFSET:
+        scratch, room = words[FLAT_BASE] + (pair >> 32 << 8), min(pair & LOWER, room)
+    part = min(size, 4)
+    if not within(offset, size, room) or (offset & 3) + part > 4:
+        return 0
+    guest = scratch + (offset >> 2) * SCRATCH_ROW + 4 * lane + (offset & 3)
+    for dword in range(max(size >> 2, 1)):
+        host = host_address(words[TABLES], guest + dword * SCRATCH_ROW, part, store)
+        if not host:
+            return 0
+        move(store, part, host, at + 4 * dword * lanes, lanes)
+    return 1
+
+
+@native
+def in_order(size: int, places: int, data: int, mask: int, lanes: int) -> None:
+    """Store the columns of the lanes of a mask at their host addresses, one after the other."""
+    while mask:
+        lane = lowest_bit(mask)
+        mask &= mask - 1
+        move(1, size, U64.at(places)[lane], data + 4 * lane, lanes)
+
+
+@native
+def move(store: int, size: int, host: int, at: int, lanes: int) -> None:
+    """Between host memory and a column of dwords `lanes` dwords apart; 1 and 2 bytes are zero-extended."""
+    if size == 1:
+        if store:
+            U8[host] = U32[at]
+        else:
+            U32[at] = U8[host]
+    elif size == 2:
+        if store:
+            U16[host] = U32[at]
+        else:
+            U32[at] = U16[host]
+    else:
+        memory, column = U32.at(host), U32.at(at)
+        for dword in range(size >> 2):
+            if store:
+                memory[dword] = column[dword * lanes]
+            else:
+                column[dword * lanes] = memory[dword]

@@ -11,6 +11,8 @@ import numpy as np
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.helpers_ir import helpers
+from understudy.engine.gcn.jit.native_atomics import atomic
+from understudy.engine.gcn.jit.native_memory import by_lane, in_order, note, page_row
 from understudy.engine.gcn.jit.native_scheduler import schedule
 from understudy.ir.native import link
 from understudy.ir.object_cache import ObjectCache
@@ -20,7 +22,7 @@ class Runtime:
     """Helpers for chunks of `lanes` lanes, their table, and the scheduler."""
 
     def __init__(self, objects: ObjectCache, lanes: int) -> None:
-        self._code = link(objects, schedule, text=helpers(lanes))
+        self._code = link(objects, schedule, atomic, note, page_row, by_lane, in_order, text=helpers(lanes))
         self.table = np.array([self._code.address(name) for name in layout.HELPER_NAMES], np.uint64)
         self.helpers_address = int(self.table.ctypes.data)
         self.schedule_address = self._code.address("schedule")
