@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
-from understudy.isa.riscv import state as layout
+from understudy.ir.native import (
+    A32,
+    A64,
+    U64,
+    call,
+    inlined,
+    layout,
+    native,
+    read_float_control,
+    write_float_control,
+)
+from understudy.isa.riscv.state import CODE_TABLE, FFLAGS, FRM, PC, RETURN_ADDRESS
 
 JUMP: Final = 0
 """Exit code: pc left the region; go on wherever it points."""
@@ -19,91 +31,59 @@ POLLED: Final = 5
 RETURNED: Final = 4
 """Exit code of the dispatcher: pc is the return address."""
 
-DISPATCHER: Final = f"""
-declare void @llvm.x86.sse.ldmxcsr(ptr)
-declare void @llvm.x86.sse.stmxcsr(ptr)
+SLOTS: Final = 1 << 16
+"""Rows of a code table; a pc belongs into row (pc / 2) mod this."""
+HOST_ROUNDING: Final = 0b10_01_11_00
+"""The host's numbers of the guest's rounding modes RNE, RTZ, RDN and RUP, from the lowest bits up."""
+ALL_MASKED: Final = 0x1F80
+"""Of the host's float control: no exception traps."""
 
-define i64 @dispatch(ptr %st) #0 {{
-entry:
-  %saved = alloca i32
-  %mine = alloca i32
-  %q_pc = getelementptr i64, ptr %st, i64 {layout.PC}
-  %q_fuel = getelementptr i64, ptr %st, i64 {layout.FUEL}
-  %q_ret = getelementptr i64, ptr %st, i64 {layout.RETURN_ADDRESS}
-  %q_table = getelementptr i64, ptr %st, i64 {layout.CODE_TABLE}
-  %q_frm = getelementptr i64, ptr %st, i64 {layout.FRM}
-  %q_flags = getelementptr i64, ptr %st, i64 {layout.FFLAGS}
-  %table = load ptr, ptr %q_table
-  %ret = load i64, ptr %q_ret
-  ; the guest's rounding mode (RNE RTZ RDN RUP) in the host's numbering (0 3 1 2), all exceptions masked
-  %frm = load i64, ptr %q_frm
-  %twice = shl i64 %frm, 1
-  %turn = lshr i64 156, %twice
-  %two = and i64 %turn, 3
-  %place = shl i64 %two, 13
-  %control = or i64 %place, 8064
-  %control32 = trunc i64 %control to i32
-  store i32 %control32, ptr %mine
-  call void @llvm.x86.sse.stmxcsr(ptr %saved)
-  call void @llvm.x86.sse.ldmxcsr(ptr %mine)
-  br label %loop
-loop:
-  %pc = load i64, ptr %q_pc
-  %home = icmp eq i64 %pc, %ret
-  br i1 %home, label %done, label %look
-look:
-  %half = lshr i64 %pc, 1
-  %slot = and i64 %half, {{mask}}
-  %row = getelementptr [2 x i64], ptr %table, i64 %slot
-  %tag = load i64, ptr %row
-  %hit = icmp eq i64 %tag, %pc
-  br i1 %hit, label %go, label %done
-go:
-  %cell = getelementptr [2 x i64], ptr %table, i64 %slot, i64 1
-  %code = load ptr, ptr %cell
-  %r = call i64 %code(ptr %st, i64 %pc) #0
-  %more = icmp eq i64 %r, {JUMP}
-  br i1 %more, label %loop, label %done
-done:
-  %why = phi i64 [ {RETURNED}, %loop ], [ {MISS}, %look ], [ %r, %go ]
-  call void @llvm.x86.sse.stmxcsr(ptr %mine)
-  call void @llvm.x86.sse.ldmxcsr(ptr %saved)
-  ; invalid, divide by zero, overflow, underflow, inexact: bits 0 2 3 4 5 there, 4 3 2 1 0 here
-  %raised32 = load i32, ptr %mine
-  %raised = zext i32 %raised32 to i64
-  %ie = and i64 %raised, 1
-  %nv = shl i64 %ie, 4
-  %ze = and i64 %raised, 4
-  %dz = shl i64 %ze, 1
-  %oe = and i64 %raised, 8
-  %of = lshr i64 %oe, 1
-  %ue = and i64 %raised, 16
-  %uf = lshr i64 %ue, 3
-  %pe = and i64 %raised, 32
-  %nx = lshr i64 %pe, 5
-  %f1 = or i64 %nv, %dz
-  %f2 = or i64 %of, %uf
-  %f3 = or i64 %f1, %f2
-  %f4 = or i64 %f3, %nx
-  %old = load i64, ptr %q_flags
-  %new = or i64 %old, %f4
-  store i64 %new, ptr %q_flags
-  ret i64 %why
-}}
-define i64 @exchange32(ptr %where, i64 %expected, i64 %new) {{
-  %e = trunc i64 %expected to i32
-  %n = trunc i64 %new to i32
-  %pair = cmpxchg ptr %where, i32 %e, i32 %n seq_cst seq_cst
-  %old = extractvalue {{ i32, i1 }} %pair, 0
-  %wide = zext i32 %old to i64
-  ret i64 %wide
-}}
 
-define i64 @exchange64(ptr %where, i64 %expected, i64 %new) {{
-  %pair = cmpxchg ptr %where, i64 %expected, i64 %new seq_cst seq_cst
-  %old = extractvalue {{ i64, i1 }} %pair, 0
-  ret i64 %old
-}}
-attributes #0 = {{ strictfp nounwind }}
-"""
-"""The loop between regions, for hosts with an MXCSR; and compare-and-exchange, for the other engine's atomics."""
+@layout
+class CodeRow(ctypes.Structure):
+    """Translated code: guest address and function."""
+
+    pc: int
+    code: int
+
+
+@native
+def dispatch(hart: int) -> int:
+    """From region to region until something is up, with the guest's float control on a host with an MXCSR."""
+    words = U64.at(hart)
+    before = read_float_control()
+    write_float_control((HOST_ROUNDING >> 2 * words[FRM] & 3) << 13 | ALL_MASKED)
+    why = run_regions(hart, words[CODE_TABLE], words[RETURN_ADDRESS])
+    raised = read_float_control()
+    write_float_control(before)
+    # invalid, divide by zero, overflow, underflow, inexact: bits 0 2 3 4 5 there, 4 3 2 1 0 here
+    words[FFLAGS] |= (raised & 1) << 4 | (raised & 4) << 1 | raised >> 1 & 4 | raised >> 3 & 2 | raised >> 5 & 1
+    return why
+
+
+@inlined
+def run_regions(hart: int, table: int, return_address: int) -> int:
+    """The same, leaving the float control as it happens to be."""
+    words = U64.at(hart)
+    while True:
+        pc = words[PC]
+        if pc == return_address:
+            return RETURNED
+        row = CodeRow.from_address(table + (pc >> 1 & SLOTS - 1) * ctypes.sizeof(CodeRow))
+        if row.pc != pc:
+            return MISS
+        why = call(row.code, hart, pc)
+        if why != JUMP:
+            return why
+
+
+@native
+def exchange32(place: int, expected: int, new: int) -> int:
+    """Compare and exchange, for the other engine's atomics."""
+    return A32.compare_exchange(place, expected, new)
+
+
+@native
+def exchange64(place: int, expected: int, new: int) -> int:
+    """The same on a quadword."""
+    return A64.compare_exchange(place, expected, new)

@@ -16,15 +16,26 @@ from typing import Final
 from understudy.core.errors import AccessFault, ModelBug
 from understudy.core.space import PAGE_SIZE
 from understudy.engine.riscv.evaluate import Evaluator
-from understudy.engine.riscv.jit.dispatcher import DISPATCHER, MISS, OUT_OF_FUEL, POLLED, RETURNED, STEP
+from understudy.engine.riscv.jit.dispatcher import (
+    MISS,
+    OUT_OF_FUEL,
+    POLLED,
+    RETURNED,
+    SLOTS,
+    STEP,
+    dispatch,
+    exchange32,
+    exchange64,
+)
 from understudy.engine.riscv.jit.emit_region import RegionEmitter
 from understudy.engine.riscv.jit.region import Region, discover, region_key
-from understudy.engine.riscv.jit.translation import SLOTS, JitContext, Translation, snapshot_of
+from understudy.engine.riscv.jit.translation import JitContext, Translation, snapshot_of
 from understudy.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
 from understudy.engine.riscv.reference import Context, OnRetire, ReferenceEngine
 from understudy.engine.riscv.stops import Exit, Why
 from understudy.ir import llvm
-from understudy.ir.object_cache import ObjectCache, default_folder, linked
+from understudy.ir.native import link
+from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.ir.slow_host import HARTS, warn_where_slow
 from understudy.isa.riscv.state import FUEL, NO_ADDRESS, PC, RESERVED_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
 
@@ -44,7 +55,7 @@ class Runtime:
     """The dispatcher and what else is compiled once per process and cache."""
 
     def __init__(self, cache: ObjectCache) -> None:
-        self._code = linked(DISPATCHER.replace("{mask}", str(SLOTS - 1)), cache)
+        self._code = link(cache, dispatch, exchange32, exchange64)
         word, pointer = ctypes.c_uint64, ctypes.c_void_p
         self.dispatch: Callable[[int], int] = self._code.function("dispatch", word, pointer)
         self.compare_exchange = {w: self._code.function(f"exchange{w}", word, pointer, word, word) for w in (32, 64)}

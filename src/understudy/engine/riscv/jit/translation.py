@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from understudy.engine.riscv.evaluate import Evaluator
+from understudy.engine.riscv.jit.dispatcher import SLOTS
 from understudy.engine.riscv.jit.region import Region
 from understudy.engine.riscv.pages import PageTables, Words, zeros
 from understudy.engine.riscv.reference import Context, ReferenceEngine
@@ -14,8 +15,6 @@ from understudy.ir import llvm
 from understudy.isa.riscv import floatstate
 from understudy.isa.riscv.state import CODE_TABLE, FRM, RETURN_ADDRESS, Hart
 
-SLOTS: Final = 1 << 16
-"""Rows of a code table; a pc belongs into row (pc / 2) mod this."""
 FIRST_SLICE: Final = 100_000
 
 
