@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 
 class Composed:
-    """Each operation is that of the first of `parts` that has it, looked up when it is first asked for."""
+    """A class with keywords ``part=Class``: it has the public methods of each part, those of the first that has one.
 
-    def __init__(self, *parts: object) -> None:
-        self._parts = parts
+    Instances hold the parts under these names. What a class defines itself comes first.
+    """
 
-    def __getattr__(self, name: str) -> Any:
-        for part in () if name.startswith("_") else self._parts:
-            if hasattr(type(part), name):
-                operation = getattr(part, name)
-                setattr(self, name, operation)
-                return operation
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def __init_subclass__(cls, **parts: type) -> None:
+        super().__init_subclass__()
+        for part, kind in parts.items():
+            for name in dir(kind):
+                if not name.startswith("_") and callable(getattr(kind, name)) and not hasattr(cls, name):
+                    setattr(cls, name, property(attrgetter(f"{part}.{name}")))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...

@@ -10,28 +10,17 @@ from __future__ import annotations
 from typing import cast
 
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.emit_control import Control, set_word
-from understudy.engine.gcn.jit.emit_float import Floats, Untranslated
-from understudy.engine.gcn.jit.emit_integer import Integers
-from understudy.engine.gcn.jit.emit_memory import Memory
-from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
+from understudy.engine.gcn.jit.emit_algebra import Algebra
+from understudy.engine.gcn.jit.emit_control import set_word
+from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_strip import FloatControl, Resume, Strip, StripEmitter, of_mode
 from understudy.engine.gcn.jit.liveness import Liveness, Observed
 from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.ir.builder import LaneText, vector_width
-from understudy.ir.composed import Composed
 from understudy.isa.gcn import state
 from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, Mode
-
-
-class Algebra(Composed):
-    """The operations of meanings over IR."""
-
-    def __init__(self, *parts: object) -> None:
-        super().__init__(*parts)
-        self.mode = Mode()
+from understudy.isa.gcn.state import EXEC, Mode
 
 
 class RegionEmitter:
@@ -43,20 +32,11 @@ class RegionEmitter:
         self._needs = region.needs()
         self._open = Strip()
         self._doubtful: set[int] = set()
-        target = region.blocks[next(iter(region.blocks))].nodes[0].insn.target
-        shown = frozenset(f"s{FLAT_SCRATCH[target.level] + n}" for n in range(2))
-        text = self.text = LaneText(lanes)
-        ints = Integers(text)
-        self._floats = Floats(text, ints)
-        self._scalars = ScalarFile(text, ints, shown)
-        self._vectors = VectorFile(text, ints, self._scalars)
-        self._control = Control(text, ints, region, observed is not Observed.NEVER)
-        self._memory = Memory(text, ints, self._vectors, self._control)
-        self._float_control = FloatControl(text)
-        self._algebra = Algebra(ints, self._floats, self._scalars, self._vectors, self._memory, self._control)
-        self._strips = StripEmitter(
-            text, self._algebra, self._scalars, self._vectors, self._memory, self._control, self._float_control
-        )
+        self.text = LaneText(lanes)
+        self._algebra = Algebra(self.text, region, observed)
+        self._control = self._algebra.control
+        self._float_control = FloatControl(self.text)
+        self._strips = StripEmitter(self.text, self._algebra, self._float_control)
 
     @property
     def resumes(self) -> list[Resume]:
@@ -98,7 +78,7 @@ class RegionEmitter:
         put("%codev = alloca i64")
         put("%fuel = alloca i64")
         lanes = self.text.lanes
-        if self._memory.uses_atomics:
+        if self._algebra.memory.uses_atomics:
             for each in ("aa", "ad", "ac", "ao"):
                 put(f"%{each} = alloca <{lanes} x i64>, align {8 * lanes}")
         for line in self.text.allocas:
@@ -110,7 +90,7 @@ class RegionEmitter:
         put("%ldssize = load i64, ptr %qldssize")
         put(f"%qfuel = getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * state.FUEL}")
         put(f"store i64 {let('load i64, ptr %qfuel')}, ptr %fuel")
-        self._scalars.enter()
+        self._algebra.scalars.enter()
         cases = " ".join(f"i64 {index}, label %e{index}" for index in range(len(self.region.entries)))
         put(f"switch i64 %where, label %bad [ {cases} ]")
 
@@ -125,7 +105,7 @@ class RegionEmitter:
     def _exit(self) -> None:
         put, let = self.text.put, self.text.let
         self.text.start("exit")
-        self._scalars.leave()
+        self._algebra.scalars.leave()
         put(f"store i64 {let('load i64, ptr %fuel')}, ptr %qfuel")
         set_word(self.text, state.PC, let("load i64, ptr %pcv"))
         set_word(self.text, layout.TEMPLATE, "0")
@@ -157,9 +137,9 @@ class RegionEmitter:
     def _try_block(self, block: Block) -> None:
         control, environment = self._control, of_mode(block.place[1])
         control.begin(block)
-        self._scalars.begin()
+        self._algebra.scalars.begin()
         self._open = Strip()
-        self._algebra.mode = self._floats.mode = Mode.decode(block.place[1])
+        self._algebra.mode = self._algebra.floats.mode = Mode.decode(block.place[1])
         self._float_control.now = environment
         self.text.start(control.labels[block.place])
         self._fuel(block)

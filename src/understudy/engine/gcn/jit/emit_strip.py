@@ -14,14 +14,13 @@ from typing import Final, cast
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.effects import Effects, Environment, meet
-from understudy.engine.gcn.jit.emit_control import Control, set_word
+from understudy.engine.gcn.jit.emit_algebra import Algebra
+from understudy.engine.gcn.jit.emit_control import set_word
 from understudy.engine.gcn.jit.emit_float import Untranslated
-from understudy.engine.gcn.jit.emit_memory import Memory
-from understudy.engine.gcn.jit.emit_registers import REGISTERS, ScalarFile, VectorFile
+from understudy.engine.gcn.jit.emit_registers import REGISTERS
 from understudy.engine.gcn.jit.liveness import Live
 from understudy.engine.gcn.jit.region import Node
 from understudy.ir.builder import LaneText, Value
-from understudy.ir.composed import Composed
 from understudy.ir.llvm import is_x86
 from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.insn import Insn
@@ -139,37 +138,28 @@ class FloatControl:
 class StripEmitter:
     """Writes strips into the block that is being translated. `resumes` is what the reference engine needs for each."""
 
-    def __init__(
-        self,
-        text: LaneText,
-        algebra: Composed,
-        scalars: ScalarFile,
-        vectors: VectorFile,
-        memory: Memory,
-        control: Control,
-        floats: FloatControl,
-    ) -> None:
+    def __init__(self, text: LaneText, algebra: Algebra, float_control: FloatControl) -> None:
         self.text = text
         self.algebra = algebra
-        self.scalars = scalars
-        self.vectors = vectors
-        self.memory = memory
-        self.control = control
-        self.floats = floats
+        self.scalars = algebra.scalars
+        self.vectors = algebra.vectors
+        self.memory = algebra.memory
+        self.control = algebra.control
+        self.float_control = float_control
         self.resumes: list[Resume] = []
 
     def write(self, strip: Strip, index: int, live: Live) -> None:
         """Write a strip; execution goes on with instruction `index` of the block, `live` is so then."""
         if not strip.nodes:
             return
-        now = self.floats.now
+        now = self.float_control.now
         wanted = strip.environment.joined(now)
         if wanted is None:
             wanted = strip.environment.over(now)
-            self.floats.set(wanted)
+            self.float_control.set(wanted)
         self._loop(strip, index, live)
         if wanted != now:
-            self.floats.set(now)
+            self.float_control.set(now)
 
     def _loop(self, strip: Strip, index: int, live: Live) -> None:
         text, vectors = self.text, self.vectors
@@ -201,7 +191,7 @@ class StripEmitter:
                 self._second_loop(g, execmask, live)
         for n, name in vectors.written_masks.items():
             collected = Value(64, False, text.let(f"load i64, ptr %{name}"))
-            self.scalars.set_s64(n, vectors.ints.and_(64, collected, Value(64, False, execmask)))
+            self.scalars.set_s64(n, self.algebra.ints.and_(64, collected, Value(64, False, execmask)))
 
     def _head(self, g: str, execmask: str) -> None:
         text, lanes = self.text, self.text.lanes

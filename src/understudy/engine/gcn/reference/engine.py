@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -99,10 +100,16 @@ class Stepper:
         self.dispatch = dispatch
         self.memory = dispatch.memory
         self.on_retire = on_retire
-        self.lanes = Lanes.of(dispatch) if lanes is None else lanes
+        if lanes is not None:
+            self.lanes = lanes
         self._code = {} if code is None else code
         self._version = dispatch.memory.version
         self._views: dict[int, View] = {}
+
+    @cached_property
+    def lanes(self) -> Lanes:
+        """The algebra, made when it is first needed: most launches of translated code never need it."""
+        return Lanes.of(self.dispatch)
 
     def view(self, wave: Wave) -> View:
         """What this stepper keeps of a wave."""

@@ -70,7 +70,11 @@ class View:
         self.words = wave.words.data
 
 
-class Lanes(Composed):
+PARTS: Final = {"integers": LaneIntegers, "floats": LaneFloats, "accesses": LaneAtomics}
+"""Where `Lanes` has the operations from that are not its own."""
+
+
+class Lanes(Composed, **PARTS):
     """`isa.gcn.algebra.WaveAlgebra` over the wave that `begin` named last: registers, control, and parts for the rest.
 
     `target` is where execution goes on. `is_recorded`: instructions that run often may be replayed (`replay.py`), past
@@ -93,7 +97,7 @@ class Lanes(Composed):
     ) -> None:
         self.accesses = LaneAtomics(memory, gds) if accesses is None else accesses
         self.floats = LaneFloats() if floats is None else floats
-        super().__init__(LaneIntegers(), self.floats, self.accesses)
+        self.integers = LaneIntegers()
         self.current = self.accesses.current
         self.on_hint = on_hint
         self.on_trap = on_trap

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.reference.lane_integer import MASK, LaneIntegers, lanes_of
+from understudy.engine.gcn.reference.lanes import PARTS
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import Mode
 
@@ -21,6 +22,8 @@ SCALARS: Final = frozenset(("s", "s64", "scc", "s_indexed", "hwreg", "time", "la
 """Operations whose results are scalars whatever they are given."""
 LANES: Final = frozenset(("v", "v_at", "v_indexed", "mask", "lane_bits", "lane_id", "active", "atomic"))
 INTEGERS: Final = frozenset(name for name in vars(LaneIntegers) if not name.startswith("__"))
+PART_OF: Final = {name: part for part, kind in PARTS.items() for name in dir(kind) if not name.startswith("_")}
+"""Where `Lanes` has an operation from, if it is not its own."""
 # fmt: off
 INLINE: Final = {
     "add":  ("({0} + {1}) & {mask}", "{0} + {1}"),
@@ -83,7 +86,7 @@ class Recorder:
             if name in INLINE and arguments[0] > 1 and not named:
                 return self._inline(name, *arguments)
         shown = [self._show(each) for each in arguments] + [f"{key}={self._show(v)}" for key, v in named.items()]
-        call = ACCESS[name].format(*shown) if name in ACCESS else f"o.{name}({', '.join(shown)})"
+        call = ACCESS[name].format(*shown) if name in ACCESS else f"{PART_OF.get(name, 'o')}.{name}({', '.join(shown)})"
         if name in ("load", "scalar_load"):
             return self._list(
                 call, arguments[0] if name == "scalar_load" else max(arguments[1] // 32, 1), name != "load"
@@ -134,7 +137,8 @@ def record(execute: Callable[[Any, Insn], None], insn: Insn, mode: Mode) -> Repl
         execute(recorder, insn)
     except (Unrecordable, UnderstudyError, ArithmeticError, LookupError, TypeError, ValueError):
         return None
-    code = "def replay(o):\n" + "".join(f"    {line}\n" for line in recorder.lines or ["pass"])
+    lines = [f"{', '.join(PARTS)} = {', '.join(f'o.{part}' for part in PARTS)}", *recorder.lines]
+    code = "def replay(o):\n" + "".join(f"    {line}\n" for line in lines)
     names: dict[str, Any] = recorder.constants
     exec(code, names)
     replay: Replay = names["replay"]

@@ -25,11 +25,25 @@ from understudy.isa.riscv import state as layout
 _TABLES: Final = ("loads", "stores", "load_ends", "store_ends")
 
 
-class Algebra(Composed):
-    """The operations of meanings over IR, for the instruction at `pc`."""
+class Algebra(
+    Composed,
+    memory=Memory,
+    floats=Floats,
+    registers=Registers,
+    representations=Representations,
+    control=Control,
+    ints=Integers,
+):
+    """`isa.riscv.algebra.Algebra` for the instruction at `pc`."""
 
-    pc = 0
-    next_pc = 0
+    def __init__(self, text: Text, fused: bool) -> None:
+        self.pc = self.next_pc = 0
+        self.ints = Integers(text)
+        self.representations = Representations(text)
+        self.registers = Registers(text, self.representations)
+        self.control = Control(text, self.ints, self.registers)
+        self.memory = Memory(text, self.ints, self.registers, self.control)
+        self.floats = Floats(text, self.ints, self.representations, self.control, fused)
 
 
 class RegionEmitter:
@@ -43,16 +57,10 @@ class RegionEmitter:
         self.features = features
         self.native_float = native_float
         self.reps_before: dict[int, Reps] = analyse(region) if native_float else {start: {} for start in region.blocks}
-        text = self._text = Text()
-        ints = self._ints = Integers(text)
-        self._representations = Representations(text)
-        self._registers = Registers(text, self._representations)
-        self._control = Control(text, ints, self._registers)
-        self._memory = Memory(text, ints, self._registers, self._control)
-        self._floats = Floats(text, ints, self._representations, self._control, "fma" in features)
-        self._loops = Loops(text, ints, self._registers, self._memory, self._control)
-        parts = (self._memory, self._floats, self._registers, self._representations, self._control, ints)
-        self._algebra = Algebra(*parts)
+        self._text = Text()
+        self._algebra = algebra = Algebra(self._text, "fma" in features)
+        self._ints, self._registers, self._control = algebra.ints, algebra.registers, algebra.control
+        self._loops = Loops(self._text, self._ints, self._registers, algebra.memory, self._control)
         self._back: tuple[int, str] | None = None
 
     # -- blocks
@@ -70,7 +78,7 @@ class RegionEmitter:
         self._begin(start, fast)
         self._back = (start, self._loops.back(start, fast, floor))
         self._body(block, checked=False)
-        self._memory.addends, self._back = {}, None
+        self._algebra.memory.addends, self._back = {}, None
         self._begin(start, f"slow{start:x}")
         self._body(block)
 
@@ -244,7 +252,7 @@ class RegionEmitter:
         text.start(f"e{start:x}")
         for n, (fmt, kind) in sorted(self.reps_before[start].items()):
             raw = text.let(f"load i64, ptr %fI{n}")
-            v = self._representations.from_integer(fmt.lower(), raw)
+            v = self._algebra.representations.from_integer(fmt.lower(), raw)
             bits = text.let(f"bitcast {TYPE[v.fmt]} {v.name} to i{64 if v.fmt == 'd' else 32}")
             bad = None
             if fmt == "S":
@@ -253,7 +261,7 @@ class RegionEmitter:
                 quiet = "2143289344" if v.fmt == "s" else "9221120237041090560"
                 w = 64 if v.fmt == "d" else 32
                 odd = text.let(f"icmp ne i{w} {bits}, {quiet}")
-                payload = text.let(f"and i1 {odd}, {self._floats.is_nan(v.fmt, bits)}")
+                payload = text.let(f"and i1 {odd}, {self._algebra.floats.is_nan(v.fmt, bits)}")
                 bad = payload if bad is None else text.let(f"or i1 {bad}, {payload}")
             if bad is not None:
                 on = text.fresh("on")
@@ -287,7 +295,7 @@ class RegionEmitter:
         helpers = ""
         if self._ints.uses_clmul:
             helpers += CLMUL_X86 if "pclmul" in self.features else CLMUL_PORTABLE
-        for fmt in sorted(self._floats.fma_formats, reverse=True):
+        for fmt in sorted(self._algebra.floats.fma_formats, reverse=True):
             helpers += fma_helper(fmt, layout.FFLAGS)
         return (
             helpers
