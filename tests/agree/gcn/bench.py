@@ -207,7 +207,7 @@ class Translated:
         world = self.world
         world.fill(code, start)
         launch = self.engine.prepare(world.dispatch(name, start, step_limit))
-        stepper, self.stepped = launch._crews[0].stepper, set()
+        stepper, self.stepped = launch._workers[0].stepper, set()
         step = stepper.step
 
         def noted(wave: Wave, lanes: int | None = None) -> Insn:
@@ -217,10 +217,10 @@ class Translated:
         stepper.step = noted  # type: ignore[method-assign]
         done: list[int] = []
         error = _error(lambda: done.append(launch.run().instructions))
-        crew = launch._crews[0]
-        wave = crew.waves[0]
-        retired = done[0] if done else crew._executed(wave)
-        made = world.outcome(wave, crew.lds, retired, error)
+        worker = launch._workers[0]
+        wave = worker.waves[0]
+        retired = done[0] if done else worker._executed(wave)
+        made = world.outcome(wave, worker.lds, retired, error)
         hidden = HIDDEN if self.observed is Observed.NEVER else HIDDEN[:1] if error else ()
         if self.observed is not Observed.ALWAYS:
             made.parts.update(dict.fromkeys(hidden))

@@ -52,7 +52,7 @@ def test_devices_that_nobody_closed_leave_no_threads(execution: str) -> None:
         gpu = Gpu.open("gfx900", threads=4, execution=execution)
         x = gpu.array(np.ones(64, np.float32))
         gpu.run(demo_code("gfx900"), "saxpy", grid=64, args=[2.0, x, x])
-        threads = [gpu.device.engine.beside().submit(threading.get_ident) for _ in range(3)]  # type: ignore[attr-defined]
+        threads = [gpu.device.engine.pool().submit(threading.get_ident) for _ in range(3)]  # type: ignore[attr-defined]
         assert len({each.result(SOON) for each in threads}) >= 1
         assert ours() > 0
         del gpu, x, threads

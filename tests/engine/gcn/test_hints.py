@@ -12,7 +12,7 @@ from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA
 from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, Engine, StepLimit
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.worker import Crew
+from understudy.engine.gcn.jit.worker import Worker
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.engine.gcn.reference.lanes import Lanes
 from understudy.engine.gcn.strict.coherence import StrictEngine
@@ -41,13 +41,13 @@ HEARD = ("s_sendmsg sendmsg(MSG_INTERRUPT)", "s_sethalt 0", "s_setkill 0", "s_ic
 def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Why translated code came back to Python."""
     found: list[int] = []
-    serve = Crew._serve
+    serve = Worker._serve
 
-    def counted(crew: Crew, why: int) -> None:
+    def counted(worker: Worker, why: int) -> None:
         found.append(why)
-        serve(crew, why)
+        serve(worker, why)
 
-    monkeypatch.setattr(Crew, "_serve", counted)
+    monkeypatch.setattr(Worker, "_serve", counted)
     return found
 
 

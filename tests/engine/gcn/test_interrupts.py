@@ -152,7 +152,7 @@ def test_helpers_do_not_run_on_when_the_caller_gives_up() -> None:
     with soon(), pytest.raises(KeyboardInterrupt), interrupted():
         one.run(many(ENDLESS["arithmetic"]))
     assert not TICKS._users
-    assert one.beside().submit(int).result(SOON) == 0
+    assert one.pool().submit(int).result(SOON) == 0
     one.close()
 
 

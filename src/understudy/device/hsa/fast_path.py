@@ -235,11 +235,11 @@ class Templates:
         if guards is not None:
             rows, kept.alive = guards
             kept.table = launch.code.table
-            crew = launch.first
+            first = launch.first
             words = {
-                "key0": int.from_bytes(key[:6], "little"), "context": crew.context.ctypes.data,
+                "key0": int.from_bytes(key[:6], "little"), "context": first.context.ctypes.data,
                 "groups": len(launch.dispatch.groups), "table": kept.table.address, "guards": rows.ctypes.data,
-                "guard_count": len(rows), "sgprs": crew.sgprs.ctypes.data, "waves": len(crew.sgprs), **kept.registers,
+                "guard_count": len(rows), "sgprs": first.sgprs.ctypes.data, "waves": len(first.sgprs), **kept.registers,
             }  # fmt: skip
             for number in range(4):
                 words[f"key{number + 1}"] = int.from_bytes(key[6 + 8 * number : 14 + 8 * number], "little")

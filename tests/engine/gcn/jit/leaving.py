@@ -8,20 +8,20 @@ from contextlib import contextmanager
 import pytest
 
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.worker import Crew
+from understudy.engine.gcn.jit.worker import Worker
 
 
 @contextmanager
 def exits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Why translated code came back to Python, apart from code that it has not got yet."""
     found: list[int] = []
-    serve = Crew._serve
+    serve = Worker._serve
 
-    def counted(self: Crew, why: int) -> None:
+    def counted(self: Worker, why: int) -> None:
         if why != layout.MISS:
             found.append(why)
         serve(self, why)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Crew, "_serve", counted)
+        patched.setattr(Worker, "_serve", counted)
         yield found

@@ -7,8 +7,6 @@ once, which puts them before the strip.
 
 from __future__ import annotations
 
-from typing import cast
-
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import set_word
@@ -199,4 +197,4 @@ class RegionEmitter:
         else:
             if self._open.nodes and (found.flow != "next" or self._open.is_disturbed_by(found)):
                 self._close(index)
-            execute(cast(WaveAlgebra, self._algebra), node.insn)
+            execute(self._algebra, node.insn)

@@ -10,7 +10,7 @@ A strip ends
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.effects import Effects, Environment, meet
@@ -22,7 +22,6 @@ from understudy.engine.gcn.jit.liveness import Live
 from understudy.engine.gcn.jit.region import Node
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.llvm import is_x86
-from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, LANES, Mode
@@ -211,7 +210,7 @@ class StripEmitter:
         for offset, node in enumerate(strip.nodes):
             self.control.index = self.control.block.nodes.index(node, strip.first + offset)
             self.memory.begin(strip.phase)
-            execute(cast(WaveAlgebra, self.algebra), node.insn)
+            execute(self.algebra, node.insn)
 
     def _lasting(self, live: Live) -> list[int]:
         """Registers that the strip has written and that somebody may read."""

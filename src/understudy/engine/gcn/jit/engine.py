@@ -12,7 +12,8 @@ import threading
 import time
 import weakref
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Final
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.forks import tell_forks
@@ -22,9 +23,9 @@ from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.region import Fetch, Place
 from understudy.engine.gcn.jit.runtime import shared_runtime
-from understudy.engine.gcn.jit.thread_pool import Beside
+from understudy.engine.gcn.jit.thread_pool import PinnedPool
 from understudy.engine.gcn.jit.translation import CodeSpace, Translation, Translator
-from understudy.engine.gcn.jit.worker import Crew
+from understudy.engine.gcn.jit.worker import Worker
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache, default_folder
@@ -66,20 +67,20 @@ class JitEngine:
         self.cache = cache if cache is not None else ObjectCache(default_folder())
         self.lanes = lanes if lanes is not None else layout.chunk_lanes(llvm.host_features())
         self.runtime = shared_runtime(self.cache.folder, self.lanes)
-        self.lock = threading.RLock()
+        self.lock: AbstractContextManager[Any] = threading.RLock()
         self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[str, CodeSpace]] = weakref.WeakKeyDictionary()
-        self._rising: dict[Future[Translation], tuple[CodeSpace, Translation]] = {}
-        self._left: list[tuple[CodeSpace, Translation]] = []
-        self._workers: ThreadPoolExecutor | None = None
-        self._beside: Beside | None = None
+        self._tiering_up: dict[Future[Translation], tuple[CodeSpace, Translation]] = {}
+        self._interrupted: list[tuple[CodeSpace, Translation]] = []
+        self._compiler: ThreadPoolExecutor | None = None
+        self._pool: PinnedPool | None = None
         tell_forks(self)
 
     def after_fork(self) -> None:
         """In a child process: what other threads were compiling is compiled here once more."""
         self.lock = threading.RLock()
-        self._workers = None
-        self._left += self._rising.values()  # no thread can be started before all hooks have run
-        self._rising = {}
+        self._compiler = None
+        self._interrupted += self._tiering_up.values()  # no thread can be started before all hooks have run
+        self._tiering_up = {}
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run all groups to their end; see `api.Engine`."""
@@ -91,17 +92,17 @@ class JitEngine:
 
     def close(self) -> None:
         """End the threads."""
-        if self._beside is not None:
-            self._beside.close()
-        if self._workers is not None:
-            self._workers.shutdown(cancel_futures=True)
-        self._beside = self._workers = None
+        if self._pool is not None:
+            self._pool.close()
+        if self._compiler is not None:
+            self._compiler.shutdown(cancel_futures=True)
+        self._pool = self._compiler = None
 
-    def beside(self) -> Beside:
+    def pool(self) -> PinnedPool:
         """Threads that run groups beside the calling one."""
-        if self._beside is None:
-            self._beside = Beside(max(self.threads - 1, 1))
-        return self._beside
+        if self._pool is None:
+            self._pool = PinnedPool(max(self.threads - 1, 1))
+        return self._pool
 
     # ---- code --------------------------------------------------------------------------------------------------
     def code(self, target: Target, memory: GpuMemory) -> CodeSpace:
@@ -122,29 +123,29 @@ class JitEngine:
         except Untranslated:
             return False
         if made is not None and self.tier is None and made.tier != llvm.OPTIMISED:
-            self._raise(code, made)
+            self._tier_up(code, made)
         return True
 
-    def _raise(self, code: CodeSpace, made: Translation) -> None:
-        """Have better code made of a translation."""
-        if self._workers is None:
-            self._workers = ThreadPoolExecutor(1, thread_name_prefix="understudy-compile")
-        self._rising[self._workers.submit(code.translator.raised, made)] = code, made
+    def _tier_up(self, code: CodeSpace, made: Translation) -> None:
+        """Have better code made of a translation, on the background thread."""
+        if self._compiler is None:
+            self._compiler = ThreadPoolExecutor(1, thread_name_prefix="understudy-compile")
+        self._tiering_up[self._compiler.submit(code.translator.optimised, made)] = code, made
 
     @property
     def is_rising(self) -> bool:
         """Whether better code is on its way."""
-        return bool(self._rising or self._left)
+        return bool(self._tiering_up or self._interrupted)
 
     def adopt(self) -> None:
         """Take up what the background thread has finished."""
         if not self.is_rising:
             return
         with self.lock:
-            while self._left:
-                self._raise(*self._left.pop())
-            for future in [future for future in self._rising if future.done()]:
-                code, _ = self._rising.pop(future)
+            while self._interrupted:
+                self._tier_up(*self._interrupted.pop())
+            for future in [future for future in self._tiering_up if future.done()]:
+                code, _ = self._tiering_up.pop(future)
                 made, memory = future.result(), code.memory()
                 if memory is not None and made.holds(memory):
                     code.keep(made)
@@ -157,7 +158,7 @@ class Launch:
         self.engine = engine
         self.dispatch = dispatch
         self.code = engine.code(dispatch.target, dispatch.memory)
-        self._crews = [Crew(engine, self.code, dispatch, 0)]
+        self._workers = [Worker(engine, self.code, dispatch, 0)]
         self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())
         self._pace = 0.0
         self._next = 0
@@ -171,44 +172,44 @@ class Launch:
         self.engine.adopt()
         with self.engine.lock:
             self.code.check(self.dispatch.memory)
-        first = self._crews[0]
+        first = self._workers[0]
         first.restart(sgprs)
         count, self._helpers = len(self.dispatch.groups), 1
         while self._next < count and not self._failed and (self._pace == 0 or self._left < SHARED_SECONDS):
             self._work(first, 1)
         if self._next < count and not self._failed:
             self._helpers = min(self._threads(), count - self._next)
-            while len(self._crews) < self._helpers:
-                self._crews.append(Crew(self.engine, self.code, self.dispatch, len(self._crews)))
-            for crew in self._crews[1 : self._helpers]:
-                crew.restart(sgprs)
-            self._share(self._crews[: self._helpers])
+            while len(self._workers) < self._helpers:
+                self._workers.append(Worker(self.engine, self.code, self.dispatch, len(self._workers)))
+            for worker in self._workers[1 : self._helpers]:
+                worker.restart(sgprs)
+            self._share(self._workers[: self._helpers])
         return self._result()
 
-    def _share(self, crews: list[Crew]) -> None:
+    def _share(self, workers: list[Worker]) -> None:
         """Do what is left, on this thread and on others."""
-        others = [self.engine.beside().submit(self._work, crew) for crew in crews[1:]]
+        others = [self.engine.pool().submit(self._work, worker) for worker in workers[1:]]
         try:
-            self._work(crews[0])
+            self._work(workers[0])
             wait(others)
         except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
             self._next = len(self.dispatch.groups)
-            for crew in crews[1:]:
-                crew.is_dropped = True
+            for worker in workers[1:]:
+                worker.is_dropped = True
             wait(others)
             raise
         for other in others:
             other.result()
 
     @property
-    def first(self) -> Crew:
+    def first(self) -> Worker:
         """The waves of the first thread."""
-        return self._crews[0]
+        return self._workers[0]
 
     def _result(self) -> Statistics:
         if self._failed:
             raise self._failed[min(self._failed)]
-        instructions = sum(crew.retired for crew in self._crews[: self._helpers])
+        instructions = sum(worker.retired for worker in self._workers[: self._helpers])
         return Statistics(instructions, self._waves, len(self.dispatch.groups))
 
     @property
@@ -227,7 +228,7 @@ class Launch:
         share = (count - self._next) // (SHARES * self._helpers)
         return max(1, int(LEAST_SECONDS / self._pace), min(int(BATCH_SECONDS / self._pace), share, MOST))
 
-    def _work(self, crew: Crew, batches: int | None = None) -> None:
+    def _work(self, worker: Worker, batches: int | None = None) -> None:
         """Take batches of groups until there are none, or `batches` of them."""
         count = len(self.dispatch.groups)
         while batches is None or batches > 0:
@@ -240,10 +241,10 @@ class Launch:
                 self._next = stop
             before = time.perf_counter()
             try:
-                crew.run(start, stop)
+                worker.run(start, stop)
             except UnderstudyError as error:
                 with self._lock:
-                    self._failed[crew.group] = error
+                    self._failed[worker.group] = error
                 return
             # How long a group takes decides the size of batches and the number of threads: nothing but speed.
             self._pace = max((time.perf_counter() - before) / (stop - start), 1e-9)

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Beside:
+class PinnedPool:
     """`count` threads, for callers that work along with them."""
 
     def __init__(self, count: int) -> None:
@@ -65,7 +65,7 @@ class Beside:
                     os.sched_setaffinity(thread, others)
 
 
-def _begin(owner: weakref.ref[Beside]) -> None:
+def _begin(owner: weakref.ref[PinnedPool]) -> None:
     found = owner()
     if found is not None:
         found.add_thread()

@@ -164,7 +164,7 @@ class Translator:
     def _record_key(self, region: Region) -> str:
         return record_key(region, self.target.name, self.lanes, self.observed.value)
 
-    def raised(self, old: Translation) -> Translation:
+    def optimised(self, old: Translation) -> Translation:
         """The same, optimised."""
         return self._compiled(old.emitted, llvm.OPTIMISED)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
 from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.context import AT
+from understudy.engine.gcn.jit.region import Fetch, Place
+from understudy.engine.gcn.jit.runtime import Runtime
+from understudy.engine.gcn.jit.translation import CodeSpace
 from understudy.engine.gcn.reference.engine import Stepper
 from understudy.engine.gcn.ticks import TICK_SECONDS, TICKS
 from understudy.isa.gcn.state import (
@@ -35,10 +39,6 @@ from understudy.isa.gcn.state import (
     aligned,
 )
 
-if TYPE_CHECKING:
-    from understudy.engine.gcn.jit.engine import JitEngine
-    from understudy.engine.gcn.jit.translation import CodeSpace
-
 _CURSOR: Final = AT["cursor"]
 _LAST: Final = AT["last"]
 _RUNNING: Final = AT["running"]
@@ -55,10 +55,20 @@ STEPS: Final = 64
 """Instructions done one by one where no translated code begins, before looking again."""
 
 
-class Crew:
-    """Runs ranges of groups of one dispatch on one thread; number `slot` of the crews of that dispatch."""
+class CodeMaker(Protocol):
+    """The engine, as workers know it. `lock` is held where the table of code is changed."""
 
-    def __init__(self, engine: JitEngine, code: CodeSpace, dispatch: Dispatch, slot: int) -> None:
+    lock: AbstractContextManager[Any]
+    runtime: Runtime
+
+    def install(self, code: CodeSpace, place: Place, fetch: Fetch) -> bool:
+        """Make code that can be entered at a place part of the table; False where there is none to be made."""
+
+
+class Worker:
+    """Runs ranges of groups of one dispatch on one thread; number `slot` of the workers of that dispatch."""
+
+    def __init__(self, engine: CodeMaker, code: CodeSpace, dispatch: Dispatch, slot: int) -> None:
         self.engine = engine
         self.code = code
         self.dispatch = dispatch
