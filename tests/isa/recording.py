@@ -99,7 +99,7 @@ class Recorder:
 
     def _call(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         shown = [_shown(each) for each in arguments]
-        while shown and shown[-1] == ("0" if name == "hint" else "None"):
+        while shown and shown[-1] == ("0" if name in ("hint", "order") else "None"):
             shown.pop()
         shown += [f"{key}={_shown(value)}" for key, value in named.items() if value is not None]
         if name in COMMUTATIVE:

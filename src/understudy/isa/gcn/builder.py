@@ -137,8 +137,11 @@ class Builder:
         return Word(self.algebra, bits, old)
 
     def scalar_load(self, dwords: int, address: Word, where: Word | None = None) -> list[Word]:
-        values = self.algebra.scalar_load(dwords, address.known(64, "a scalar address"), _lanes(where))
-        return [Word(self.algebra, 32, v) for v in values]
+        at = address.known(64, "a scalar address")
+        load = self.algebra.scalar_load
+        return [
+            Word(self.algebra, 32, v) for v in (load(dwords, at) if where is None else load(dwords, at, _lanes(where)))
+        ]
 
     def scalar_store(self, address: Word, values: Sequence[Word], where: Word | None = None) -> None:
         data = [v.known(32, "a scalar store") for v in values]

@@ -16,6 +16,7 @@ from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.isa.gcn import state as gcn
 from understudy.isa.gcn.insn import Insn, Op
 from understudy.isa.gcn.operations import buffer, ds, flat, image, smem
+from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import Wave, aligned
 from understudy.isa.gcn.target import target
 
@@ -175,7 +176,7 @@ class Rig:
         insn = self.insn(family, name, literal, **fields)
         self.lanes.begin(View(self.wave), insn)
         with quiet():
-            insn.op.meaning(self.lanes, insn)
+            execute(self.lanes, insn)
 
     def model(self) -> Model:
         """A copy of everything."""

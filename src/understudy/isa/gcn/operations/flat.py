@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn, Meaning, Op, ops
 from understudy.isa.gcn.semantics.access import (
     ATOMICS,
@@ -18,7 +19,6 @@ from understudy.isa.gcn.semantics.access import (
     LOADS,
     STORES,
     Transfer,
-    Value,
     lds_slots,
     loaded,
     set_vregs,
@@ -28,6 +28,7 @@ from understudy.isa.gcn.semantics.access import (
     words,
 )
 from understudy.isa.gcn.semantics.pointer import flat_address, scalar_pointer, vector_pointer
+from understudy.isa.gcn.word import Word
 
 NO_SADDR: Final = 0x7F
 """SADDR of instructions without a scalar address."""
@@ -40,32 +41,30 @@ def instruction_offset(i: Insn) -> int:
     return offset & FLAT_OFFSET if i.op.family == "flat" else offset
 
 
-def address(o: Any, i: Insn) -> tuple[str, Value]:
+def address(b: Builder, i: Insn) -> tuple[str, Word]:
     """The space and the 64-bit addresses of an instruction."""
     offset = instruction_offset(i)
     saddr = i.get("saddr", NO_SADDR)
     if i.op.family == "scratch":
-        v = vreg(o, i["addr"]) if saddr == NO_SADDR else o.s(saddr)
-        private = o.add(32, v, o.const(32, offset))
-        return "flat", o.add(64, o.aperture("private"), o.zext(64, 32, private))
+        private = (vreg(b, i["addr"]) if saddr == NO_SADDR else b.s(saddr)) + offset
+        return "flat", b.aperture("private") + private.zext(64)
     if i.op.family == "global" and saddr != NO_SADDR:
-        base = o.add(64, scalar_pointer(o, saddr), o.const(64, offset))
-        return "global", o.add(64, o.zext(64, 32, vreg(o, i["addr"])), base)
-    v = vector_pointer(o, i["addr"])
-    at = o.add(64, v, o.const(64, offset)) if offset else v
-    return i.op.family, flat_address(o, at) if i.op.family == "flat" else at
+        return "global", vreg(b, i["addr"]).zext(64) + (scalar_pointer(b, saddr) + offset)
+    v = vector_pointer(b, i["addr"])
+    at = v + offset if offset else v
+    return i.op.family, flat_address(b, at) if i.op.family == "flat" else at
 
 
 def load(how: Transfer) -> Meaning:
     """vdst = memory[address]; with the lds flag, LDS takes a dword per lane instead."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        space, at = address(o, i)
-        values = loaded(o, how, o.load(space, how.bits, at), i["vdst"])
+    def meaning(b: Builder, i: Insn) -> None:
+        space, at = address(b, i)
+        values = loaded(b, how, b.load(space, how.bits, at), i["vdst"])
         if i.get("lds"):
-            o.store("lds", 32, lds_slots(o, instruction_offset(i)), values[:1])
+            b.store("lds", 32, lds_slots(b, instruction_offset(i)), values[:1])
         else:
-            set_vregs(o, i["vdst"], [*values, o.const(32, 0)] if i.get("tfe") else values)
+            set_vregs(b, i["vdst"], [*values, b.const(32, 0)] if i.get("tfe") else values)
 
     return meaning
 
@@ -73,9 +72,9 @@ def load(how: Transfer) -> Meaning:
 def store(how: Transfer) -> Meaning:
     """memory[address] = data."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        space, at = address(o, i)
-        o.store(space, how.bits, at, stored(o, how, i["data"]))
+    def meaning(b: Builder, i: Insn) -> None:
+        space, at = address(b, i)
+        b.store(space, how.bits, at, stored(b, how, i["data"]))
 
     return meaning
 
@@ -83,13 +82,13 @@ def store(how: Transfer) -> Meaning:
 def atomic(kind: str, bits: int) -> Meaning:
     """memory[address] = kind(memory[address], data); with glc vdst = what memory held."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        space, at = address(o, i)
-        v = vreg(o, i["data"], bits)
-        compare = vreg(o, i["data"] + bits // 32, bits) if takes_compare(kind) else None
-        old = o.atomic(space, kind, bits, at, v, compare)
+    def meaning(b: Builder, i: Insn) -> None:
+        space, at = address(b, i)
+        v = vreg(b, i["data"], bits)
+        compare = vreg(b, i["data"] + bits // 32, bits) if takes_compare(kind) else None
+        old = b.atomic(space, kind, bits, at, v, compare)
         if i["glc"]:
-            set_vregs(o, i["vdst"], words(o, old, bits))
+            set_vregs(b, i["vdst"], words(old))
 
     return meaning
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from understudy.core.errors import BeyondModel
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Accuracy, Insn, Op, ops
 
 
-def beyond(o: Any, i: Insn) -> None:
+def beyond(b: Builder, i: Insn) -> None:
     """`BeyondModel`: there are no vertices and no pixels here."""
     raise BeyondModel(f"{i.name} is of the graphics pipeline, which is not modelled")
 

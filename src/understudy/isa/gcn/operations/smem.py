@@ -10,25 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn, Meaning, Op, ops
-from understudy.isa.gcn.semantics.access import ATOMICS, Value, set_sregs, sregs, takes_compare, whole, words
+from understudy.isa.gcn.semantics.access import ATOMICS, pair, set_sregs, sregs, takes_compare, whole, words
 from understudy.isa.gcn.semantics.pointer import scalar_pointer
+from understudy.isa.gcn.word import Word
 
 
-def offset(o: Any, i: Insn, scale: int = 0) -> Value:
+def offset(b: Builder, i: Insn, scale: int = 0) -> Word:
     """The byte offset, 64 bits: immediate, register, or (GFX9) both; a register counts in units of 2**scale."""
     if i.form == "SMRD":
         if i["imm"]:
-            return o.const(64, i["offset"] * 4)
+            return b.const(64, i["offset"] * 4)
         if i.literal is not None:
-            return o.const(64, i.literal * 4)
-        return o.zext(64, 32, sregs(o, i["offset"], 1)[0])
-    immediate = o.const(64, (i["offset"] & 0x1F_FFFF ^ 0x10_0000) - 0x10_0000 if i.target.level == 9 else i["offset"])
+            return b.const(64, i.literal * 4)
+        return sregs(b, i["offset"], 1)[0].zext(64)
+    immediate = b.const(64, (i["offset"] & 0x1F_FFFF ^ 0x10_0000) - 0x10_0000 if i.target.level == 9 else i["offset"])
     number = i.get("soffset") if i.get("soffset_en") else None if i["imm"] else i["offset"] & 0x7F
     if number is None:
         return immediate
-    register = o.shl(64, o.zext(64, 32, sregs(o, number, 1)[0]), o.const(64, scale))
-    return o.add(64, immediate, register) if i["imm"] else register
+    register = sregs(b, number, 1)[0].zext(64) << scale
+    return immediate + register if i["imm"] else register
 
 
 def data(i: Insn) -> int:
@@ -36,56 +38,48 @@ def data(i: Insn) -> int:
     return i["sdst"] if i.form == "SMRD" else i["sdata"]
 
 
-def plain_address(o: Any, i: Insn, scale: int = 0) -> Value:
+def plain_address(b: Builder, i: Insn, scale: int = 0) -> Word:
     """SBASE + offset, rounded down to a dword."""
-    at = o.add(64, scalar_pointer(o, i["sbase"]), offset(o, i, scale))
-    return o.and_(64, at, o.const(64, -4))
+    return scalar_pointer(b, i["sbase"]) + offset(b, i, scale) & -4
 
 
-def buffer_places(o: Any, i: Insn, count: int) -> list[tuple[Value, Value]]:
+def buffer_places(b: Builder, i: Insn, count: int) -> list[tuple[Word, Word]]:
     """Address of each dword in a buffer, and whether it lies within."""
-    low, high, records, _ = sregs(o, i["sbase"], 4)
-    base = o.and_(64, whole(o, [low, high]), o.const(64, 0xFFFF_FFFF_FFFC))
-    stride = o.and_(32, o.lshr(32, high, o.const(32, 16)), o.const(32, 0x3FFF))
-    unit = o.zext(64, 32, o.umax(32, stride, o.const(32, 1)))
-    size = o.mul(64, o.zext(64, 32, records), unit)
-    first = o.and_(64, offset(o, i), o.const(64, -4))
-    places = []
-    for k in range(count):
-        at = o.add(64, first, o.const(64, 4 * k))
-        places.append((o.add(64, base, at), o.ult(64, at, size)))
-    return places
+    low, high, records, _ = sregs(b, i["sbase"], 4)
+    base = pair(low, high) & 0xFFFF_FFFF_FFFC
+    size = records.zext(64) * high[29:16].umax(1).zext(64)
+    first = offset(b, i) & -4
+    places = [first + 4 * k for k in range(count)]
+    return [(base + at, at < size) for at in places]
 
 
 def load(dwords: int, scale: int = 0) -> Meaning:
     """sdata = memory[SBASE + offset]."""
-    return lambda o, i: set_sregs(o, data(i), o.scalar_load(dwords, plain_address(o, i, scale)))
+    return lambda b, i: set_sregs(b, data(i), b.scalar_load(dwords, plain_address(b, i, scale)))
 
 
 def buffer_load(dwords: int) -> Meaning:
     """sdata = buffer[offset]."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        values = []
-        for at, inside in buffer_places(o, i, dwords):
-            values.append(o.select(32, inside, o.scalar_load(1, at, inside)[0], o.const(32, 0)))
-        set_sregs(o, data(i), values)
+    def meaning(b: Builder, i: Insn) -> None:
+        places = buffer_places(b, i, dwords)
+        set_sregs(b, data(i), [inside.select(b.scalar_load(1, at, inside)[0], 0) for at, inside in places])
 
     return meaning
 
 
 def store(dwords: int, scale: int = 0) -> Meaning:
     """memory[SBASE + offset] = sdata."""
-    return lambda o, i: o.scalar_store(plain_address(o, i, scale), sregs(o, i["sdata"], dwords))
+    return lambda b, i: b.scalar_store(plain_address(b, i, scale), sregs(b, i["sdata"], dwords))
 
 
 def buffer_store(dwords: int) -> Meaning:
     """buffer[offset] = sdata."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        values = sregs(o, i["sdata"], dwords)
-        for (at, inside), value in zip(buffer_places(o, i, dwords), values, strict=True):
-            o.scalar_store(at, [value], inside)
+    def meaning(b: Builder, i: Insn) -> None:
+        values = sregs(b, i["sdata"], dwords)
+        for (at, inside), value in zip(buffer_places(b, i, dwords), values, strict=True):
+            b.scalar_store(at, [value], inside)
 
     return meaning
 
@@ -93,33 +87,31 @@ def buffer_store(dwords: int) -> Meaning:
 def atomic(kind: str, bits: int, *, buffer: bool) -> Meaning:
     """memory = kind(memory, sdata); with glc sdata = what memory held (0 outside of a buffer)."""
 
-    def meaning(o: Any, i: Insn) -> None:
+    def meaning(b: Builder, i: Insn) -> None:
         n = bits // 32
-        at, inside = buffer_places(o, i, 1)[0] if buffer else (plain_address(o, i), None)
-        at = o.and_(64, at, o.const(64, -bits // 8))
-        v = whole(o, sregs(o, i["sdata"], n))
-        compare = whole(o, sregs(o, i["sdata"] + n, n)) if takes_compare(kind) else None
-        old = o.scalar_atomic("global", kind, bits, at, v, compare, inside)
+        at, inside = buffer_places(b, i, 1)[0] if buffer else (plain_address(b, i), None)
+        v = whole(sregs(b, i["sdata"], n))
+        compare = whole(sregs(b, i["sdata"] + n, n)) if takes_compare(kind) else None
+        old = b.scalar_atomic("global", kind, bits, at & -bits // 8, v, compare, inside)
         if i["glc"]:
-            old = old if inside is None else o.select(bits, inside, old, o.const(bits, 0))
-            set_sregs(o, i["sdata"], words(o, old, bits))
+            set_sregs(b, i["sdata"], words(old if inside is None else inside.select(old, 0)))
 
     return meaning
 
 
 def clock(kind: str) -> Meaning:
     """sdata = a counter, 64 bits."""
-    return lambda o, i: set_sregs(o, data(i), words(o, o.time(kind), 64))
+    return lambda b, i: set_sregs(b, data(i), words(b.time(kind)))
 
 
 def order(what: str) -> Meaning:
     """A cache operation."""
-    return lambda o, i: o.order(what)
+    return lambda b, i: b.order(what)
 
 
 def hint(what: str) -> Meaning:
     """Nothing a result depends on."""
-    return lambda o, i: o.hint(what)
+    return lambda b, i: b.hint(what)
 
 
 # fmt: off

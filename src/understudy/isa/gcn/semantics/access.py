@@ -10,60 +10,55 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.state import M0, SGPRS, VGPRS
-
-Value = Any
-
-
-def pair(o: Any, low: Value, high: Value) -> Value:
-    """Two 32-bit values as one of 64."""
-    return o.or_(64, o.zext(64, 32, low), o.shl(64, o.zext(64, 32, high), o.const(64, 32)))
+from understudy.isa.gcn.word import Word
 
 
-def halves(o: Any, v: Value) -> list[Value]:
-    """A 64-bit value as two of 32, low first."""
-    return [o.trunc(32, 64, v), o.trunc(32, 64, o.lshr(64, v, o.const(64, 32)))]
+def pair(low: Word, high: Word) -> Word:
+    """64 bits of two times 32."""
+    return low.zext(64) | high.zext(64) << 32
 
 
-def words(o: Any, v: Value, bits: int) -> list[Value]:
-    """A value of 32 or 64 bits as 32-bit values."""
-    return halves(o, v) if bits == 64 else [v]
+def words(v: Word) -> list[Word]:
+    """A value of 32 or 64 bits as 32-bit values, low first."""
+    return [v.trunc(32), v[63:32].trunc(32)] if v.width == 64 else [v]
 
 
-def whole(o: Any, values: Sequence[Value]) -> Value:
+def whole(values: Sequence[Word]) -> Word:
     """One or two 32-bit values as one value."""
-    return pair(o, values[0], values[1]) if len(values) == 2 else values[0]
+    return pair(*values) if len(values) == 2 else values[0]
 
 
-def vregs(o: Any, n: int, count: int) -> list[Value]:
+def vregs(b: Builder, n: int, count: int) -> list[Word]:
     """Vector registers from n on."""
-    return [o.v(k if k < VGPRS else 0) for k in range(n, n + count)]
+    return [b.v(k if k < VGPRS else 0) for k in range(n, n + count)]
 
 
-def vreg(o: Any, n: int, bits: int = 32) -> Value:
+def vreg(b: Builder, n: int, bits: int = 32) -> Word:
     """One 32-bit vector register, or two as 64 bits."""
-    return whole(o, vregs(o, n, bits // 32))
+    return whole(vregs(b, n, bits // 32))
 
 
-def set_vregs(o: Any, n: int, values: Sequence[Value]) -> None:
+def set_vregs(b: Builder, n: int, values: Sequence[Word]) -> None:
     """Write vector registers from n on."""
     for k, v in enumerate(values, n):
         if k < VGPRS:
-            o.set_v(k, v)
+            b.set_v(k, v)
 
 
-def sregs(o: Any, n: int, count: int) -> list[Value]:
+def sregs(b: Builder, n: int, count: int) -> list[Word]:
     """Scalar registers from n on."""
-    return [o.s(k if k < SGPRS else 0) for k in range(n, n + count)]
+    return [b.s(k if k < SGPRS else 0) for k in range(n, n + count)]
 
 
-def set_sregs(o: Any, n: int, values: Sequence[Value]) -> None:
+def set_sregs(b: Builder, n: int, values: Sequence[Word]) -> None:
     """Write scalar registers from n on."""
     for k, v in enumerate(values, n):
         if k < SGPRS:
-            o.set_s(k, v)
+            b.set_s(k, v)
 
 
 FLOATS: Final = (
@@ -73,17 +68,15 @@ FLOATS: Final = (
 """The inline constants 240 to 248: 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1 / (2 pi)."""
 
 
-def scalar_operand(o: Any, code: int, literal: int | None = None) -> Value:
+def scalar_operand(b: Builder, code: int, literal: int | None = None) -> Word:
     """A 32-bit scalar source operand (an SOFFSET): a register or an inline constant; 0 for other codes."""
     if code < SGPRS:
-        return o.s(code)
+        return b.s(code)
     if code == 255 and literal is not None:
-        return o.const(32, literal)
-    if code <= 192:
-        return o.const(32, code - 128)
+        return b.const(32, literal)
     if code <= 208:
-        return o.const(32, 192 - code)
-    return o.const(32, FLOATS[code - 240] if 240 <= code <= 248 else 0)
+        return b.const(32, code - 128 if code <= 192 else 192 - code)
+    return b.const(32, FLOATS[code - 240] if 240 <= code <= 248 else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,31 +129,23 @@ STORES: Final = {
 # fmt: on
 
 
-def widen(o: Any, how: Transfer, v: Value) -> Value:
-    """The 32 bits a register gets from a byte or word loaded as zero-extended value `v`."""
-    return o.sext(32, how.bits, o.trunc(how.bits, 32, v)) if how.signed else v
-
-
-def merge(o: Any, half: str, old: Value, v: Value) -> Value:
+def merge(half: str, old: Word, v: Word) -> Word:
     """`old` with one half replaced by the low 16 bits of `v`."""
-    low = o.and_(32, v, o.const(32, 0xFFFF))
-    if half == "hi":
-        return o.or_(32, o.and_(32, old, o.const(32, 0xFFFF)), o.shl(32, low, o.const(32, 16)))
-    return o.or_(32, o.and_(32, old, o.const(32, 0xFFFF_0000)), low)
+    return old[15:0] | v[15:0] << 16 if half == "hi" else old & 0xFFFF_0000 | v[15:0]
 
 
-def loaded(o: Any, how: Transfer, values: Sequence[Value], vdst: int) -> list[Value]:
-    """What the destination registers become when memory gave `values`."""
+def loaded(b: Builder, how: Transfer, values: Sequence[Word], vdst: int) -> list[Word]:
+    """What the destination registers become when memory gave `values`: bytes and words with zeros above."""
     if how.bits >= 32:
         return list(values)
-    v = widen(o, how, values[0])
-    return [merge(o, how.half, o.v(vdst), v) if how.half else v]
+    v = values[0].trunc(how.bits).sext(32) if how.signed else values[0]
+    return [merge(how.half, b.v(vdst), v) if how.half else v]
 
 
-def stored(o: Any, how: Transfer, data: int) -> list[Value]:
+def stored(b: Builder, how: Transfer, data: int) -> list[Word]:
     """The values a store takes out of the registers from `data` on."""
-    values = vregs(o, data, how.registers)
-    return [o.lshr(32, values[0], o.const(32, 16))] if how.half == "hi" else values
+    values = vregs(b, data, how.registers)
+    return [values[0][31:16]] if how.half == "hi" else values
 
 
 ATOMICS: Final = ("swap", "cmpswap", "add", "sub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec")
@@ -173,12 +158,11 @@ def takes_compare(kind: str) -> bool:
     return kind in ("cmpswap", "fcmpswap")
 
 
-def align(o: Any, w: int, address: Value, size: int) -> Value:
-    """The address rounded down to a multiple of `size`, a power of two."""
-    return o.and_(w, address, o.const(w, -size)) if size > 1 else address
-
-
-def lds_slots(o: Any, offset: int) -> Value:
+def lds_slots(b: Builder, offset: int) -> Word:
     """LDS addresses of loads with the lds flag: M0[15:0] + offset + 4 * lane."""
-    base = o.add(32, o.and_(32, o.s(M0), o.const(32, 0xFFFF)), o.const(32, offset))
-    return o.add(32, base, o.shl(32, o.lane_id(), o.const(32, 2)))
+    return b.s(M0)[15:0] + offset + (b.lane_id() << 2)
+
+
+def narrowed(where: Word | None, to: Word | None) -> Word | None:
+    """The lanes of both masks; None stands for all of them."""
+    return where if to is None else to if where is None else where & to

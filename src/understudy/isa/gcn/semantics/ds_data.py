@@ -9,12 +9,24 @@ what does not end below M0[15:0] before that is out of range.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn, Meaning
-from understudy.isa.gcn.semantics.access import Transfer, Value, loaded, set_vregs, stored, vreg, vregs, whole, words
+from understudy.isa.gcn.semantics.access import (
+    Transfer,
+    lds_slots,
+    loaded,
+    narrowed,
+    set_vregs,
+    stored,
+    vreg,
+    vregs,
+    whole,
+    words,
+)
 from understudy.isa.gcn.state import M0
 from understudy.isa.gcn.target import GFX9
+from understudy.isa.gcn.word import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +34,8 @@ class Place:
     """Where an access goes: space, per-lane addresses, and the lanes in range (None: the engine alone decides)."""
 
     space: str
-    at: Value
-    where: Value | None
+    at: Word
+    where: Word | None
 
 
 def offset16(i: Insn) -> int:
@@ -31,39 +43,35 @@ def offset16(i: Insn) -> int:
     return i["offset0"] | i["offset1"] << 8
 
 
-def place(o: Any, i: Insn, address: Value, size: int, *, atomic: bool = False) -> Place:
+def place(b: Builder, i: Insn, at: Word, size: int, *, atomic: bool = False) -> Place:
     """The place of an access of `size` bytes at a 32-bit address."""
     unaligned = i.target.level == GFX9 and not i.get("gds") and not atomic
-    at = address if unaligned or size == 1 else o.and_(32, address, o.const(32, -(1 << (size - 1).bit_length())))
-    last = o.const(32, size - 1)
+    if not unaligned and size > 1:
+        at &= -(1 << (size - 1).bit_length())
+    # at + size <= limit, without overflow: at < max(limit, size - 1) - (size - 1).
     if i.get("gds"):
-        limit = o.and_(32, o.s(M0), o.const(32, 0xFFFF))
-        where = o.ult(32, at, o.sub(32, o.umax(32, limit, last), last))
-        return Place("gds", o.add(32, at, o.lshr(32, o.s(M0), o.const(32, 16))), where)
-    if i.target.level == GFX9:
-        return Place("lds", at, None)
-    # at + size <= M0, without overflow: at < max(M0, size - 1) - (size - 1).
-    return Place("lds", at, o.ult(32, at, o.sub(32, o.umax(32, o.s(M0), last), last)))
+        return Place("gds", at + b.s(M0)[31:16], at < b.s(M0)[15:0].umax(size - 1) - (size - 1))
+    return Place("lds", at, None if i.target.level == GFX9 else at < b.s(M0).umax(size - 1) - (size - 1))
 
 
-def addressed(o: Any, i: Insn, size: int, offset: int, *, atomic: bool = False) -> Place:
+def addressed(b: Builder, i: Insn, size: int, offset: int, *, atomic: bool = False) -> Place:
     """The place at ADDR + offset."""
-    v = vreg(o, i["addr"])
-    return place(o, i, o.add(32, v, o.const(32, offset)) if offset else v, size, atomic=atomic)
+    v = vreg(b, i["addr"])
+    return place(b, i, v + offset if offset else v, size, atomic=atomic)
 
 
-def get(o: Any, p: Place, bits: int) -> list[Value]:
+def get(b: Builder, p: Place, bits: int) -> list[Word]:
     """Load; lanes out of range give 0."""
-    values: list[Value] = o.load(p.space, bits, p.at, p.where)
-    return values if p.where is None else [o.select(32, p.where, v, o.const(32, 0)) for v in values]
+    values = b.load(p.space, bits, p.at, p.where)
+    return values if p.where is None else [p.where.select(v, 0) for v in values]
 
 
 def read(how: Transfer) -> Meaning:
     """vdst = LDS[address]."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        values = get(o, addressed(o, i, how.size, offset16(i)), how.bits)
-        set_vregs(o, i["vdst"], loaded(o, how, values, i["vdst"]))
+    def meaning(b: Builder, i: Insn) -> None:
+        values = get(b, addressed(b, i, how.size, offset16(i)), how.bits)
+        set_vregs(b, i["vdst"], loaded(b, how, values, i["vdst"]))
 
     return meaning
 
@@ -71,25 +79,25 @@ def read(how: Transfer) -> Meaning:
 def write(how: Transfer) -> Meaning:
     """LDS[address] = data0."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        p = addressed(o, i, how.size, offset16(i))
-        o.store(p.space, how.bits, p.at, stored(o, how, i["data0"]), p.where)
+    def meaning(b: Builder, i: Insn) -> None:
+        p = addressed(b, i, how.size, offset16(i))
+        b.store(p.space, how.bits, p.at, stored(b, how, i["data0"]), p.where)
 
     return meaning
 
 
-def twice(o: Any, i: Insn, bits: int, step: int, *, atomic: bool = False) -> list[Place]:
+def twice(b: Builder, i: Insn, bits: int, step: int, *, atomic: bool = False) -> list[Place]:
     """The two places of a "2" operation; offsets count elements, or 64 of them."""
     scale = bits // 8 * step
-    return [addressed(o, i, bits // 8, i[name] * scale, atomic=atomic) for name in ("offset0", "offset1")]
+    return [addressed(b, i, bits // 8, i[name] * scale, atomic=atomic) for name in ("offset0", "offset1")]
 
 
 def read2(bits: int, step: int = 1) -> Meaning:
     """vdst = LDS[first], LDS[second]."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        values = [v for p in twice(o, i, bits, step) for v in get(o, p, bits)]
-        set_vregs(o, i["vdst"], values)
+    def meaning(b: Builder, i: Insn) -> None:
+        values = [v for p in twice(b, i, bits, step) for v in get(b, p, bits)]
+        set_vregs(b, i["vdst"], values)
 
     return meaning
 
@@ -97,17 +105,17 @@ def read2(bits: int, step: int = 1) -> Meaning:
 def write2(bits: int, step: int = 1) -> Meaning:
     """LDS[first] = data0; LDS[second] = data1."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        for p, data in zip(twice(o, i, bits, step), (i["data0"], i["data1"]), strict=True):
-            o.store(p.space, bits, p.at, vregs(o, data, bits // 32), p.where)
+    def meaning(b: Builder, i: Insn) -> None:
+        for p, data in zip(twice(b, i, bits, step), (i["data0"], i["data1"]), strict=True):
+            b.store(p.space, bits, p.at, vregs(b, data, bits // 32), p.where)
 
     return meaning
 
 
-def update(o: Any, p: Place, kind: str, bits: int, v: Value, compare: Value | None = None) -> Value:
+def update(b: Builder, p: Place, kind: str, bits: int, v: Word, compare: Word | None = None) -> Word:
     """An atomic; lanes out of range give 0."""
-    old = o.atomic(p.space, kind, bits, p.at, v, compare, p.where)
-    return old if p.where is None else o.select(bits, p.where, old, o.const(bits, 0))
+    old = b.atomic(p.space, kind, bits, p.at, v, compare, p.where)
+    return old if p.where is None else p.where.select(old, 0)
 
 
 def atomic(kind: str, bits: int, *, back: bool) -> Meaning:
@@ -116,14 +124,14 @@ def atomic(kind: str, bits: int, *, back: bool) -> Meaning:
     Kinds with two operands: cmpswap compares with data0 and writes data1, mskor clears data0 and sets data1.
     """
 
-    def meaning(o: Any, i: Insn) -> None:
-        p = addressed(o, i, bits // 8, offset16(i), atomic=True)
-        v, compare = vreg(o, i["data0"], bits), None
+    def meaning(b: Builder, i: Insn) -> None:
+        p = addressed(b, i, bits // 8, offset16(i), atomic=True)
+        v, compare = vreg(b, i["data0"], bits), None
         if kind in ("cmpswap", "fcmpswap", "mskor"):
-            v, compare = vreg(o, i["data1"], bits), v
-        old = update(o, p, kind, bits, v, compare)
+            v, compare = vreg(b, i["data1"], bits), v
+        old = update(b, p, kind, bits, v, compare)
         if back:
-            set_vregs(o, i["vdst"], words(o, old, bits))
+            set_vregs(b, i["vdst"], words(old))
 
     return meaning
 
@@ -131,66 +139,58 @@ def atomic(kind: str, bits: int, *, back: bool) -> Meaning:
 def exchange2(bits: int, step: int = 1) -> Meaning:
     """vdst = LDS[first], LDS[second], which become data0, data1."""
 
-    def meaning(o: Any, i: Insn) -> None:
+    def meaning(b: Builder, i: Insn) -> None:
         values = []
-        for p, data in zip(twice(o, i, bits, step, atomic=True), ("data0", "data1"), strict=True):
-            values += words(o, update(o, p, "swap", bits, vreg(o, i[data], bits)), bits)
-        set_vregs(o, i["vdst"], values)
+        for p, data in zip(twice(b, i, bits, step, atomic=True), ("data0", "data1"), strict=True):
+            values += words(update(b, p, "swap", bits, vreg(b, i[data], bits)))
+        set_vregs(b, i["vdst"], values)
 
     return meaning
 
 
-def wrap(o: Any, i: Insn) -> None:
+def wrap(b: Builder, i: Insn) -> None:
     """m >= data0: m - data0, else m + data1; lane after lane; vdst = what it held."""
-    p = addressed(o, i, 4, offset16(i), atomic=True)
-    limit, grow = vreg(o, i["data0"]), vreg(o, i["data1"])
-    result = o.const(32, 0)
+    p = addressed(b, i, 4, offset16(i), atomic=True)
+    limit, grow = vreg(b, i["data0"]), vreg(b, i["data1"])
+    result = b.const(32, 0)
     for lane in range(64):
-        mine = o.eq(32, o.lane_id(), o.const(32, lane))
-        where = mine if p.where is None else o.and_(1, mine, p.where)
-        old = o.load(p.space, 32, p.at, where)[0]
-        new = o.select(32, o.ule(32, limit, old), o.sub(32, old, limit), o.add(32, old, grow))
-        o.store(p.space, 32, p.at, [new], where)
-        result = o.select(32, where, old, result)
-    set_vregs(o, i["vdst"], [result])
+        where = b.lane_id() == lane if p.where is None else (b.lane_id() == lane) & p.where
+        old = b.load(p.space, 32, p.at, where)[0]
+        b.store(p.space, 32, p.at, [(old >= limit).select(old - limit, old + grow)], where)
+        result = where.select(old, result)
+    set_vregs(b, i["vdst"], [result])
 
 
 def conditional_exchange(dwords: int) -> Meaning:
     """Each dword of data0 whose bit 31 is set replaces, without that bit, the dword in LDS; vdst = what it held."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        address = o.and_(32, o.add(32, vreg(o, i["addr"]), o.const(32, offset16(i))), o.const(32, -4 * dwords))
+    def meaning(b: Builder, i: Insn) -> None:
+        address = vreg(b, i["addr"]) + offset16(i) & -4 * dwords
         old = []
-        for k, v in enumerate(vregs(o, i["data0"], dwords)):
-            p = place(o, i, o.add(32, address, o.const(32, 4 * k)), 4, atomic=True)
-            old += get(o, p, 32)
-            wanted = o.trunc(1, 32, o.lshr(32, v, o.const(32, 31)))
-            where = wanted if p.where is None else o.and_(1, wanted, p.where)
-            o.store(p.space, 32, p.at, [o.and_(32, v, o.const(32, 0x7FFF_FFFF))], where)
-        set_vregs(o, i["vdst"], old)
+        for k, v in enumerate(vregs(b, i["data0"], dwords)):
+            p = place(b, i, address + 4 * k, 4, atomic=True)
+            old += get(b, p, 32)
+            b.store(p.space, 32, p.at, [v[30:0]], narrowed(v[31], p.where))
+        set_vregs(b, i["vdst"], old)
 
     return meaning
 
 
-def source2(o: Any, i: Insn, bits: int) -> tuple[Place, Place]:
+def source2(b: Builder, i: Insn, bits: int) -> tuple[Place, Place]:
     """Places A and B of a "src2" operation: B is A plus a signed 15-bit distance in dwords, from ADDR or the offset."""
-    address, offset, mask = vreg(o, i["addr"]), offset16(i), 0xFFFF & -(bits // 8)
-    first = o.and_(32, address, o.const(32, mask))
-    if offset & 0x8000:
-        distance = o.shl(32, o.ashr(32, address, o.const(32, 17)), o.const(32, 2))
-    else:
-        distance = o.const(32, ((offset & 0x7FFF ^ 0x4000) - 0x4000) * 4)
-    second = o.and_(32, o.add(32, first, distance), o.const(32, mask))
-    return place(o, i, first, bits // 8, atomic=True), place(o, i, second, bits // 8, atomic=True)
+    address, offset, mask = vreg(b, i["addr"]), offset16(i), 0xFFFF & -(bits // 8)
+    first = address & mask
+    distance = address.sra(17) << 2 if offset & 0x8000 else ((offset & 0x7FFF ^ 0x4000) - 0x4000) * 4
+    second = first + distance & mask
+    return place(b, i, first, bits // 8, atomic=True), place(b, i, second, bits // 8, atomic=True)
 
 
 def atomic_source2(kind: str, bits: int) -> Meaning:
     """LDS[A] = kind(LDS[A], LDS[B]); all B are read first."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        a, b = source2(o, i, bits)
-        values = get(o, b, bits)
-        update(o, a, kind, bits, whole(o, values))
+    def meaning(b: Builder, i: Insn) -> None:
+        to, source = source2(b, i, bits)
+        update(b, to, kind, bits, whole(get(b, source, bits)))
 
     return meaning
 
@@ -198,26 +198,25 @@ def atomic_source2(kind: str, bits: int) -> Meaning:
 def write_source2(bits: int) -> Meaning:
     """LDS[A] = LDS[B]; all B are read first."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        a, b = source2(o, i, bits)
-        o.store(a.space, bits, a.at, get(o, b, bits), a.where)
+    def meaning(b: Builder, i: Insn) -> None:
+        to, source = source2(b, i, bits)
+        b.store(to.space, bits, to.at, get(b, source, bits), to.where)
 
     return meaning
 
 
-def by_lane(o: Any, i: Insn) -> Place:
+def by_lane(b: Builder, i: Insn) -> Place:
     """M0[15:0] + offset + 4 * lane."""
-    base = o.add(32, o.and_(32, o.s(M0), o.const(32, 0xFFFF)), o.const(32, offset16(i)))
-    return Place("gds" if i.get("gds") else "lds", o.add(32, base, o.shl(32, o.lane_id(), o.const(32, 2))), None)
+    return Place("gds" if i.get("gds") else "lds", lds_slots(b, offset16(i)), None)
 
 
-def read_by_lane(o: Any, i: Insn) -> None:
+def read_by_lane(b: Builder, i: Insn) -> None:
     """vdst = LDS[M0[15:0] + offset + 4 * lane]."""
-    p = by_lane(o, i)
-    set_vregs(o, i["vdst"], o.load(p.space, 32, p.at))
+    p = by_lane(b, i)
+    set_vregs(b, i["vdst"], b.load(p.space, 32, p.at))
 
 
-def write_by_lane(o: Any, i: Insn) -> None:
+def write_by_lane(b: Builder, i: Insn) -> None:
     """LDS[M0[15:0] + offset + 4 * lane] = data0."""
-    p = by_lane(o, i)
-    o.store(p.space, 32, p.at, [vreg(o, i["data0"])])
+    p = by_lane(b, i)
+    b.store(p.space, 32, p.at, [vreg(b, i["data0"])])

@@ -2,85 +2,76 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from understudy.core.errors import BeyondModel
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn, Meaning
-from understudy.isa.gcn.semantics.access import Value, set_vregs, vreg
+from understudy.isa.gcn.semantics.access import set_vregs, vreg
 from understudy.isa.gcn.semantics.ds_data import offset16
 from understudy.isa.gcn.state import EXEC, M0
 from understudy.isa.gcn.target import GFX9
+from understudy.isa.gcn.word import Word
 
 
-def from_lane(o: Any, n: int, lane: Value) -> Value:
+def from_lane(b: Builder, n: int, lane: Word) -> Word:
     """Register n of the lane that each lane names; 0 where that lane is not in EXEC."""
-    bit = o.lshr(64, o.s64(EXEC), o.zext(64, 32, lane))
-    return o.select(32, o.trunc(1, 64, bit), o.v_at(n, lane), o.const(32, 0))
+    return (b.s64(EXEC) >> lane.zext(64)).trunc(1).select(b.v_at(n, lane), 0)
 
 
-def fft_lane(o: Any, mask: int) -> Value:
+def fft_lane(me: Word, mask: int) -> Word:
     """Swizzle mode FFT of GFX9: the 5 lane bits reversed, down by the ones of the mask, or'ed with lane & mask."""
-    me = o.lane_id()
-    low = o.and_(32, me, o.const(32, 31))
-    turned = o.lshr(32, o.lshr(32, o.bitreverse(32, low), o.const(32, 27)), o.const(32, mask.bit_count()))
-    return o.or_(32, o.or_(32, turned, o.and_(32, low, o.const(32, mask))), o.and_(32, me, o.const(32, 32)))
+    low = me[4:0]
+    return low.bitreverse() >> 27 >> mask.bit_count() | low & mask | me & 32
 
 
-def rotated_lane(o: Any, offset: int) -> Value:
+def rotated_lane(me: Word, offset: int) -> Word:
     """Swizzle mode rotate of GFX9: lanes move by offset[9:5] (bit 10: downwards) but keep the bits of offset[4:0]."""
-    me, mask = o.lane_id(), offset & 31
-    by = (offset >> 5 & 31) * (-1 if offset & 0x400 else 1)
-    moved = o.and_(32, o.add(32, me, o.const(32, by)), o.const(32, 31 & ~mask))
-    return o.or_(32, moved, o.and_(32, me, o.const(32, mask | 32)))
+    mask, by = offset & 31, (offset >> 5 & 31) * (-1 if offset & 0x400 else 1)
+    return me + by & (31 & ~mask) | me & (mask | 32)
 
 
-def swizzle_lane(o: Any, i: Insn) -> Value:
+def swizzle_lane(b: Builder, i: Insn) -> Word:
     """The source lane of each lane, by the mode in the offset."""
-    offset, me = offset16(i), o.lane_id()
+    offset, me = offset16(i), b.lane_id()
     if i.target.level == GFX9 and offset >= 0xE000:
-        return fft_lane(o, offset & 31)
+        return fft_lane(me, offset & 31)
     if i.target.level == GFX9 and offset >= 0xC000:
-        return rotated_lane(o, offset)
+        return rotated_lane(me, offset)
     if offset & 0x8000:
-        place = o.shl(32, o.and_(32, me, o.const(32, 3)), o.const(32, 1))
-        chosen = o.and_(32, o.lshr(32, o.const(32, offset & 0xFF), place), o.const(32, 3))
-        return o.or_(32, o.and_(32, me, o.const(32, 0x3C)), chosen)
-    low = o.or_(32, o.and_(32, me, o.const(32, offset & 31)), o.const(32, offset >> 5 & 31))
-    return o.or_(32, o.and_(32, me, o.const(32, 32)), o.xor(32, low, o.const(32, offset >> 10 & 31)))
+        return me & 0x3C | ((offset & 0xFF) >> (me[1:0] << 1))[1:0]
+    low = me & (offset & 31) | offset >> 5 & 31
+    return me & 32 | low ^ (offset >> 10 & 31)
 
 
-def swizzle(o: Any, i: Insn) -> None:
+def swizzle(b: Builder, i: Insn) -> None:
     """vdst = addr of the lane that the offset's pattern names."""
-    set_vregs(o, i["vdst"], [from_lane(o, i["addr"], swizzle_lane(o, i))])
+    set_vregs(b, i["vdst"], [from_lane(b, i["addr"], swizzle_lane(b, i))])
 
 
-def named_lane(o: Any, i: Insn) -> Value:
+def named_lane(b: Builder, i: Insn) -> Word:
     """(addr + offset) / 4 modulo 64."""
-    address = o.add(32, vreg(o, i["addr"]), o.const(32, offset16(i)))
-    return o.and_(32, o.lshr(32, address, o.const(32, 2)), o.const(32, 63))
+    return (vreg(b, i["addr"]) + offset16(i))[7:2]
 
 
-def permute(o: Any, i: Insn) -> None:
+def permute(b: Builder, i: Insn) -> None:
     """Push data0 to the lane that addr names."""
-    o.push(i["vdst"], vreg(o, i["data0"]), named_lane(o, i))
+    b.push(i["vdst"], vreg(b, i["data0"]), named_lane(b, i))
 
 
-def bpermute(o: Any, i: Insn) -> None:
+def bpermute(b: Builder, i: Insn) -> None:
     """Pull data0 from the lane that addr names."""
-    set_vregs(o, i["vdst"], [from_lane(o, i["data0"], named_lane(o, i))])
+    set_vregs(b, i["vdst"], [from_lane(b, i["data0"], named_lane(b, i))])
 
 
 def count(kind: str) -> Meaning:
     """ds_append, ds_consume: a counter grows or shrinks by the active lanes; vdst = what it held before."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        lanes = o.trunc(32, 64, o.ctpop(64, o.s64(EXEC)))
-        if i.get("gds"):
-            base, space = o.lshr(32, o.s(M0), o.const(32, 16)), "gds"
-        else:
-            base, space = o.and_(32, o.s(M0), o.const(32, 0xFFFF)), "lds"
-        at = o.and_(32, o.add(32, base, o.const(32, offset16(i))), o.const(32, -4))
-        set_vregs(o, i["vdst"], [o.scalar_atomic(space, kind, 32, at, lanes)])
+    def meaning(b: Builder, i: Insn) -> None:
+        lanes = b.s64(EXEC).ctpop().trunc(32)
+        base, space = (b.s(M0)[31:16], "gds") if i.get("gds") else (b.s(M0)[15:0], "lds")
+        at = base + offset16(i) & -4
+        set_vregs(b, i["vdst"], [b.scalar_atomic(space, kind, 32, at, lanes)])
 
     return meaning
 
@@ -89,7 +80,7 @@ ORDERED: Final = {0: "add", 1: "swap"}
 """Operations of ds_ordered_count by offset1[5:4]; 3 is wrap, whose second operand no manual names."""
 
 
-def ordered_count(o: Any, i: Insn) -> None:
+def ordered_count(b: Builder, i: Insn) -> None:
     """The GDS counter at M0[31:16] + offset0 takes the first active lane's addr (0 if none); vdst = what it held.
 
     Waves take their turn in the order in which they come here (Choice ``gcn/ordered-count``).
@@ -98,18 +89,18 @@ def ordered_count(o: Any, i: Insn) -> None:
     kind = ORDERED.get(code)
     if kind is None:
         raise BeyondModel(f"{i.name}: operation {code} of offset1[5:4] is not modelled: 0 is add, 1 exchange")
-    lanes = o.s64(EXEC)
-    first = o.trunc(32, 64, o.cttz(64, o.or_(64, lanes, o.const(64, 1 << 63))))
-    value = o.select(32, o.ne(64, lanes, o.const(64, 0)), o.lane(i["addr"], first), o.const(32, 0))
-    at = o.add(32, o.lshr(32, o.s(M0), o.const(32, 16)), o.const(32, i["offset0"]))
-    set_vregs(o, i["vdst"], [o.scalar_atomic("gds", kind, 32, o.and_(32, at, o.const(32, -4)), value)])
+    lanes = b.s64(EXEC)
+    first = (lanes | 1 << 63).cttz().trunc(32)
+    value = (lanes != 0).select(b.lane(i["addr"], first), 0)
+    at = b.s(M0)[31:16] + i["offset0"] & -4
+    set_vregs(b, i["vdst"], [b.scalar_atomic("gds", kind, 32, at, value)])
 
 
-def nop(o: Any, i: Insn) -> None:
+def nop(b: Builder, i: Insn) -> None:
     """Nothing."""
-    o.hint("nop")
+    b.hint("nop")
 
 
-def gws(o: Any, i: Insn) -> None:
+def gws(b: Builder, i: Insn) -> None:
     """Global wave sync: semaphores and barriers that the driver hands out to whole dispatches."""
     raise BeyondModel(f"{i.name}: global wave sync resources are handed out by a driver to dispatches; not modelled")

@@ -12,6 +12,7 @@ from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics import dpp, fp, sdwa, source
+from understudy.isa.gcn.semantics.access import pair
 from understudy.isa.gcn.state import EXEC, VCC
 from understudy.isa.gcn.target import GFX7, GFX9
 from understudy.isa.gcn.word import Word
@@ -57,14 +58,11 @@ def execute(o: WaveAlgebra, i: Insn) -> None:
     if b.mode.vskip and i.form not in SCALAR_FORMS:
         b.hint("nop")
     elif i.op.signature is None:
-        i.op.meaning(o if i.form in MEMORY_FORMS else b, i)
+        i.op.meaning(b, i)
     elif i.form in SCALAR_FORMS:
         scalar(b, i)
     else:
         vector(b, i)
-
-
-MEMORY_FORMS = frozenset({"SMRD", "SMEM", "DS", "FLAT", "MUBUF", "MTBUF", "MIMG"})
 
 
 # ---- scalar forms ----------------------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ def old(b: Builder, i: Insn, kind: str) -> Word:
     n, wanted = i["vdst"], source.width(kind)
     value = source.vgpr(b, n, "vdst")
     if wanted == 64:
-        return source.pair(value, source.vgpr(b, n + 1 & 0xFF, "vdst"))
+        return pair(value, source.vgpr(b, n + 1 & 0xFF, "vdst"))
     return value if wanted == 32 or kind in ("p16", "h16") else chosen_half(value, i.get("op_sel") >> 3 & 1)
 
 

@@ -12,46 +12,46 @@ addressing" of the ROCm Code Object document. Choices ``gcn/pointer-size``, ``gc
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from understudy.isa.gcn.semantics.access import Value, sregs, vreg, whole
+from understudy.isa.gcn.builder import Builder
+from understudy.isa.gcn.semantics.access import sregs, vreg, whole
 from understudy.isa.gcn.state import Mode
+from understudy.isa.gcn.word import Word
 
 WINDOW_MASK: Final = 0xFFFF
 """Bits of a place in an aperture of HSA32."""
 MASK32: Final = 0xFFFF_FFFF
 
 
-def vector_pointer(o: Any, n: int) -> Value:
+def vector_pointer(b: Builder, n: int) -> Word:
     """The pointers in vector register n (and n + 1), as 64 bits."""
-    return o.zext(64, 32, vreg(o, n)) if o.mode.ptr32 else vreg(o, n, 64)
+    return vreg(b, n, 32 if b.mode.ptr32 else 64).zext(64)
 
 
-def scalar_pointer(o: Any, n: int) -> Value:
+def scalar_pointer(b: Builder, n: int) -> Word:
     """The pointer in scalar register n (and n + 1), as 64 bits."""
-    return o.zext(64, 32, *sregs(o, n, 1)) if o.mode.ptr32 else whole(o, sregs(o, n, 2))
+    return whole(sregs(b, n, 1 if b.mode.ptr32 else 2)).zext(64)
 
 
-def flat_address(o: Any, pointer: Value) -> Value:
+def flat_address(b: Builder, pointer: Word) -> Word:
     """A pointer, as 64 bits, as the flat address that engines know."""
-    if not o.mode.ptr32:
+    if not b.mode.ptr32:
         return pointer
-    window, place = (o.and_(64, pointer, o.const(64, mask)) for mask in (~WINDOW_MASK, WINDOW_MASK))
+    window, place = pointer & ~WINDOW_MASK, pointer & WINDOW_MASK
     address = pointer
-    for which in ("shared", "private"):
-        base = o.aperture(which)
-        inside = o.eq(64, window, o.lshr(64, base, o.const(64, 32)))
-        address = o.select(64, inside, o.or_(64, base, place), address)
+    for base in (b.aperture("shared"), b.aperture("private")):
+        address = (window == base[63:32]).select(base | place, address)
     return address
 
 
-def aperture(o: Any, which: str) -> Value:
+def aperture(b: Builder, which: str) -> Word:
     """First ("shared", "private") or last ("shared_limit", "private_limit") pointer into an aperture, as 64 bits."""
-    if not o.mode.ptr32:
-        return o.aperture(which)
+    if not b.mode.ptr32:
+        return b.aperture(which)
     name, _, limit = which.partition("_")
-    base = o.lshr(64, o.aperture(name), o.const(64, 32))
-    return o.or_(64, base, o.const(64, WINDOW_MASK)) if limit else base
+    base = b.aperture(name)[63:32]
+    return base | WINDOW_MASK if limit else base
 
 
 def pointer_of(mode: Mode, address: int) -> int:

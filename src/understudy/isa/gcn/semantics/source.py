@@ -9,6 +9,7 @@ from understudy.core.errors import BeyondModel, ModelBug, WireError
 from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.encoding import operands
 from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.semantics.access import pair
 from understudy.isa.gcn.semantics.pointer import aperture
 from understudy.isa.gcn.state import EXEC, M0, VCC
 from understudy.isa.gcn.target import GFX7
@@ -68,7 +69,7 @@ def scalar(b: Builder, i: Insn, code: int, kind: str) -> Word:
             raise ModelBug("an instruction with a literal source was decoded without its literal")
         return b.const(bits, literal(i.literal, kind))
     if code in APERTURES:
-        return b.word(64, aperture(b.algebra, APERTURES[code])).trunc(bits)
+        return aperture(b, APERTURES[code]).trunc(bits)
     if code in (VCCZ, EXECZ):
         return (b.s64(VCC if code == VCCZ else EXEC) == 0).zext(bits)
     if code == SCC:
@@ -89,11 +90,6 @@ def offset_of(b: Builder, place: str) -> Word:
 def vgpr(b: Builder, n: int, place: str) -> Word:
     """Vector register `n` as operand `place` reads it."""
     return b.v_indexed(n, offset_of(b, place)) if b.mode.gpr_idx else b.v(n)
-
-
-def pair(low: Word, high: Word) -> Word:
-    """64 bits of two times 32."""
-    return low.zext(64) | high.zext(64) << 32
 
 
 def single(b: Builder, i: Insn, code: int, kind: str, place: str) -> Word:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn, Meaning
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.access import set_vregs, takes_compare, vreg, vregs, words
@@ -15,11 +14,11 @@ from understudy.isa.gcn.semantics.image.resource import CUBE, IMAGE_3D, Image, i
 from understudy.isa.gcn.semantics.memory_formats import Lanes
 
 
-def position(o: Any, i: Insn, found: Image, *, mip: bool) -> tuple[Lanes, Lanes, Lanes, Lanes]:
+def position(b: Builder, i: Insn, found: Image, *, mip: bool) -> tuple[Lanes, Lanes, Lanes, Lanes]:
     """Integer coordinates of an instruction and the lanes within the image; levels other than 0 are outside."""
     count = texel.coordinates(i, found)
     zero = np.zeros(64, np.int64)
-    *coordinates, level = [c.astype(np.int64) for c in texel.Addresses(o, i).group(count + mip)] + [zero] * (not mip)
+    *coordinates, level = [c.astype(np.int64) for c in texel.Addresses(b, i).group(count + mip)] + [zero] * (not mip)
     x, y, z = [*coordinates, zero, zero][:3]
     if found.dimensions == 1:
         x, y, z = x, zero, y
@@ -31,11 +30,11 @@ def position(o: Any, i: Insn, found: Image, *, mip: bool) -> tuple[Lanes, Lanes,
 def load(*, mip: bool) -> Meaning:
     """vdata = the components of the texel that dmask names."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        found = image(o, i)
-        x, y, z, inside = position(o, i, found, mip=mip)
-        values = texel.selected(found, texel.components(o, found, x, y, z, inside))
-        texel.give(o, i, found.nfmt, texel.masked(i, values))
+    def meaning(b: Builder, i: Insn) -> None:
+        found = image(b, i)
+        x, y, z, inside = position(b, i, found, mip=mip)
+        values = texel.selected(found, texel.components(b, found, x, y, z, inside))
+        texel.give(b, i, found.nfmt, texel.masked(i, values))
 
     return meaning
 
@@ -43,17 +42,17 @@ def load(*, mip: bool) -> Meaning:
 def load_raw(*, mip: bool, signed: bool = False) -> Meaning:
     """vdata = the texel's dwords that dmask names, not converted; `signed`: extended from the component's width."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        found = image(o, i)
-        x, y, z, inside = position(o, i, found, mip=mip)
+    def meaning(b: Builder, i: Insn) -> None:
+        found = image(b, i)
+        x, y, z, inside = position(b, i, found, mip=mip)
         values = [np.zeros(64, np.uint32)] * 4
         if found.dfmt:
-            dwords = texel.raw(o, found, texel.places(found, x, y, z), inside)
+            dwords = texel.raw(b, found, texel.places(found, x, y, z), inside)
             width = formats.widths(found.dfmt, image=True)[0]
             if signed and width < 32:
                 dwords = [formats.signed(v & np.uint32((1 << width) - 1), width).astype(np.uint32) for v in dwords]
             values[: len(dwords)] = dwords
-        texel.give(o, i, formats.UINT, texel.masked(i, values))
+        texel.give(b, i, formats.UINT, texel.masked(i, values))
 
     return meaning
 
@@ -61,18 +60,18 @@ def load_raw(*, mip: bool, signed: bool = False) -> Meaning:
 def store(*, mip: bool) -> Meaning:
     """The texel = the components of vdata that dmask names; the others become 0."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        found = image(o, i)
-        x, y, z, inside = position(o, i, found, mip=mip)
+    def meaning(b: Builder, i: Insn) -> None:
+        found = image(b, i)
+        x, y, z, inside = position(b, i, found, mip=mip)
         if not found.dfmt:
             return
-        given = iter(texel.taken(o, i, found.nfmt, i["dmask"].bit_count()))
+        given = iter(texel.taken(b, i, found.nfmt, i["dmask"].bit_count()))
         zero = np.zeros(64, np.uint32)
         sent = [next(given) if i["dmask"] >> k & 1 else zero for k in range(4)]
         by_source = dict(reversed([(s, v) for s, v in zip(found.select, sent, strict=True) if s >= 4]))
         parts = [by_source.get(4 + k, zero) for k in range(4)]
         dwords = formats.write(found.dfmt, found.nfmt, parts, image=True)
-        o.store("global", 8 * found.element_bytes, texel.places(found, x, y, z), dwords, inside)
+        texel.put(b, found, texel.places(found, x, y, z), dwords, inside)
 
     return meaning
 
@@ -80,15 +79,15 @@ def store(*, mip: bool) -> Meaning:
 def store_raw(*, mip: bool) -> Meaning:
     """The texel's dwords = vdata, not converted."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        found = image(o, i)
-        x, y, z, inside = position(o, i, found, mip=mip)
+    def meaning(b: Builder, i: Insn) -> None:
+        found = image(b, i)
+        x, y, z, inside = position(b, i, found, mip=mip)
         if not found.dfmt:
             return
-        given = iter(vregs(o, i["vdata"], i["dmask"].bit_count()))
+        given = iter(vregs(b, i["vdata"], i["dmask"].bit_count()))
         count = max(found.element_bytes // 4, 1)
         dwords = [lanes(next(given)) if i["dmask"] >> k & 1 else np.zeros(64, np.uint32) for k in range(count)]
-        o.store("global", 8 * found.element_bytes, texel.places(found, x, y, z), dwords, inside)
+        texel.put(b, found, texel.places(found, x, y, z), dwords, inside)
 
     return meaning
 
@@ -96,29 +95,30 @@ def store_raw(*, mip: bool) -> Meaning:
 def atomic(kind: str) -> Meaning:
     """texel = kind(texel, vdata), 32 or 64 bits wide as dmask counts registers; with glc vdata = what it held."""
 
-    def meaning(o: Any, i: Insn) -> None:
-        found = image(o, i)
-        x, y, z, inside = position(o, i, found, mip=False)
+    def meaning(b: Builder, i: Insn) -> None:
+        found = image(b, i)
+        x, y, z, inside = position(b, i, found, mip=False)
         width = 64 if i["dmask"].bit_count() >= (4 if takes_compare(kind) else 2) else 32
         if found.element_bytes < width // 8:
             inside = np.zeros(64, bool)
-        at = texel.places(found, x, y, z) & np.uint64(-(width // 8) & (1 << 64) - 1)
-        v = vreg(o, i["vdata"], width)
-        compare = vreg(o, i["vdata"] + width // 32, width) if takes_compare(kind) else None
-        old = o.atomic("global", kind, width, at, v, compare, inside)
+        at = b.word(64, texel.places(found, x, y, z)) & -width // 8
+        v = vreg(b, i["vdata"], width)
+        compare = vreg(b, i["vdata"] + width // 32, width) if takes_compare(kind) else None
+        where = b.word(1, inside)
+        old = b.atomic("global", kind, width, at, v, compare, where)
         if i["glc"]:
-            set_vregs(o, i["vdata"], words(o, o.select(width, inside, old, o.const(width, 0)), width))
+            set_vregs(b, i["vdata"], words(where.select(old, 0)))
 
     return meaning
 
 
-def resinfo(o: Any, i: Insn) -> None:
+def resinfo(b: Builder, i: Insn) -> None:
     """vdata = width, height, depth (or slices), mip levels; the sizes are 0 where vaddr names a level not there."""
-    found = image(o, i)
-    level = texel.Addresses(o, i).group(1)[0]
+    found = image(b, i)
+    level = texel.Addresses(b, i).group(1)[0]
     slices = found.slices // 6 if found.kind == CUBE else found.slices
     sizes = [found.width, found.height, slices if found.is_array or found.kind == IMAGE_3D else 1]
     if found.dimensions == 1:
         sizes = [found.width, slices if found.is_array else 1, 1]
     values = [np.where(level == 0, np.uint32(size), np.uint32(0)).astype(np.uint32) for size in sizes]
-    texel.give(o, i, formats.UINT, texel.masked(i, [*values, np.ones(64, np.uint32)]))
+    texel.give(b, i, formats.UINT, texel.masked(i, [*values, np.ones(64, np.uint32)]))

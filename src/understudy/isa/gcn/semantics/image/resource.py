@@ -8,9 +8,10 @@ one sample: other layouts are the driver's business. An image of 128 bits (r128)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from understudy.core.errors import BeyondModel
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.access import sregs
@@ -67,10 +68,10 @@ class Image:
         return self.nfmt in formats.INTEGERS
 
 
-def image(o: Any, i: Insn) -> Image:
+def image(b: Builder, i: Insn) -> Image:
     """The image of an instruction; `BeyondModel` for what is not modelled."""
     short = bool(i["r128"]) and i.target.level < GFX9
-    w = [int(word) for word in sregs(o, i["srsrc"], 4 if short else 8)] + [0] * (4 if short else 0)
+    w = [int(word.value) for word in sregs(b, i["srsrc"], 4 if short else 8)] + [0] * (4 if short else 0)
     kind = bits(w[3], 28, 4)
     if kind not in DIMENSIONS:
         raise BeyondModel(f"{i.name}: resource type {kind} is not modelled: it must be 8 to 13, an image of one sample")
@@ -133,9 +134,9 @@ class Sampler:
     border: int
 
 
-def sampler(o: Any, i: Insn) -> Sampler:
+def sampler(b: Builder, i: Insn) -> Sampler:
     """The sampler of an instruction; `BeyondModel` for border colours from the driver's table."""
-    w0, w1, w2, w3 = (int(word) for word in sregs(o, i["ssamp"], 4))
+    w0, w1, w2, w3 = (int(word.value) for word in sregs(b, i["ssamp"], 4))
     border = bits(w3, 30, 2)
     if border == 3:
         raise BeyondModel(f"{i.name}: border colour {bits(w3, 0, 12)} of the driver's table is not modelled")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from understudy.core.errors import BeyondModel
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn, Meaning
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.image import texel
@@ -63,9 +63,9 @@ def quad_gradients(coordinates: list[Lanes]) -> list[list[Lanes]]:
     return [[np.repeat(q[:, k] - q[:, 0], 4) for q in quads] for k in (1, 2)]
 
 
-def request(o: Any, i: Insn, found: Image, s: Sampler, variant: frozenset[str]) -> Request:
+def request(b: Builder, i: Insn, found: Image, s: Sampler, variant: frozenset[str]) -> Request:
     """Read the address registers."""
-    addresses = texel.Addresses(o, i)
+    addresses = texel.Addresses(b, i)
     offsets = texel_offsets(addresses.word() if "o" in variant else np.zeros(64, np.uint32))
     bias = addresses.floats(1)[0] if "b" in variant else np.zeros(64)
     reference = formats.numbers(addresses.word()) if "c" in variant else None
@@ -125,12 +125,12 @@ def border(found: Image, s: Sampler) -> list[Lanes]:
     return [np.full(64, c, np.uint32) for c in colour]
 
 
-def corner(o: Any, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...], wanted: Lanes) -> list[Lanes]:
+def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...], wanted: Lanes) -> list[Lanes]:
     """The components of one texel of each lane that `wanted` names: compared, if so asked, and in DST_SEL's order."""
     x, y, z = (tap.index for tap in at)
     there = at[0].there & at[1].there & at[2].there
     inside = there & wanted & texel.within(found, x, y, z)
-    values = texel.components(o, found, x, y, z, inside)
+    values = texel.components(b, found, x, y, z, inside)
     values = [np.where(there, v, b).astype(np.uint32) for v, b in zip(values, border(found, s), strict=True)]
     if r.reference is not None:
         reference = np.clip(r.reference, 0.0, 1.0) if found.nfmt == formats.UNORM else r.reference
@@ -161,18 +161,18 @@ def sample(*variant: str) -> Meaning:
     """vdata = the filtered components that dmask names."""
     kinds = frozenset(variant)
 
-    def meaning(o: Any, i: Insn) -> None:
-        found, s = image(o, i), sampler(o, i)
-        r = request(o, i, found, s, kinds)
+    def meaning(b: Builder, i: Insn) -> None:
+        found, s = image(b, i), sampler(b, i)
+        r = request(b, i, found, s, kinds)
         lod = r.lod if "lz" in kinds else clamped_lod(found, s, r.lod)
         linear = np.where(lod <= 0, s.magnify, s.minify) & (not found.integer)
         corners = []
         for at in product(*axes(found, s, r, linear)):
             weight = at[0].weight * at[1].weight * at[2].weight
             if weight.any():
-                corners.append((weight, corner(o, found, s, r, at, weight > 0)))
+                corners.append((weight, corner(b, found, s, r, at, weight > 0)))
         values = [blend(s, corners, k) for k in range(4)]
-        texel.give(o, i, found.nfmt, texel.masked(i, values))
+        texel.give(b, i, found.nfmt, texel.masked(i, values))
 
     return meaning
 
@@ -181,30 +181,30 @@ def gather(*variant: str) -> Meaning:
     """vdata = one component, the lowest that dmask names, of the four texels around: (0,1), (1,1), (1,0), (0,0)."""
     kinds = frozenset(variant)
 
-    def meaning(o: Any, i: Insn) -> None:
-        found, s = image(o, i), sampler(o, i)
+    def meaning(b: Builder, i: Insn) -> None:
+        found, s = image(b, i), sampler(b, i)
         if found.dimensions != 2 or found.kind == IMAGE_3D:
             raise BeyondModel(f"{i.name} of an image of {found.dimensions} dimensions is not modelled: it must have 2")
-        r = request(o, i, found, s, kinds)
+        r = request(b, i, found, s, kinds)
         x, y, z = axes(found, s, r, np.ones(64, bool))
         component = (i["dmask"] & -i["dmask"]).bit_length() - 1 if i["dmask"] else 0
         every = np.ones(64, bool)
         order = ((0, 1), (1, 1), (1, 0), (0, 0))
-        values = [corner(o, found, s, r, (x[h], y[v], z[0]), every)[component] for h, v in order]
-        texel.give(o, i, found.nfmt, values)
+        values = [corner(b, found, s, r, (x[h], y[v], z[0]), every)[component] for h, v in order]
+        texel.give(b, i, found.nfmt, values)
 
     return meaning
 
 
-def gather_row(o: Any, i: Insn) -> None:
+def gather_row(b: Builder, i: Insn) -> None:
     """image_gather4h: no manual says which four texels of a row."""
     raise BeyondModel(f"{i.name} is not modelled: the manuals do not say which texels of a row it takes")
 
 
-def get_lod(o: Any, i: Insn) -> None:
+def get_lod(b: Builder, i: Insn) -> None:
     """vdata = the LOD of the quad's coordinates within the sampler's limits, and as it is."""
-    found, s = image(o, i), sampler(o, i)
-    lod = request(o, i, found, s, frozenset()).lod
+    found, s = image(b, i), sampler(b, i)
+    lod = request(b, i, found, s, frozenset()).lod
     zero = np.zeros(64, np.uint32)
     values = [formats.bits_of(clamped_lod(found, s, lod)), formats.bits_of(lod), zero, zero]
-    texel.give(o, i, formats.FLOAT, texel.masked(i, values))
+    texel.give(b, i, formats.FLOAT, texel.masked(i, values))

@@ -6,14 +6,14 @@ Addresses and coordinates are NumPy arrays of 64 lanes: image operations run on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
-from understudy.isa.gcn.semantics.access import Value, set_vregs, vregs
-from understudy.isa.gcn.semantics.buffer_format import lanes, pack, unpack
+from understudy.isa.gcn.semantics.access import set_vregs, vregs
+from understudy.isa.gcn.semantics.buffer_format import lanes, of_lanes, pack, unpack
 from understudy.isa.gcn.semantics.image.resource import CUBE, Image
 from understudy.isa.gcn.semantics.memory_formats import Lanes
 from understudy.isa.gcn.target import GFX9
@@ -27,13 +27,13 @@ def short_addresses(i: Insn) -> bool:
 class Addresses:
     """The address registers of an instruction, taken one after the other."""
 
-    def __init__(self, o: Any, i: Insn) -> None:
-        self._o, self._next, self._short = o, i["vaddr"], short_addresses(i)
+    def __init__(self, b: Builder, i: Insn) -> None:
+        self._builder, self._next, self._short = b, i["vaddr"], short_addresses(i)
 
     def word(self) -> Lanes:
         """A whole register."""
         self._next += 1
-        return lanes(vregs(self._o, self._next - 1, 1)[0])
+        return lanes(vregs(self._builder, self._next - 1, 1)[0])
 
     def group(self, count: int) -> list[Lanes]:
         """`count` coordinates, each in a register, or two in one where they have 16 bits; as integers."""
@@ -66,18 +66,22 @@ def places(image: Image, x: Lanes, y: Lanes, z: Lanes) -> Lanes:
     return np.asarray(image.base + (row * image.pitch + x) * image.element_bytes).astype(np.uint64)
 
 
-def raw(o: Any, image: Image, at: Lanes, inside: Lanes) -> list[Lanes]:
+def raw(b: Builder, image: Image, at: Lanes, inside: Lanes) -> list[Lanes]:
     """The dwords of texels, 0 outside."""
-    size = image.element_bytes
-    values: list[Value] = o.load("global", 8 * size, at, inside)
+    values = b.load("global", 8 * image.element_bytes, b.word(64, at), b.word(1, inside))
     return [np.where(inside, lanes(v), np.uint32(0)).astype(np.uint32) for v in values]
 
 
-def components(o: Any, image: Image, x: Lanes, y: Lanes, z: Lanes, inside: Lanes) -> list[Lanes]:
+def put(b: Builder, image: Image, at: Lanes, dwords: Sequence[Lanes], inside: Lanes) -> None:
+    """Store the dwords of texels, none outside."""
+    b.store("global", 8 * image.element_bytes, b.word(64, at), of_lanes(b, dwords), b.word(1, inside))
+
+
+def components(b: Builder, image: Image, x: Lanes, y: Lanes, z: Lanes, inside: Lanes) -> list[Lanes]:
     """The four components of texels as registers get them; outside the image 0 (and no access)."""
     if not image.dfmt:
         return [np.zeros(64, np.uint32)] * 4
-    found = formats.read(image.dfmt, image.nfmt, raw(o, image, places(image, x, y, z), inside), image=True)
+    found = formats.read(image.dfmt, image.nfmt, raw(b, image, places(image, x, y, z), inside), image=True)
     return [np.where(inside, v, np.uint32(0)).astype(np.uint32) for v in found]
 
 
@@ -88,21 +92,21 @@ def selected(image: Image, values: Sequence[Lanes]) -> list[Lanes]:
     return [values[s - 4] if s >= 4 else one if s == 1 else zero for s in image.select]
 
 
-def give(o: Any, i: Insn, nfmt: int, values: Sequence[Lanes]) -> None:
+def give(b: Builder, i: Insn, nfmt: int, values: Sequence[Lanes]) -> None:
     """Write the loaded registers: 16 bits each with d16, and 0 ("no fail") behind them with tfe or lwe."""
     registers = list(values)
     if i.get("d16"):
         registers = pack(i, [formats.to_d16(nfmt, v) for v in registers])
     if i["tfe"] or i["lwe"]:
         registers.append(np.zeros(64, np.uint32))
-    set_vregs(o, i["vdata"], registers)
+    set_vregs(b, i["vdata"], of_lanes(b, registers))
 
 
-def taken(o: Any, i: Insn, nfmt: int, count: int) -> list[Lanes]:
+def taken(b: Builder, i: Insn, nfmt: int, count: int) -> list[Lanes]:
     """The components that a store has in its registers."""
     if i.get("d16"):
-        return [formats.from_d16(nfmt, v) for v in unpack(o, i, count)]
-    return [lanes(v) for v in vregs(o, i["vdata"], count)]
+        return [formats.from_d16(nfmt, v) for v in unpack(b, i, count)]
+    return [lanes(v) for v in vregs(b, i["vdata"], count)]
 
 
 def masked(i: Insn, values: Sequence[Lanes]) -> list[Lanes]:
