@@ -47,7 +47,7 @@ def test_meaning_keeps_to_the_algebra(spec: Spec) -> None:
 
 
 def test_checking_algebra_is_an_algebra() -> None:
-    names = {name for name in vars(Algebra) if not name.startswith("_")}
+    names = {name for name in dir(Algebra) if not name.startswith("_")}
     assert names <= set(dir(Checked()))
 
 

@@ -19,48 +19,17 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from understudy.isa.gcn.state import Mode
+from understudy.isa.word import IntegerAlgebra, Value
 
-Value = Any
-"""A scalar or per-lane value of some width."""
 Scalar = Any
 """A value that must be scalar."""
 
 
-class IntegerAlgebra(Protocol):
-    """Integers; operands and result have width `w` (1, 8, 16, 32, 64) unless said otherwise."""
-
-    def const(self, w: int, n: int) -> Scalar:
-        """The number `n` modulo 2**w."""
-
-    def add(self, w: int, a: Value, b: Value) -> Value:
-        """a + b modulo 2**w."""
-
-    def sub(self, w: int, a: Value, b: Value) -> Value:
-        """a - b modulo 2**w."""
-
-    def mul(self, w: int, a: Value, b: Value) -> Value:
-        """a * b modulo 2**w."""
-
-    def and_(self, w: int, a: Value, b: Value) -> Value:
-        """Bitwise and."""
-
-    def or_(self, w: int, a: Value, b: Value) -> Value:
-        """Bitwise or."""
-
-    def xor(self, w: int, a: Value, b: Value) -> Value:
-        """Bitwise exclusive or."""
+class WaveIntegers(IntegerAlgebra, Protocol):
+    """The integer operations that only waves have."""
 
     def not_(self, w: int, a: Value) -> Value:
         """Every bit inverted."""
-
-    def shl(self, w: int, a: Value, n: Value) -> Value:
-        """Shift left; `n` must be below `w` (mask it first)."""
-
-    def lshr(self, w: int, a: Value, n: Value) -> Value:
-        """Shift right with zeros; `n` below `w`."""
-
-    def ashr(self, w: int, a: Value, n: Value) -> Value:
-        """Shift right with the sign; `n` below `w`."""
 
     def umin(self, w: int, a: Value, b: Value) -> Value:
         """The smaller, unsigned."""
@@ -86,35 +55,11 @@ class IntegerAlgebra(Protocol):
     def bitreverse(self, w: int, a: Value) -> Value:
         """The bits in the opposite order."""
 
-    def eq(self, w: int, a: Value, b: Value) -> Value:
-        """a == b, width 1."""
-
-    def ne(self, w: int, a: Value, b: Value) -> Value:
-        """a != b, width 1."""
-
-    def ult(self, w: int, a: Value, b: Value) -> Value:
-        """Unsigned a < b, width 1."""
-
     def ule(self, w: int, a: Value, b: Value) -> Value:
         """Unsigned a <= b, width 1."""
 
-    def slt(self, w: int, a: Value, b: Value) -> Value:
-        """Signed a < b, width 1."""
-
     def sle(self, w: int, a: Value, b: Value) -> Value:
         """Signed a <= b, width 1."""
-
-    def select(self, w: int, c: Value, a: Value, b: Value) -> Value:
-        """`a` where the width-1 value `c` is 1, else `b`; both have been computed."""
-
-    def zext(self, to: int, w: int, a: Value) -> Value:
-        """Widen from `w` to `to` bits with zeros."""
-
-    def sext(self, to: int, w: int, a: Value) -> Value:
-        """Widen with copies of the sign bit."""
-
-    def trunc(self, to: int, w: int, a: Value) -> Value:
-        """The low `to` bits."""
 
 
 class FloatAlgebra(Protocol):
@@ -172,7 +117,7 @@ class FloatAlgebra(Protocol):
         """Towards zero, saturating; a NaN gives 0. Take `fround` first for another rounding."""
 
 
-class WaveAlgebra(IntegerAlgebra, FloatAlgebra, Protocol):
+class WaveAlgebra(WaveIntegers, FloatAlgebra, Protocol):
     """What every wave engine provides to every meaning and frame."""
 
     # ---- scalar state ------------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from understudy.isa.gcn.algebra import Value, WaveAlgebra
+from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.state import Mode
 from understudy.isa.gcn.word import Word
+from understudy.isa.word import Value
 
 ADDRESS_BITS: Final = {"global": 64, "flat": 64, "lds": 32, "gds": 32}
 """Bits of an address by memory space."""

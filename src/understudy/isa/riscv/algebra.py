@@ -1,9 +1,10 @@
 """The operations a meaning may use: the whole contract between instruction meanings and engines.
 
 A meaning is a function ``meaning(o, i)`` of at most about ten lines: `o` is an algebra, `i` the decoded
-instruction. The reference engine's algebra computes with Python integers; the JIT's algebra writes LLVM IR and
-its values are the names of IR values. A meaning therefore never looks at a value, never branches on one with
-``if``, and treats values as opaque. It may branch on fields of `i`, which are known when code is translated.
+instruction; what it computes is mostly written as a function of words (`isa.riscv.word`). The reference engine's
+algebra computes with Python integers; the JIT's algebra writes LLVM IR and its values are the names of IR values. A
+meaning therefore never looks at a value, never branches on one with ``if``, and treats values as opaque. It may
+branch on fields of `i`, which are known when code is translated.
 
 Widths are given in bits (1, 8, 16, 32, 64, 128). Integers carry no sign; an operation that cares says so in its
 name. Float values belong to a format, "s" (binary32) or "d" (binary64), and are opaque too; their bit patterns are
@@ -15,13 +16,14 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-Value = Any
-"""An integer of some width: a Python int in the reference engine, the name of an IR value in the JIT."""
+from understudy.isa.riscv.state import Hart
+from understudy.isa.word import IntegerAlgebra, Value
+
 Float = Any
 """A float of some format; never mixed with `Value`."""
 
 
-class Algebra(Protocol):
+class Algebra(IntegerAlgebra, Protocol):
     """What every engine provides to every meaning."""
 
     # constants of the instruction being executed
@@ -30,37 +32,7 @@ class Algebra(Protocol):
     next_pc: int
     """Address of the following instruction (a plain int)."""
 
-    # integers: both operands and the result have width `w`
-    def const(self, w: int, n: int) -> Value:
-        """The number `n` (any Python int; taken modulo 2**w)."""
-
-    def add(self, w: int, a: Value, b: Value) -> Value:
-        """a + b modulo 2**w."""
-
-    def sub(self, w: int, a: Value, b: Value) -> Value:
-        """a - b modulo 2**w."""
-
-    def mul(self, w: int, a: Value, b: Value) -> Value:
-        """a * b modulo 2**w."""
-
-    def and_(self, w: int, a: Value, b: Value) -> Value:
-        """Bitwise and."""
-
-    def or_(self, w: int, a: Value, b: Value) -> Value:
-        """Bitwise or."""
-
-    def xor(self, w: int, a: Value, b: Value) -> Value:
-        """Bitwise exclusive or."""
-
-    def shl(self, w: int, a: Value, n: Value) -> Value:
-        """Shift left; `n` must be below `w` (mask it first)."""
-
-    def lshr(self, w: int, a: Value, n: Value) -> Value:
-        """Shift right with zeros; `n` must be below `w`."""
-
-    def ashr(self, w: int, a: Value, n: Value) -> Value:
-        """Shift right with copies of the sign bit; `n` must be below `w`."""
-
+    # integers: those of `IntegerAlgebra`, and
     def udiv(self, w: int, a: Value, b: Value) -> Value:
         """Unsigned quotient; `b` must not be zero."""
 
@@ -76,34 +48,8 @@ class Algebra(Protocol):
     def clmul(self, a: Value, b: Value) -> Value:
         """Carry-less product of two 64-bit values, 128 bits wide."""
 
-    # comparisons give width 1
-    def eq(self, w: int, a: Value, b: Value) -> Value:
-        """a == b."""
-
-    def ne(self, w: int, a: Value, b: Value) -> Value:
-        """a != b."""
-
-    def ult(self, w: int, a: Value, b: Value) -> Value:
-        """Unsigned a < b."""
-
-    def slt(self, w: int, a: Value, b: Value) -> Value:
-        """Signed a < b."""
-
-    def select(self, w: int, c: Value, a: Value, b: Value) -> Value:
-        """`a` where the width-1 value `c` is 1, else `b`; both operands have been computed."""
-
     def not1(self, c: Value) -> Value:
         """The opposite of a width-1 value."""
-
-    # changes of width
-    def zext(self, to: int, w: int, a: Value) -> Value:
-        """Widen `a` from `w` to `to` bits with zeros."""
-
-    def sext(self, to: int, w: int, a: Value) -> Value:
-        """Widen `a` from `w` to `to` bits with copies of its top bit."""
-
-    def trunc(self, to: int, w: int, a: Value) -> Value:
-        """The low `to` bits of `a`."""
 
     # integer registers, 64 bits; number 0 reads as zero and ignores writes
     def x(self, n: int) -> Value:
@@ -212,6 +158,9 @@ class Algebra(Protocol):
 
 class SystemAlgebra(Algebra, Protocol):
     """What only the reference engine provides: meanings whose flow is ``system`` run there alone."""
+
+    hart: Hart
+    """Whose privilege and registers the instruction sees."""
 
     def csr_read(self, number: int) -> Value:
         """Read a control and status register; an illegal-instruction trap where that is refused."""

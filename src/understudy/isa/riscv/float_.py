@@ -6,13 +6,16 @@ One declaration serves both formats: `t` is the format, "s" or "d", and `w` its 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from operator import xor
+from typing import Final
 
-from understudy.isa.riscv.algebra import Value
-from understudy.isa.riscv.format import Binary, RowSource, address, get, low, put, section
+from understudy.isa.riscv.algebra import Algebra, Float
+from understudy.isa.riscv.format import RowSource, address, get, low, put, section
 from understudy.isa.riscv.insn import Insn, Meaning
+from understudy.isa.riscv.word import Binary, Word, on_values
+from understudy.isa.word import Value
 
-Operation = Callable[[Any], Callable[..., Any]]
+Operation = Callable[[Algebra], Callable[..., Float | Value]]
 """Picks an operation of the algebra."""
 
 
@@ -34,7 +37,7 @@ def sqrt(t: str) -> Meaning:
 def fused(t: str, times: int, plus: int) -> Meaning:
     """rd = times * (rs1 * rs2) + plus * rs3 with one rounding; `times` and `plus` are 1 or -1."""
 
-    def meaning(o: Any, i: Insn) -> None:
+    def meaning(o: Algebra, i: Insn) -> None:
         a, b, c = o.f(i.rs1, t), o.f(i.rs2, t), o.f(i.rs3, t)
         a = o.fneg(t, a) if times < 0 else a
         c = o.fneg(t, c) if plus < 0 else c
@@ -43,28 +46,17 @@ def fused(t: str, times: int, plus: int) -> Meaning:
     return meaning
 
 
-def same(o: Any, w: int, a: Value, b: Value) -> Value:
-    """The sign of b."""
-    return b
-
-
-def opposite(o: Any, w: int, a: Value, b: Value) -> Value:
-    """The other sign than b's."""
-    return o.xor(w, b, o.const(w, -1))
-
-
-def product(o: Any, w: int, a: Value, b: Value) -> Value:
-    """The sign of a * b."""
-    return o.xor(w, a, b)
-
-
 def sign(t: str, w: int, f: Binary) -> Meaning:
-    """rd = rs1 with the top bit of f(o, w, bits of rs1, bits of rs2)."""
+    """rd = rs1 with the top bit of f(bits of rs1, bits of rs2)."""
 
-    def meaning(o: Any, i: Insn) -> None:
+    def signed(a: Word, b: Word) -> Word:
+        return a[w - 2 : 0] | f(a, b) & 1 << w - 1
+
+    g = on_values(signed, w)
+
+    def meaning(o: Algebra, i: Insn) -> None:
         a, b = o.f_bits(t, o.f(i.rs1, t)), o.f_bits(t, o.f(i.rs2, t))
-        magnitude = o.and_(w, a, o.const(w, (1 << w - 1) - 1))
-        o.set_f(i.rd, t, o.f_from_bits(t, o.or_(w, magnitude, o.and_(w, f(o, w, a, b), o.const(w, 1 << w - 1)))))
+        o.set_f(i.rd, t, o.f_from_bits(t, g(o, a, b)))
 
     return meaning
 
@@ -134,9 +126,9 @@ def rows(t: str, w: int, x: str, f: str, width: str) -> tuple[RowSource, ...]:
         (f"fmin.{t}",    f"00101{f} rs2   rs1 000 rd 1010011", "fd, fs1, fs2", pick(t, lambda o: o.fmin)),
         (f"fmax.{t}",    f"00101{f} rs2   rs1 001 rd 1010011", "fd, fs1, fs2", pick(t, lambda o: o.fmax)),
 
-        (f"fsgnj.{t}",   f"00100{f} rs2   rs1 000 rd 1010011", "fd, fs1, fs2", sign(t, w, same)),
-        (f"fsgnjn.{t}",  f"00100{f} rs2   rs1 001 rd 1010011", "fd, fs1, fs2", sign(t, w, opposite)),
-        (f"fsgnjx.{t}",  f"00100{f} rs2   rs1 010 rd 1010011", "fd, fs1, fs2", sign(t, w, product)),
+        (f"fsgnj.{t}",   f"00100{f} rs2   rs1 000 rd 1010011", "fd, fs1, fs2", sign(t, w, lambda a, b: b)),
+        (f"fsgnjn.{t}",  f"00100{f} rs2   rs1 001 rd 1010011", "fd, fs1, fs2", sign(t, w, lambda a, b: ~b)),
+        (f"fsgnjx.{t}",  f"00100{f} rs2   rs1 010 rd 1010011", "fd, fs1, fs2", sign(t, w, xor)),
 
         (f"fle.{t}",     f"10100{f} rs2   rs1 000 rd 1010011", "rd, fs1, fs2", compare(t, lambda o: o.fle)),
         (f"flt.{t}",     f"10100{f} rs2   rs1 001 rd 1010011", "rd, fs1, fs2", compare(t, lambda o: o.flt)),

@@ -7,14 +7,15 @@ prime marks the 3-bit registers x8..x15 of compressed instructions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from understudy.isa.pattern import Kind, Pattern
-from understudy.isa.riscv.algebra import Value
+from understudy.isa.riscv.algebra import Algebra
 from understudy.isa.riscv.csrnames import CSR_NUMBERS, csr_name
-from understudy.isa.riscv.insn import Insn, Meaning, Spec
+from understudy.isa.riscv.insn import Insn, Meaning, Spec, SystemMeaning
 from understudy.isa.riscv.rows import Operand, Row
+from understudy.isa.word import Value
 
 _SAVED: Final = [f"s{k}" for k in range(2, 12)]
 _INTEGER: Final = ["zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1", *(f"a{k}" for k in range(8))]
@@ -122,7 +123,7 @@ OPERANDS: Final = {
 }  # fmt: skip
 """Words of operand texts. `exact` is the rounding mode of a conversion that never rounds."""
 
-RowSource = tuple[str, str, str, Meaning]
+RowSource = tuple[str, str, str, Meaning | SystemMeaning]
 """Mnemonic, pattern, operands and meaning of one instruction."""
 
 
@@ -134,25 +135,21 @@ def section(extension: str, rows: Iterable[RowSource], flow: str = "next") -> tu
     )
 
 
-Binary = Callable[[Any, int, Value, Value], Value]
-"""An operation over two integers: f(o, w, a, b)."""
-
-
-def low(o: Any, w: int, v: Value) -> Value:
+def low(o: Algebra, w: int, v: Value) -> Value:
     """The low `w` bits of a 64-bit value."""
     return v if w == 64 else o.trunc(w, 64, v)
 
 
-def get(o: Any, w: int, n: int) -> Value:
+def get(o: Algebra, w: int, n: int) -> Value:
     """The low `w` bits of integer register `n`."""
     return low(o, w, o.x(n))
 
 
-def put(o: Any, w: int, n: int, v: Value) -> None:
+def put(o: Algebra, w: int, n: int, v: Value) -> None:
     """Write a `w`-bit value to integer register `n`, sign-extended."""
     o.set_x(n, v if w == 64 else o.sext(64, w, v))
 
 
-def address(o: Any, i: Insn) -> Value:
+def address(o: Algebra, i: Insn) -> Value:
     """rs1 + imm."""
     return o.add(64, o.x(i.rs1), o.const(64, i.imm))

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Meaning = Callable[[Any, "Insn"], None]
+from understudy.isa.riscv.algebra import Algebra, SystemAlgebra
+
+Meaning = Callable[[Algebra, "Insn"], None]
+SystemMeaning = Callable[[SystemAlgebra, "Insn"], None]
+"""Of an instruction whose flow is ``system``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,8 @@ class Spec:
     name: str
     extension: str
     flow: str
-    meaning: Meaning
+    meaning: Callable[[Any, Insn], None]
+    """A `Meaning`, or a `SystemMeaning` where `flow` says so."""
 
 
 @dataclass(frozen=True, slots=True)

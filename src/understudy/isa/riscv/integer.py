@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from operator import add, and_, eq, lshift, lt, ne, or_, rshift, sub, xor
+from typing import Final
 
-from understudy.isa.riscv.format import Binary, RowSource, address, get, put, section
+from understudy.isa.riscv.algebra import Algebra
+from understudy.isa.riscv.format import RowSource, address, get, put, section
 from understudy.isa.riscv.insn import Insn, Meaning
-
-Comparison = Callable[[Any], Callable[..., Any]]
-"""Picks a comparison of the algebra."""
+from understudy.isa.riscv.word import Binary, Word, on_values
 
 
 def reg(w: int, f: Binary) -> Meaning:
     """rd = f(rs1, rs2)."""
-    return lambda o, i: put(o, w, i.rd, f(o, w, get(o, w, i.rs1), get(o, w, i.rs2)))
+    g = on_values(f, w)
+    return lambda o, i: put(o, w, i.rd, g(o, get(o, w, i.rs1), get(o, w, i.rs2)))
 
 
 def imm(w: int, f: Binary) -> Meaning:
     """rd = f(rs1, imm)."""
-    return lambda o, i: put(o, w, i.rd, f(o, w, get(o, w, i.rs1), o.const(w, i.imm)))
+    g = on_values(f, w)
+    return lambda o, i: put(o, w, i.rd, g(o, get(o, w, i.rs1), o.const(w, i.imm)))
 
 
 def load(w: int, *, signed: bool = True) -> Meaning:
     """rd = memory[rs1 + imm], extended."""
 
-    def meaning(o: Any, i: Insn) -> None:
+    def meaning(o: Algebra, i: Insn) -> None:
         v = o.load(w, address(o, i))
         o.set_x(i.rd, v if w == 64 else o.sext(64, w, v) if signed else o.zext(64, w, v))
 
@@ -37,33 +39,34 @@ def store(w: int) -> Meaning:
     return lambda o, i: o.store(w, address(o, i), get(o, w, i.rs2))
 
 
-def branch(f: Comparison) -> Meaning:
+def branch(f: Binary) -> Meaning:
     """Go to pc + imm where f(rs1, rs2)."""
-    return lambda o, i: o.branch(f(o)(64, o.x(i.rs1), o.x(i.rs2)), i.imm)
+    g = on_values(f, 64)
+    return lambda o, i: o.branch(g(o, o.x(i.rs1), o.x(i.rs2)), i.imm)
 
 
-def unless(f: Comparison) -> Meaning:
-    """Go to pc + imm where not f(rs1, rs2)."""
-    return lambda o, i: o.branch(o.not1(f(o)(64, o.x(i.rs1), o.x(i.rs2))), i.imm)
+def shifted(f: Binary) -> Binary:
+    """`f` by the low bits of the second word."""
+    return lambda a, b: f(a, b & a.width - 1)
 
 
-def lui(o: Any, i: Insn) -> None:
+def lui(o: Algebra, i: Insn) -> None:
     """rd = imm."""
     o.set_x(i.rd, o.const(64, i.imm))
 
 
-def auipc(o: Any, i: Insn) -> None:
+def auipc(o: Algebra, i: Insn) -> None:
     """rd = pc + imm."""
     o.set_x(i.rd, o.const(64, o.pc + i.imm))
 
 
-def jal(o: Any, i: Insn) -> None:
+def jal(o: Algebra, i: Insn) -> None:
     """rd = address of the next instruction; go to pc + imm."""
     o.set_x(i.rd, o.const(64, o.next_pc))
     o.jump(i.imm)
 
 
-def jalr(o: Any, i: Insn) -> None:
+def jalr(o: Algebra, i: Insn) -> None:
     """rd = address of the next instruction; go to rs1 + imm with bit 0 cleared."""
     target = o.and_(64, address(o, i), o.const(64, ~1))
     o.set_x(i.rd, o.const(64, o.next_pc))
@@ -72,17 +75,17 @@ def jalr(o: Any, i: Insn) -> None:
 
 # Shifts take the low bits of their count. A W form computes on the low halves and sign-extends the result.
 ARITHMETIC: Final[tuple[tuple[str, str, str, str, bool, Binary], ...]] = (
-    # OP     OP-IMM   funct7     funct3 W form f(o, w, a, b)
-    ("add",  "addi",  "0000000", "000", True,  lambda o, w, a, b: o.add(w, a, b)),
-    ("sub",  "",      "0100000", "000", True,  lambda o, w, a, b: o.sub(w, a, b)),
-    ("sll",  "slli",  "0000000", "001", True,  lambda o, w, a, b: o.shl(w, a, o.and_(w, b, o.const(w, w - 1)))),
-    ("slt",  "slti",  "0000000", "010", False, lambda o, w, a, b: o.zext(w, 1, o.slt(w, a, b))),
-    ("sltu", "sltiu", "0000000", "011", False, lambda o, w, a, b: o.zext(w, 1, o.ult(w, a, b))),
-    ("xor",  "xori",  "0000000", "100", False, lambda o, w, a, b: o.xor(w, a, b)),
-    ("srl",  "srli",  "0000000", "101", True,  lambda o, w, a, b: o.lshr(w, a, o.and_(w, b, o.const(w, w - 1)))),
-    ("sra",  "srai",  "0100000", "101", True,  lambda o, w, a, b: o.ashr(w, a, o.and_(w, b, o.const(w, w - 1)))),
-    ("or",   "ori",   "0000000", "110", False, lambda o, w, a, b: o.or_(w, a, b)),
-    ("and",  "andi",  "0000000", "111", False, lambda o, w, a, b: o.and_(w, a, b)),
+    # OP     OP-IMM   funct7     funct3 W form f(a, b)
+    ("add",  "addi",  "0000000", "000", True,  add),
+    ("sub",  "",      "0100000", "000", True,  sub),
+    ("sll",  "slli",  "0000000", "001", True,  shifted(lshift)),
+    ("slt",  "slti",  "0000000", "010", False, lambda a, b: a.slt(b).zext(a.width)),
+    ("sltu", "sltiu", "0000000", "011", False, lambda a, b: (a < b).zext(a.width)),
+    ("xor",  "xori",  "0000000", "100", False, xor),
+    ("srl",  "srli",  "0000000", "101", True,  shifted(rshift)),
+    ("sra",  "srai",  "0100000", "101", True,  shifted(Word.sra)),
+    ("or",   "ori",   "0000000", "110", False, or_),
+    ("and",  "andi",  "0000000", "111", False, and_),
 )  # fmt: skip
 
 
@@ -103,12 +106,12 @@ def arithmetic() -> Iterator[RowSource]:
 
 
 BRANCH: Final[tuple[RowSource, ...]] = (
-    ("beq",  "imm[12|10:5] rs2 rs1 000 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda o: o.eq)),
-    ("bne",  "imm[12|10:5] rs2 rs1 001 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda o: o.ne)),
-    ("blt",  "imm[12|10:5] rs2 rs1 100 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda o: o.slt)),
-    ("bge",  "imm[12|10:5] rs2 rs1 101 imm[4:1|11] 1100011", "rs1, rs2, target", unless(lambda o: o.slt)),
-    ("bltu", "imm[12|10:5] rs2 rs1 110 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda o: o.ult)),
-    ("bgeu", "imm[12|10:5] rs2 rs1 111 imm[4:1|11] 1100011", "rs1, rs2, target", unless(lambda o: o.ult)),
+    ("beq",  "imm[12|10:5] rs2 rs1 000 imm[4:1|11] 1100011", "rs1, rs2, target", branch(eq)),
+    ("bne",  "imm[12|10:5] rs2 rs1 001 imm[4:1|11] 1100011", "rs1, rs2, target", branch(ne)),
+    ("blt",  "imm[12|10:5] rs2 rs1 100 imm[4:1|11] 1100011", "rs1, rs2, target", branch(Word.slt)),
+    ("bge",  "imm[12|10:5] rs2 rs1 101 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda a, b: ~a.slt(b))),
+    ("bltu", "imm[12|10:5] rs2 rs1 110 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lt)),
+    ("bgeu", "imm[12|10:5] rs2 rs1 111 imm[4:1|11] 1100011", "rs1, rs2, target", branch(lambda a, b: ~(a < b))),
 )  # fmt: skip
 
 OTHERS: Final[tuple[RowSource, ...]] = (

@@ -3,63 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from operator import mul
+from typing import Final
 
-from understudy.isa.riscv.algebra import Value
-from understudy.isa.riscv.format import Binary, RowSource, section
+from understudy.isa.riscv.format import RowSource, section
 from understudy.isa.riscv.integer import reg
+from understudy.isa.riscv.word import Binary, Word
 
 
 def high(a_signed: bool, b_signed: bool) -> Binary:
     """The upper half of the 128-bit product."""
-
-    def f(o: Any, w: int, a: Value, b: Value) -> Value:
-        a = o.sext(128, w, a) if a_signed else o.zext(128, w, a)
-        b = o.sext(128, w, b) if b_signed else o.zext(128, w, b)
-        return o.trunc(w, 128, o.lshr(128, o.mul(128, a, b), o.const(128, w)))
-
-    return f
+    return lambda a, b: (a.extended(128, a_signed) * b.extended(128, b_signed))[127:64].trunc(64)
 
 
-def is_zero(o: Any, w: int, b: Value) -> Value:
-    """b == 0."""
-    return o.eq(w, b, o.const(w, 0))
-
-
-def divisor(o: Any, w: int, b: Value) -> Value:
+def divisor(b: Word) -> Word:
     """`b`, or 1 where it is zero and the quotient is not used."""
-    return o.select(w, is_zero(o, w, b), o.const(w, 1), b)
+    return (b == 0).select(1, b)
 
 
-def signed_divisor(o: Any, w: int, a: Value, b: Value) -> Value:
+def signed_divisor(a: Word, b: Word) -> Word:
     """`b`, or 1 where it is zero or a / b overflows: a / 1 and a % 1 are the results of overflow."""
-    overflow = o.and_(1, o.eq(w, a, o.const(w, 1 << w - 1)), o.eq(w, b, o.const(w, -1)))
-    return o.select(w, overflow, o.const(w, 1), divisor(o, w, b))
+    overflow = (a == 1 << a.width - 1) & (b == -1)
+    return overflow.select(1, divisor(b))
 
 
-def div(o: Any, w: int, a: Value, b: Value) -> Value:
+def div(a: Word, b: Word) -> Word:
     """a / b rounded to zero; -1 for b = 0."""
-    return o.select(w, is_zero(o, w, b), o.const(w, -1), o.sdiv(w, a, signed_divisor(o, w, a, b)))
+    return (b == 0).select(-1, a.sdiv(signed_divisor(a, b)))
 
 
-def divu(o: Any, w: int, a: Value, b: Value) -> Value:
+def divu(a: Word, b: Word) -> Word:
     """Unsigned a / b; all ones for b = 0."""
-    return o.select(w, is_zero(o, w, b), o.const(w, -1), o.udiv(w, a, divisor(o, w, b)))
+    return (b == 0).select(-1, a.udiv(divisor(b)))
 
 
-def rem(o: Any, w: int, a: Value, b: Value) -> Value:
+def rem(a: Word, b: Word) -> Word:
     """The remainder with the sign of a; a for b = 0."""
-    return o.select(w, is_zero(o, w, b), a, o.srem(w, a, signed_divisor(o, w, a, b)))
+    return (b == 0).select(a, a.srem(signed_divisor(a, b)))
 
 
-def remu(o: Any, w: int, a: Value, b: Value) -> Value:
+def remu(a: Word, b: Word) -> Word:
     """The unsigned remainder; a for b = 0."""
-    return o.select(w, is_zero(o, w, b), a, o.urem(w, a, divisor(o, w, b)))
+    return (b == 0).select(a, a.urem(divisor(b)))
 
 
 OPERATIONS: Final[tuple[tuple[str, str, bool, Binary], ...]] = (
-    # name    funct3 W form f(o, w, a, b)
-    ("mul",    "000", True,  lambda o, w, a, b: o.mul(w, a, b)),
+    # name    funct3 W form f(a, b)
+    ("mul",    "000", True,  mul),
     ("mulh",   "001", False, high(True, True)),
     ("mulhsu", "010", False, high(True, False)),
     ("mulhu",  "011", False, high(False, False)),

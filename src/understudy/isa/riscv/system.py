@@ -6,32 +6,35 @@ These meanings run on the reference engine alone, so they may look at the hart's
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from operator import or_
+from typing import Final
 
-from understudy.isa.riscv.algebra import Value
+from understudy.isa.riscv.algebra import SystemAlgebra
 from understudy.isa.riscv.csr import TVM, TW, allowed
 from understudy.isa.riscv.format import section
-from understudy.isa.riscv.insn import Insn, Meaning
+from understudy.isa.riscv.insn import Insn, SystemMeaning
+from understudy.isa.riscv.word import Binary, on_values
+from understudy.isa.word import Value
 
 ILLEGAL, BREAKPOINT, ECALL_FROM_U = 2, 3, 8
 
-Source = Callable[[Any, Insn], Value]
+Source = Callable[[SystemAlgebra, Insn], Value]
 
 
-def register(o: Any, i: Insn) -> Value:
+def register(o: SystemAlgebra, i: Insn) -> Value:
     """rs1 as a register."""
     return o.x(i.rs1)
 
 
-def immediate(o: Any, i: Insn) -> Value:
+def immediate(o: SystemAlgebra, i: Insn) -> Value:
     """The rs1 field as a number."""
     return o.const(64, i.rs1)
 
 
-def csrrw(source: Source) -> Meaning:
+def csrrw(source: Source) -> SystemMeaning:
     """rd = csr; csr = source. Does not read the csr where rd is x0."""
 
-    def meaning(o: Any, i: Insn) -> None:
+    def meaning(o: SystemAlgebra, i: Insn) -> None:
         new = source(o, i)
         old = o.csr_read(i.imm) if i.rd else None
         o.csr_write(i.imm, new)
@@ -41,33 +44,24 @@ def csrrw(source: Source) -> Meaning:
     return meaning
 
 
-def csrr_bits(source: Source, f: Callable[[Any, Value, Value], Value]) -> Meaning:
-    """rd = csr; csr = f(o, csr, source). Does not write the csr where the rs1 field is 0."""
+def csrr_bits(source: Source, f: Binary) -> SystemMeaning:
+    """rd = csr; csr = f(csr, source). Does not write the csr where the rs1 field is 0."""
+    g = on_values(f, 64)
 
-    def meaning(o: Any, i: Insn) -> None:
+    def meaning(o: SystemAlgebra, i: Insn) -> None:
         bits = source(o, i)
         old = o.csr_read(i.imm)
         if i.rs1:
-            o.csr_write(i.imm, f(o, old, bits))
+            o.csr_write(i.imm, g(o, old, bits))
         o.set_x(i.rd, old)
 
     return meaning
 
 
-def set_bits(o: Any, old: Value, bits: Value) -> Value:
-    """The csr with `bits` set."""
-    return o.or_(64, old, bits)
-
-
-def clear_bits(o: Any, old: Value, bits: Value) -> Value:
-    """The csr with `bits` cleared."""
-    return o.and_(64, old, o.xor(64, bits, o.const(64, -1)))
-
-
-def guarded(trap_bit: int, meaning: Meaning) -> Meaning:
+def guarded(trap_bit: int, meaning: SystemMeaning) -> SystemMeaning:
     """Illegal in U mode, and in S mode where this bit of mstatus is set."""
 
-    def guard(o: Any, i: Insn) -> None:
+    def guard(o: SystemAlgebra, i: Insn) -> None:
         if allowed(o.hart, trap_bit):
             meaning(o, i)
         else:
@@ -76,14 +70,16 @@ def guarded(trap_bit: int, meaning: Meaning) -> Meaning:
     return guard
 
 
+CLEAR: Final[Binary] = lambda csr, bits: csr & ~bits  # noqa: E731
+
 SYSTEM: Final = (
     *section("Zicsr", (
         ("csrrw",  "csr rs1  001 rd 1110011", "rd, csr, rs1",  csrrw(register)),
-        ("csrrs",  "csr rs1  010 rd 1110011", "rd, csr, rs1",  csrr_bits(register, set_bits)),
-        ("csrrc",  "csr rs1  011 rd 1110011", "rd, csr, rs1",  csrr_bits(register, clear_bits)),
+        ("csrrs",  "csr rs1  010 rd 1110011", "rd, csr, rs1",  csrr_bits(register, or_)),
+        ("csrrc",  "csr rs1  011 rd 1110011", "rd, csr, rs1",  csrr_bits(register, CLEAR)),
         ("csrrwi", "csr zimm 101 rd 1110011", "rd, csr, zimm", csrrw(immediate)),
-        ("csrrsi", "csr zimm 110 rd 1110011", "rd, csr, zimm", csrr_bits(immediate, set_bits)),
-        ("csrrci", "csr zimm 111 rd 1110011", "rd, csr, zimm", csrr_bits(immediate, clear_bits)),
+        ("csrrsi", "csr zimm 110 rd 1110011", "rd, csr, zimm", csrr_bits(immediate, or_)),
+        ("csrrci", "csr zimm 111 rd 1110011", "rd, csr, zimm", csrr_bits(immediate, CLEAR)),
     ), flow="system"),
     *section("Zifencei", (
         ("fence.i", "------------ ----- 001 ----- 0001111", "", lambda o, i: o.fence_i()),

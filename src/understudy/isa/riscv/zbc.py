@@ -11,7 +11,7 @@ from understudy.isa.riscv.integer import reg
 
 def product(shift: int) -> Meaning:
     """rd = 64 bits of the carry-less product of rs1 and rs2, from bit `shift`."""
-    return reg(64, lambda o, w, a, b: o.trunc(64, 128, o.lshr(128, o.clmul(a, b), o.const(128, shift))))
+    return reg(64, lambda a, b: (a.clmul(b) >> shift).trunc(64))
 
 
 ZBC: Final = section("Zbc", (

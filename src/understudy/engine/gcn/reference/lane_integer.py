@@ -114,7 +114,7 @@ def _mirror(w: int, a: Array) -> Array:
 
 
 class LaneIntegers:
-    """`isa.gcn.algebra.IntegerAlgebra` over ints and lanes."""
+    """`isa.gcn.algebra.WaveIntegers` over ints and lanes."""
 
     def const(self, w: int, n: int) -> int:
         """The number `n` modulo 2**w."""

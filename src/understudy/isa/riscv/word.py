@@ -1,0 +1,73 @@
+"""Words of a hart: integers with the operations of RISC-V's algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+from understudy.isa import word
+from understudy.isa.riscv.algebra import Algebra
+from understudy.isa.word import Value
+
+
+class Word(word.Word):
+    """An integer of a width. Divisors must not be zero; a signed quotient must not overflow."""
+
+    __slots__ = ()
+    algebra: Algebra
+
+    def __invert__(self) -> Self:
+        if self.width == 1:
+            return type(self)(self.algebra, 1, self.algebra.not1(self.value))
+        return self ^ -1
+
+    def udiv(self, other: Self | int) -> Self:
+        """Unsigned quotient."""
+        return self._binary("udiv", other)
+
+    def urem(self, other: Self | int) -> Self:
+        """Unsigned remainder."""
+        return self._binary("urem", other)
+
+    def sdiv(self, other: Self | int) -> Self:
+        """Signed quotient, rounded to zero."""
+        return self._binary("sdiv", other)
+
+    def srem(self, other: Self | int) -> Self:
+        """Signed remainder, of the sign of the dividend."""
+        return self._binary("srem", other)
+
+    def clmul(self, other: Self) -> Self:
+        """Carry-less product of two 64-bit words, 128 bits."""
+        product = self.algebra.clmul(self.known(64, "clmul"), other.known(64, "clmul"))
+        return type(self)(self.algebra, 128, product)
+
+
+Binary = Callable[[Word, Word], Word]
+"""An operation on two words."""
+
+
+def on_values(f: Binary, w: int) -> Callable[[Algebra, Value, Value], Value]:
+    """`f` of words of `w` bits as a function ``(o, a, b)`` of an algebra and two of its values.
+
+    What `f` asks of the algebra is written down once, so that the words cost nothing when an instruction executes.
+    """
+    names = _Names()
+    result = f(Word(names, w, "a"), Word(names, w, "b")).value
+    found: dict[str, Callable[[Algebra, Value, Value], Value]] = {}
+    exec("\n    ".join(["def meaning(o, a, b):", *names.lines, f"return {result}"]), found)
+    return found["meaning"]
+
+
+class _Names:
+    """An algebra whose values are names; `lines` are the operations that it was asked for."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __getattr__(self, operation: str) -> Callable[..., str]:
+        def ask(*operands: int | str) -> str:
+            self.lines.append(f"t{len(self.lines)} = o.{operation}({', '.join(map(str, operands))})")
+            return f"t{len(self.lines) - 1}"
+
+        return ask
