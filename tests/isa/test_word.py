@@ -7,11 +7,19 @@ from collections.abc import Callable
 import pytest
 
 from understudy.core.errors import ModelBug
-from understudy.engine.gcn.reference.lane_float import LaneFloats
+from understudy.engine.gcn.reference.lane_integer import LaneIntegers
 from understudy.isa.gcn.semantics.fp import Real
 from understudy.isa.gcn.word import Word
 
-SCALARS = LaneFloats()
+
+class Scalars(LaneIntegers):
+    """Python numbers; one float operation, to be refused."""
+
+    def fadd(self, fmt: str, a: int, b: int, env: str | None) -> int:
+        raise AssertionError
+
+
+SCALARS = Scalars()
 
 
 def w(width: int, n: int) -> Word:
