@@ -1,7 +1,9 @@
 """Records: round trips of random layouts, places in errors, and one refusal per contradiction."""
 
+import copy
 import dataclasses
 import itertools
+import pickle
 
 import pytest
 from hypothesis import given
@@ -284,3 +286,13 @@ def test_a_narrowed_record_has_the_same_fields_in_words_of_32_bits() -> None:
     with pytest.raises(WireError, match=r"^Narrow\.at holds 32 bits"):
         dataclasses.replace(made, at=1 << 32).pack()
     assert record.narrowed(Wide, "Same")(at=2, sizes=(3, 4), delta=-1).kind == 7
+
+
+def test_a_record_has_a_value_for_every_field_and_no_other() -> None:
+    with pytest.raises(TypeError, match=r"^record Run has no value for context, flag, table$"):
+        Run(kind=1, other=2)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^record Run has no field other$"):
+        Run(kind=1, context=2, table=3, flag=0, other=4)  # type: ignore[call-arg]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del RUN.kind
+    assert pickle.loads(pickle.dumps(RUN)) == copy.copy(RUN) == RUN

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 from understudy.core.errors import ModelBug, WireError
@@ -179,19 +179,39 @@ class Record:
     layout: ClassVar[struct.Struct] = struct.Struct("")
     """The same for `struct`: one item per word, element of an array, raw field, and nested record as bytes."""
     _names: ClassVar[tuple[str, ...]] = ()
+    _fields: ClassVar[frozenset[str]] = frozenset()
+    _defaults: ClassVar[dict[str, Any]] = {}
     _groups: ClassVar[tuple[_Group, ...]] = ()
 
     def __init_subclass__(cls, *, size: int | None = None, byte_order: Literal["little", "big"] = "little") -> None:
         super().__init_subclass__()
-        # Comparing and showing are the same for all records: made for each, they double what a declaration costs.
-        dataclass(frozen=True, kw_only=True, repr=False, eq=False)(cls)
+        # Methods are the same for all records: made for each, they take most of what a declaration costs.
+        dataclass(init=False, kw_only=True, repr=False, eq=False)(cls)
         cls.byte_order = byte_order
         cls.slots = _lay_out(cls)
         cls.layout, cls._groups = _compile(cls.slots, byte_order)
         cls._names = tuple(slot.name for slot in cls.slots)
+        cls._fields = frozenset(cls._names)
+        parts = fields(cls)  # type: ignore[arg-type]  # the subclass has just become a dataclass
+        cls._defaults = {part.name: part.default for part in parts if part.default is not MISSING}
         cls.size_bytes = cls.layout.size
         if size is not None and size != cls.size_bytes:
             raise ModelBug(f"record {cls.__name__}: the fields must fill {size} bytes, not {cls.size_bytes}")
+
+    def __init__(self, **values: Any) -> None:
+        """Of a value for every field that has no default."""
+        given = {**self._defaults, **values}
+        if given.keys() != self._fields:
+            lacking, unknown = sorted(self._fields - given.keys()), sorted(given.keys() - self._fields)
+            what = f"no value for {', '.join(lacking)}" if lacking else f"no field {', '.join(unknown)}"
+            raise TypeError(f"record {type(self).__name__} has {what}")
+        vars(self).update(given)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{slot.name}={getattr(self, slot.name)!r}" for slot in self.slots)
