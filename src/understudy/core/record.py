@@ -230,8 +230,8 @@ class Record:
         """The record at `offset` in `data`; `WireError` with the offset where the data ends before the record."""
         if offset < 0:
             raise WireError(f"{cls.__name__} cannot start before the data").at("byte", f"-{-offset:#x}")
-        left = max(0, len(data) - offset)
-        if left < cls.size_bytes:
+        if len(data) - offset < cls.size_bytes:
+            left = max(0, len(data) - offset)
             short = next(slot for slot in cls.slots if slot.offset + slot.size_bytes > left)
             raise WireError(
                 f"{cls.__name__} takes {cls.size_bytes} bytes and the data has {left} left: "
@@ -248,7 +248,7 @@ class Record:
             if spec.count:
                 values[at:end] = (tuple(values[at:end]),)
         made = object.__new__(cls)
-        vars(made).update(zip(cls._names, values, strict=True))
+        made.__dict__.update(zip(cls._names, values, strict=True))
         return made
 
     def pack(self) -> bytes:
