@@ -16,7 +16,7 @@ INPUTS := pyproject.toml Makefile tools/venv.sh
 PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE := -n $(or $(JOBS),auto) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 # Something of every layer and interface, two thousand tests in less than 30 CPU seconds.
-QUICK := test_layers.py core check trace image/elf/test_program.py image/hsa/test_code_object.py \
+QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/test_code_object.py \
 	engine/gcn/test_group.py engine/gcn/reference/test_reference.py device/refsi/test_rules_*.py host/acceldev/test_acceldev.py \
 	host/amdcl2/test_program.py host/fletcher/test_platform.py host/hsa/test_gpu.py host/refsi/test_refsi.py
 

@@ -16,7 +16,7 @@ import numpy as np
 from harness import REFERENCE, ROOT, Row, Samples, alternate, cpu, main, rate, wall
 from understudy.device.refsi.device import RefSiDevice
 from understudy.device.refsi.toolkit.builder import CommandBuffer
-from understudy.image.elf.program import ElfImage, read_elf
+from understudy.image.riscv.program import ElfImage, read_elf
 
 KERNELS: Final = ROOT / "tests" / "vectors" / "refsi" / "kernels.elf"
 ELF_WINDOW: Final = 0x1_0000

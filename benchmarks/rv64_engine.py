@@ -20,7 +20,7 @@ from understudy.core.errors import AccessFault
 from understudy.core.space import Ram
 from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.engine.riscv.stops import Why
-from understudy.image.elf.program import ElfImage, read_elf
+from understudy.image.riscv.program import ElfImage, read_elf
 from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache
 from understudy.isa.riscv import csr

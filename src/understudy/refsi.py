@@ -6,6 +6,6 @@ from understudy.device.refsi.toolkit.builder import CommandBuffer
 from understudy.device.refsi.toolkit.lint import lint
 from understudy.device.refsi.toolkit.listing import listing
 from understudy.host.refsi.refsi import RefSi, demo_kernels
-from understudy.image.elf.program import read_elf
+from understudy.image.riscv.program import read_elf
 
 __all__ = ["CommandBuffer", "RefSi", "RefSiDevice", "Settings", "demo_kernels", "lint", "listing", "read_elf"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from understudy.host.refsi.refsi import demo_kernels
-from understudy.image.elf.program import read_elf
+from understudy.image.riscv.program import read_elf
 
 DATA = Path(str(files("understudy"))) / "data"
 GCC = shutil.which("riscv64-unknown-elf-gcc")

@@ -24,7 +24,7 @@ from understudy.device.refsi.device import RefSiDevice
 from understudy.device.refsi.events import ConsoleOutput, Diagnostic, HartFault
 from understudy.device.refsi.interfaces import HOST
 from understudy.device.refsi.refsidrv.devices import ReferenceCrash
-from understudy.image.elf.program import Segment, read_elf
+from understudy.image.riscv.program import Segment, read_elf
 
 # Result codes of the driver, and its numbers of families.
 SUCCESS, FAILURE, INVALID_DEVICE, NOT_SUPPORTED = 0, 1, 2, 4

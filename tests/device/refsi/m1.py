@@ -11,7 +11,7 @@ from understudy.device.refsi.commands import Command, Finish, RunInstances, Stor
 from understudy.device.refsi.device import RefSiDevice
 from understudy.device.refsi.registers import CMP
 from understudy.device.refsi.status import BufferStatus
-from understudy.image.elf.program import ElfImage, read_elf
+from understudy.image.riscv.program import ElfImage, read_elf
 from understudy.isa.riscv.decode import assemble
 
 BUFFER = 0x4F00_0000

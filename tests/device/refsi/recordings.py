@@ -16,7 +16,7 @@ from understudy.device.refsi.interfaces import EXTERNAL
 from understudy.device.refsi.refsidrv.devices import ReferenceCrash
 from understudy.device.refsi.registers import MemoryKind
 from understudy.device.refsi.status import BufferStatus
-from understudy.image.elf.program import read_elf
+from understudy.image.riscv.program import read_elf
 
 FOLDER = Path(__file__).parents[2] / "vectors" / "refsi"
 PRESET = 0xDEAD_DEAD_DEAD_DEAD

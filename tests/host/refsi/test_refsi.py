@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.image.elf.test_program import elf64
+from tests.image.riscv.test_program import elf64
 from understudy.core.errors import AccessFault, GuestFault, RuleError, UnderstudyError, WireError
 from understudy.device.refsi.registers import Counter
 from understudy.host.refsi import refsi

@@ -16,7 +16,7 @@ from understudy.core.words import align_down, align_up
 from understudy.device.refsi.registers import DRAM_BASE, DRAM_SIZE, TCDM_HART_BASE, TCDM_HART_SIZE
 from understudy.device.refsi.toolkit.builder import READ, WRITE, CommandBuffer
 from understudy.host.refsi.driver import RefSiDriver
-from understudy.image.elf.program import ElfImage, Segment
+from understudy.image.riscv.program import ElfImage, Segment
 from understudy.isa.riscv.decode import assemble
 
 ELF_BASE: Final = 0x1_0000

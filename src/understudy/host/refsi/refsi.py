@@ -33,8 +33,8 @@ from understudy.host.refsi.driver import RefSiDriver
 from understudy.host.refsi.faults import explained
 from understudy.host.refsi.launch import Argument, Arguments, LaunchResult, check_count, grid_of
 from understudy.host.refsi.program import ELF_BASE, Kernel, Program, check_loaded
-from understudy.image.elf.kind import loadable
-from understudy.image.elf.program import read_elf
+from understudy.image.riscv.kind import loadable
+from understudy.image.riscv.program import read_elf
 
 MAX_SLICES: Final = 1 << 16
 """Most RUN commands that one launch puts into its command buffer."""

@@ -1,1 +1,1 @@
-"""ELF files: their layout, a checked reader and a writer for all formats; and programs for RISC-V."""
+"""ELF files, of all formats: their layout, one checked reader and one writer."""

@@ -3,7 +3,7 @@
 Read by hand rather than through a library: every length and offset is checked before it is used, nothing is allocated
 on a header's word, no work grows faster than the file, and every refusal is a `WireError` that names the byte. (An ELF
 library is the oracle of the tests.) What a format makes of its files (which kinds of them there are, what is loaded)
-is the matter of its own folder: `image.elf.program`, `image.hsa.elf`, `image.amdcl2.elf`.
+is the matter of its own folder: `image.riscv.program`, `image.hsa.elf`, `image.amdcl2.elf`.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.host.programs import ET_DYN, program
 from understudy.core.errors import WireError
 from understudy.host.refsi.refsi import RefSi
-from understudy.image.elf.kind import loadable
-from understudy.image.elf.program import read_elf
+from understudy.image.riscv.kind import loadable
+from understudy.image.riscv.program import read_elf
 
 BASE = 0x1_0000
 DATA = 0x4000

@@ -3,7 +3,7 @@
 The rules are those of the RefSi driver's loader: little-endian RISC-V files of either class; PT_LOAD segments with a
 memory size above zero go to their *virtual* address, zero-filled from file size to memory size; flags and physical
 addresses do not matter; kernels are found by symbol name, which needs ``.symtab`` and ``.strtab``. The type of file and
-relocations are the matter of `image.elf.kind`.
+relocations are the matter of `image.riscv.kind`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ElfImage:
     """What a loader needs of an ELF file. `symbols` is None where the file has no symbol table (stripped).
 
     `kind` is e_type; `dynamic` is the first PT_DYNAMIC segment as (byte of its header, file offset, size in the file),
-    which nobody has checked. See `image.elf.kind`.
+    which nobody has checked. See `image.riscv.kind`.
     """
 
     machine: int

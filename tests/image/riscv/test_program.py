@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.core.errors import WireError
-from understudy.image.elf.program import MAX_SEGMENT_BYTES, read_elf
+from understudy.image.riscv.program import MAX_SEGMENT_BYTES, read_elf
 
 KERNELS = Path(__file__).parents[2] / "vectors" / "refsi" / "kernels.elf"
 DATA = KERNELS.read_bytes()

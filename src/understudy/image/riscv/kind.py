@@ -28,8 +28,8 @@ from understudy.image.elf.layout import (
     ET_REL,
     RelaEntry,
 )
-from understudy.image.elf.program import ElfImage, Segment, Symbol
 from understudy.image.elf.reader import CheckedBytes, wrong
+from understudy.image.riscv.program import ElfImage, Segment, Symbol
 
 KINDS: Final = {
     ET_REL: "a relocatable object: link it, for instance with ld.lld -Ttext-segment=0x10000",
