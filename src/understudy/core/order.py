@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from understudy.core.errors import ModelBug
+from understudy.core.snapshot import Stateful
 from understudy.core.words import U64
 
 T = TypeVar("T")
@@ -16,13 +17,13 @@ _MIX_1 = 0xBF58_476D_1CE4_E5B9
 _MIX_2 = 0x94D0_49BB_1331_11EB
 
 
-class Prng:
-    """A small generator of 64-bit numbers (SplitMix64); `state` is all there is to save and restore.
+class Prng(Stateful):
+    """A small generator of 64-bit numbers (SplitMix64); `state` is all that it remembers.
 
     Python's own `random` promises the same sequence for few of its methods only, so none of it is used.
     """
 
-    __slots__ = ("state",)
+    __slots__ = STATE = ("state",)
 
     def __init__(self, seed: int) -> None:
         self.state = seed & U64
@@ -51,13 +52,14 @@ class Prng:
             items[index], items[other] = items[other], items[index]
 
 
-class Arbiter:
+class Arbiter(Stateful):
     """Chooses among those who could run. Without a seed it takes them as they come.
 
     `snapshot` and `restore` cover everything that later choices depend on.
     """
 
-    __slots__ = ("_prng", "seed")
+    STATE = ("_prng",)
+    __slots__ = (*STATE, "seed")
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed = seed
@@ -83,13 +85,8 @@ class Arbiter:
             self._prng.shuffle(result)
         return result
 
-    def snapshot(self) -> int | None:
-        """The state from which later choices follow."""
-        return None if self._prng is None else self._prng.state
-
-    def restore(self, state: int | None) -> None:
+    def restore(self, state: Any) -> None:
         """Return to a state that `snapshot` gave."""
-        if (state is None) != (self._prng is None):
+        if (state == (None,)) != (self._prng is None):
             raise ModelBug("a snapshot must come from an arbiter that is seeded likewise, not from another kind")
-        if self._prng is not None and state is not None:
-            self._prng.state = state
+        super().restore(state)

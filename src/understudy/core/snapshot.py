@@ -7,11 +7,13 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
 from understudy.core.space import PAGE_SIZE, Ram
+
+T = TypeVar("T")
 
 CHUNK: Final = 64 << 10
 _PRESENT: Final = np.uint64(3 << 62)
@@ -49,7 +51,7 @@ def _kept(value: Any) -> Any:
         return save_ram(value)
     if isinstance(value, memoryview):
         return bytes(value)
-    return tuple(map(_kept, value)) if _is_tuple_of_places(value) else _copied(value)
+    return tuple(map(_kept, value)) if _is_tuple_of_places(value) else copied(value)
 
 
 def _back(now: Any, saved: Any) -> Any:
@@ -65,12 +67,12 @@ def _back(now: Any, saved: Any) -> Any:
             _back(each, its)
     elif isinstance(now, (list, deque)):
         now.clear()
-        now.extend(_copied(saved))
+        now.extend(copied(saved))
     elif isinstance(now, (dict, set)):
         now.clear()
-        now.update(_copied(saved))
+        now.update(copied(saved))
     else:
-        return _copied(saved)
+        return copied(saved)
     return now
 
 
@@ -78,17 +80,20 @@ def _is_tuple_of_places(value: Any) -> bool:
     return isinstance(value, tuple) and bool(value) and isinstance(value[0], (Stateful, Ram))
 
 
-def _copied(value: Any) -> Any:
+def copied(value: T) -> T:
+    """A copy to keep of a container or of something `Stateful`; anything else is itself."""
+    made: Any = value
     if isinstance(value, Stateful):
         made = copy.copy(value)
         for name in value.STATE:
-            setattr(made, name, _copied(getattr(value, name)))
-        return made
-    if isinstance(value, dict):
-        return {key: _copied(each) for key, each in value.items()}
-    if isinstance(value, (list, deque, set)):
-        return type(value)(map(_copied, value))
-    return bytearray(value) if isinstance(value, bytearray) else value
+            setattr(made, name, copied(getattr(value, name)))
+    elif isinstance(value, dict):
+        made = {key: copied(each) for key, each in value.items()}
+    elif isinstance(value, (list, deque, set)):
+        made = type(value)(map(copied, value))
+    elif isinstance(value, bytearray):
+        made = bytearray(value)
+    return made  # type: ignore[no-any-return]
 
 
 def save_ram(ram: Ram) -> dict[int, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -250,7 +249,8 @@ def test_a_restored_device_goes_on() -> None:
     machine = Machine(execution="threaded", listen=False)
     machine.write(r.ENABLE, 0)
     machine.feed(*words_of(FenceCommand(value=6)))
-    state = dataclasses.replace(machine.device.snapshot(), enable=1)
+    state = machine.device.snapshot()
+    state.registers.enable = 1
     machine.device.restore(state)
     assert machine.device.wait_idle(LONG)
     assert machine.read(r.CMD_FENCE_LAST) == 6

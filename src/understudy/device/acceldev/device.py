@@ -11,17 +11,17 @@ from understudy.core.errors import ModelBug, RuleError, UnderstudyError, WireErr
 from understudy.core.event import Probes
 from understudy.core.line import Line
 from understudy.core.pci import Bar, DmaPort, PciIdentity
+from understudy.core.snapshot import copied
 from understudy.core.telemetry import CountingTelemetry
 from understudy.core.words import U32, mask
 from understudy.device.acceldev import registers as r
-from understudy.device.acceldev.commands import RunCommand
 from understudy.device.acceldev.contexts import Context
 from understudy.device.acceldev.events import DeviceReset, RegisterAccess
 from understudy.device.acceldev.executor import Executor
 from understudy.device.acceldev.interrupts import Interrupts
 from understudy.device.acceldev.lints import Lints
 from understudy.device.acceldev.memory import Gate, Memory
-from understudy.device.acceldev.processor import Processor, Queued
+from understudy.device.acceldev.processor import Processor, Queued, Registers
 from understudy.device.acceldev.registers import Interrupt
 from understudy.device.acceldev.settings import Settings
 from understudy.device.acceldev.user import Run
@@ -35,15 +35,11 @@ class DeviceState:
 
     intr: int
     intr_enable: int
-    enable: int
-    contexts_configs: int
-    fence_last: int
-    fence_wait: int
-    feed: tuple[int, ...]
+    registers: Registers
     queue: tuple[Queued, ...]
     submitted: int
     time: int
-    run: tuple[RunCommand, Context, int, int, int] | None
+    run: Run | None
 
 
 class AcceldevDevice:
@@ -207,37 +203,31 @@ class AcceldevDevice:
         with self._gate.lock:
             if self._gate.is_entered:
                 raise RuleError("the device executes a command, expected it to be idle or synchronous")
-            registers, run = self._processor.registers, self._processor.run
+            processor = self._processor
             return DeviceState(
                 self._interrupts.active,
                 self._interrupts.enabled,
-                registers.enable,
-                registers.contexts_configs,
-                registers.fence_last,
-                registers.fence_wait,
-                tuple(registers.feed),
-                tuple(self._processor.queue),
-                self._processor.submitted,
+                copied(processor.registers),
+                tuple(processor.queue),
+                processor.submitted,
                 self._telemetry.time,
-                None if run is None else (run.command, run.context, run.count, run.position, run.used),
+                copied(processor.run),
             )
 
     def restore(self, state: DeviceState) -> None:
         """Go back to a state; main memory is the caller's business."""
         self.reset()
         with self._gate.changed:
-            registers = self._processor.registers
-            registers.contexts_configs = state.contexts_configs
-            registers.fence_last, registers.fence_wait = state.fence_last, state.fence_wait
-            registers.feed[:] = state.feed
-            self._processor.queue.extend(state.queue)
-            self._processor.submitted = state.submitted
-            self._processor.run = None if state.run is None else Run(*state.run)
+            processor = self._processor
+            processor.registers.restore(state.registers.snapshot())
+            processor.registers.enable = 0  # nothing is executed before the interrupts are back
+            processor.queue.extend(state.queue)
+            processor.submitted, processor.run = state.submitted, copied(state.run)
             self._telemetry.time = state.time
             self._lints.configs_written = True
         self._interrupts.reset(state.intr)
         self._interrupts.enable(state.intr_enable)
-        self._set_enable(state.enable)
+        self._set_enable(state.registers.enable)
         if self.settings.threaded:
             self._executor.after_access()
 

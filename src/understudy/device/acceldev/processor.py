@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from understudy.core.errors import AccessFault, UnderstudyError, WireError
 from understudy.core.pci import DmaPort
+from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import CountingTelemetry
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
@@ -56,8 +57,10 @@ class Queued:
 
 
 @dataclass(slots=True)
-class Registers:
+class Registers(Stateful):
     """What the processor and the host share: plain register values."""
+
+    STATE = ("enable", "contexts_configs", "fence_last", "fence_wait", "feed")
 
     enable: int = 0
     contexts_configs: int = 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
 from understudy.core.settings import JIT
+from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import CountingTelemetry
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
@@ -55,11 +56,13 @@ def interrupt_of(error: UnderstudyError) -> Interrupt:
 
 
 @dataclass(slots=True)
-class Run:
+class Run(Stateful):
     """A RUN being executed: `position` of `count` user commands are done, `used` is a mask of slots filled.
 
     `fences` user FENCEs were counted.
     """
+
+    STATE = ("position", "used", "fences")
 
     command: RunCommand
     context: Context

@@ -80,7 +80,7 @@ class Fences:
 
     def save(self) -> Any:
         """The state, for `restore`."""
-        return self.engine.save(), dict(self._unseen)
+        return self.engine.snapshot(), dict(self._unseen)
 
     def restore(self, saved: Any) -> None:
         """Go back to a state that `save` gave."""

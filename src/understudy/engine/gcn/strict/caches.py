@@ -9,10 +9,11 @@ Lines leave by fences and invalidations only, which is the worst that can happen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from understudy.core.order import Prng
+from understudy.core.snapshot import Stateful
 from understudy.engine.gcn.memory import GpuMemory, Mapped, Plain
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.engine.gcn.strict.findings import STORED, Host, Place
@@ -27,8 +28,10 @@ SCOPES: Final = ("none", "agent", "system")
 
 
 @dataclass(slots=True, eq=False)
-class UnitLine:
+class UnitLine(Stateful):
     """A line of the first level."""
+
+    STATE = ("data",)
 
     mapping: Mapped | None
     data: bytearray
@@ -39,8 +42,10 @@ L = TypeVar("L", Line, UnitLine)
 
 
 @dataclass(slots=True, eq=False)
-class Unit:
+class Unit(Stateful):
     """A compute unit: lines by number."""
+
+    STATE = ("lines",)
 
     lines: dict[int, UnitLine] = field(default_factory=dict)
 
@@ -75,17 +80,6 @@ class Store:
             data[low - address : high - address] = self.data[low - self.address : high - self.address]
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What was in caches and on its way: see `Caches.save`."""
-
-    units: list[dict[int, UnitLine]]
-    second: dict[int, Line]
-    waiting: list[Store]
-    last: dict[int, Store]
-    chance: int
-
-
 class System:
     """Agents that share memory, at the same addresses: who stored each dword last, and the caches of all."""
 
@@ -104,12 +98,14 @@ class System:
         return bytes(data)
 
 
-class Caches:
+class Caches(Stateful):
     """The caches of an agent, and the stores on their way. They outlive packets."""
+
+    STATE = ("units", "second", "waiting", "last", "_chance")
 
     def __init__(self, memory: GpuMemory, units: int, seed: int, system: System) -> None:
         self.memory = memory
-        self.units = [Unit() for _ in range(units)]
+        self.units = tuple(Unit() for _ in range(units))
         self.second = SecondLevel(memory)
         self.waiting: list[Store] = []
         self.system = system
@@ -142,21 +138,6 @@ class Caches:
             unit.lines = _there(self.memory, unit.lines)
         self.second.lines = _there(self.memory, self.second.lines)
         self.waiting = [store for store in self.waiting if self.memory.find(store.address) is not None]
-
-    def save(self) -> Saved:
-        """A copy of the state."""
-        units = [_copied(unit.lines) for unit in self.units]
-        return Saved(units, _copied(self.second.lines), list(self.waiting), dict(self.last), self._chance.state)
-
-    def restore(self, saved: Saved) -> None:
-        """Go back to a state that `save` gave."""
-        for unit, lines in zip(self.units, saved.units, strict=True):
-            unit.lines = _copied(lines)
-        self.second.lines = _copied(saved.second)
-        self.waiting = list(saved.waiting)
-        self.last.clear()
-        self.last.update(saved.last)
-        self._chance.state = saved.chance
 
     # ---- stores ----------------------------------------------------------------------------------------------------
     def issue(self, store: Store) -> None:
@@ -266,10 +247,6 @@ class Caches:
         for store in self.waiting:
             if store.meets(address, size):
                 yield store.address, store
-
-
-def _copied(lines: dict[int, L]) -> dict[int, L]:
-    return {number: replace(line, data=bytearray(line.data)) for number, line in lines.items()}
 
 
 def _left(store: Store, address: int, byte: int) -> bool:

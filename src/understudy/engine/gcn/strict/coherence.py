@@ -11,25 +11,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.order import Prng
+from understudy.core.snapshot import Stateful
 from understudy.engine.gcn.api import Dispatch, Statistics, StepLimit
 from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import Stepper
-from understudy.engine.gcn.strict.caches import NONE, SCOPES, SYSTEM, Caches, Saved, System
+from understudy.engine.gcn.strict.caches import NONE, SCOPES, SYSTEM, Caches, System
 from understudy.engine.gcn.strict.findings import STORED, Finding, Host
 from understudy.engine.gcn.strict.lanes import Ledger, StrictLanes
 from understudy.isa.gcn.state import AT_BARRIER, RETIRED, RUNNING, SLEPT, STATUS, Wave, aligned
 
 
-class StrictEngine:
+class StrictEngine(Stateful):
     """Runs dispatches on `units` compute units with the strict memory; `findings` are those of the last run.
 
     Caches outlive runs. Every run begins with an acquire and ends with a release fence at system scope, unless it is
     `fenced`: then whoever runs packets calls `acquire` and `release`. Agents that share memory may share a `system`.
     """
+
+    STATE = ("_caches", "_chance")
 
     def __init__(self, units: int = 2, seed: int = 0, fenced: bool = False, system: System | None = None) -> None:
         self.units = units
@@ -76,15 +80,14 @@ class StrictEngine:
             found.setdefault(place.pc, Finding("not released", host, place, at, fence))
         return list(found.values())
 
-    def save(self) -> tuple[Caches | None, Saved | None, int]:
+    def snapshot(self) -> Any:
         """What caches hold and what is on its way, for `restore`."""
-        return self._caches, None if self._caches is None else self._caches.save(), self._chance.state
+        return self._caches, super().snapshot()
 
-    def restore(self, saved: tuple[Caches | None, Saved | None, int]) -> None:
-        """Go back to a state that `save` gave, of the same memory."""
-        self._caches, state, self._chance.state = saved
-        if self._caches is not None and state is not None:
-            self._caches.restore(state)
+    def restore(self, state: Any) -> None:
+        """Go back to a state that `snapshot` gave, of the same memory."""
+        self._caches, own = state
+        super().restore(own)
 
     # ---- waves -----------------------------------------------------------------------------------------------------
     def run(self, dispatch: Dispatch) -> Statistics:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from understudy.core.snapshot import Stateful
 from understudy.engine.gcn.memory import GpuMemory, Mapped, Plain
 from understudy.engine.gcn.memory_type import Mtype
 
@@ -20,8 +21,10 @@ ALL: Final = (1 << LINE) - 1
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class Line(Stateful):
     """A line of the second level: which of its bytes are there, and which of these memory does not have yet."""
+
+    STATE = ("data", "valid", "dirty")
 
     mapping: Mapped | None
     data: bytearray = field(default_factory=lambda: bytearray(LINE))
@@ -29,8 +32,10 @@ class Line:
     dirty: int = 0
 
 
-class SecondLevel:
+class SecondLevel(Stateful):
     """The cache that all compute units of an agent share: written back and invalidated by fences at system scope."""
+
+    STATE = ("lines",)
 
     def __init__(self, memory: GpuMemory) -> None:
         self.memory = memory
