@@ -190,10 +190,10 @@ def test_kernel_indices_that_nobody_writes() -> None:
 
 def test_a_fault_does_not_spoil_the_queue() -> None:
     found, data = enqueuing(), np.zeros(128, np.uint32)
-    pages = found.memory.snapshot().pages
+    pages = found.memory.pages.snapshot()
     with pytest.raises(GuestFault, match="write of 4 bytes at 0x0"):
         found.kernel("parent").run(1, 1, [None])
-    assert found.memory.snapshot().pages == pages
+    assert found.memory.pages.snapshot() == pages
     for _ in range(2):
         data[:] = 0
         assert found.kernel("parent").run(1, 1, [data]).children == 1

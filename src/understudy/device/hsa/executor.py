@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.core.forks import FORKED, tell_forks
 from understudy.core.order import Arbiter
 from understudy.core.settings import SYNCHRONOUS
+from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import Telemetry
 from understudy.device.hsa.events import QueueInactivated
 from understudy.device.hsa.native_packets import Q
@@ -27,20 +27,11 @@ _ACTIVE: Final = Q["active"]
 _LIMIT: Final = Q["limit"]
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """Whose turn it is, and what that follows from: see `Executor.save`."""
-
-    created: int
-    next: int
-    chance: int | None
-    changes: int
-    looked: dict[int, int]
-
-
-class Executor:
+class Executor(Stateful):
     """Serves queues in turns, or as a seed says. `lock` guards what queues there are and who is
-    at work, `changed` tells of it."""
+    at work, `changed` tells of it. Its state, when nobody is at work, is whose turn it is; queues have their own."""
+
+    STATE = ("queues", "created", "_next", "_arbiter", "_changes", "_looked")
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self.lock = threading.RLock()
@@ -254,17 +245,10 @@ class Executor:
 
     # ---- snapshots -----------------------------------------------------------------------------------------------
 
-    def save(self) -> Turns:
-        """Whose turn it is, when nobody is at work."""
-        return Turns(self.created, self._next, self._arbiter.snapshot(), self._changes, dict(self._looked))
-
-    def restore(self, queues: list[Queue], turns: Turns) -> None:
-        """Go back to these queues, and to what `save` gave when they were there."""
+    def restore(self, state: Any) -> None:
+        """Go back to a state that `snapshot` gave."""
         with self.changed:
-            self.queues[:] = queues
-            self.created, self._next, self._changes = turns.created, turns.next, turns.changes
-            self._looked = dict(turns.looked)
-            self._arbiter.restore(turns.chance)
+            super().restore(state)
             self.changed.notify_all()
 
     # ---- the thread ----------------------------------------------------------------------------------------------

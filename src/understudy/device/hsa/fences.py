@@ -7,9 +7,8 @@ them relies on those of others.
 
 from __future__ import annotations
 
-from typing import Any
-
 from understudy.core.lint import Lint
+from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import Telemetry
 from understudy.device.hsa.events import Incoherent
 from understudy.device.hsa.packets import ACQUIRE_SHIFT, PACKET_BYTES, RELEASE_SHIFT, SIGNAL_AT
@@ -20,11 +19,13 @@ from understudy.engine.gcn.strict.coherence import StrictEngine
 from understudy.engine.gcn.strict.findings import Finding, Host
 
 
-class Fences:
+class Fences(Stateful):
     """The fences of one device. Its engine is a `StrictEngine` that leaves them to the packet processor.
 
     What is found is added to `findings`.
     """
+
+    STATE = ("engine", "_unseen")
 
     def __init__(self, memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Finding]) -> None:
         self.engine = StrictEngine(seed=settings.seed or 0, fenced=True)
@@ -77,16 +78,6 @@ class Fences:
             self._findings.append(finding)
             time = telemetry.clock()
             telemetry.report(Incoherent(time, finding), Lint(time, "incoherent", str(finding)))
-
-    def save(self) -> Any:
-        """The state, for `restore`."""
-        return self.engine.snapshot(), dict(self._unseen)
-
-    def restore(self, saved: Any) -> None:
-        """Go back to a state that `save` gave."""
-        caches, unseen = saved
-        self.engine.restore(caches)
-        self._unseen = dict(unseen)
 
 
 def _scope(packet: bytes, shift: int) -> int:

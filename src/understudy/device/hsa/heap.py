@@ -10,10 +10,11 @@ import numpy as np
 
 from understudy.core.allocator import Allocator
 from understudy.core.errors import BeyondModel, RuleError, WireError
+from understudy.core.snapshot import Stateful
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.words import align_up
 from understudy.device.hsa.segments import SMALL_APERTURE_BYTES, SMALL_APERTURES
-from understudy.engine.gcn.memory import GpuMemory, MemoryState, Plain
+from understudy.engine.gcn.memory import GpuMemory, Plain
 from understudy.engine.gcn.memory_type import COARSE, MemoryType
 
 LINE_BYTES: Final = 64
@@ -50,23 +51,14 @@ class Block:
     places: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HeapState:
-    """Memory, and who has which of it: see `Heap.snapshot`."""
-
-    memory: MemoryState
-    allocators: tuple[tuple[Allocator, tuple[tuple[int, bool], ...]], ...]
-    slabs: tuple[Allocator, ...]
-    blocks: dict[int, Block]
-    windows: dict[int, Block]
-
-
-class Heap:
+class Heap(Stateful):
     """Shares out guest addresses.
 
     A block of a page or more is memory of its own, and the page behind it is nobody's: accesses that run over its end
     fault. Smaller ones share pages. Pages that nobody writes cost nothing.
     """
+
+    STATE = ("_near", "_space", "_slabs", "_blocks", "_windows", "memory")
 
     def __init__(self, memory: GpuMemory, places: Places = LARGE_PLACES) -> None:
         self.memory = memory
@@ -178,20 +170,12 @@ class Heap:
                 self.memory.unmap(place)
             self._space.free(address - address % PAGE_SIZE)
 
-    def snapshot(self) -> HeapState:
+    def snapshot(self) -> Any:
         """The state, contents included, while no packet is processed."""
         with self._lock:
-            allocators = (self._near, self._space, *self._slabs)
-            states = tuple((each, each.snapshot()) for each in allocators)
-            return HeapState(
-                self.memory.snapshot(), states, tuple(self._slabs), dict(self._blocks), dict(self._windows)
-            )
+            return super().snapshot()
 
-    def restore(self, state: HeapState) -> None:
+    def restore(self, state: Any) -> None:
         """Go back to a state of this heap."""
         with self._lock:
-            for allocator, saved in state.allocators:
-                allocator.restore(saved)
-            self._slabs = list(state.slabs)
-            self._blocks, self._windows = dict(state.blocks), dict(state.windows)
-            self.memory.restore(state.memory)
+            super().restore(state)

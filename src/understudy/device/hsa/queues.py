@@ -87,17 +87,6 @@ class Progress:
     instructions: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class QueueState:
-    """A queue, and what it knows beyond guest memory: see `Queue.save`."""
-
-    queue: Queue
-    progress: Progress
-    limit: int
-    is_active: bool
-    scratch_block: int
-
-
 @dataclass(slots=True, eq=False)
 class Queue:
     """One AQL queue of a device: made by `HsaDevice.create_queue`. `address` is that of amd_queue_t, its handle."""
@@ -307,16 +296,16 @@ class Queue:
         if self.templates is not None:
             self.templates.drop()
 
-    def save(self) -> QueueState:
-        """What is not in guest memory."""
+    def snapshot(self) -> Any:
+        """What is not in guest memory, for `restore`."""
         words = self.words
-        return QueueState(self, replace(self.progress), int(words[Q["limit"]]), self.is_active, self.scratch_block)
+        return replace(self.progress), self.scratch_block, int(words[Q["limit"]]), int(words[Q["active"]])
 
-    def restore(self, state: QueueState) -> None:
-        """Go back to a state that `save` gave."""
+    def restore(self, state: Any) -> None:
+        """Go back to a state that `snapshot` gave."""
         self.is_destroyed = False
-        self.progress, self.scratch_block = replace(state.progress), state.scratch_block
-        self.words[Q["limit"]], self.words[Q["active"]] = state.limit, int(state.is_active)
+        progress, self.scratch_block, self.words[Q["limit"]], self.words[Q["active"]] = state
+        self.progress = replace(progress)
 
     def inactivate(self) -> None:
         """hsa_queue_inactivate: no further packet is processed. One that runs ends first."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.core.errors import RuleError
+from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import Telemetry
 from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.events import DeviceRestored
-from understudy.device.hsa.executor import Executor, Turns
+from understudy.device.hsa.executor import Executor
 from understudy.device.hsa.fences import Fences
-from understudy.device.hsa.heap import HeapState
 from understudy.device.hsa.queue_table import QueueTable
-from understudy.device.hsa.queues import QueueState
+from understudy.device.hsa.queues import Queue
 from understudy.engine.gcn.strict.findings import Finding
 
 
@@ -25,17 +25,14 @@ class DeviceState:
 
     owner: object = field(repr=False)
     time: int
-    heap: HeapState = field(repr=False)
-    queues: tuple[QueueState, ...] = field(repr=False)
-    turns: Turns = field(repr=False)
-    watched: tuple[range, ...]
-    findings: tuple[Finding, ...]
-    caches: Any = field(default=None, repr=False)
-    """Of a strict memory."""
+    parts: Any = field(repr=False)
+    queues: tuple[tuple[Queue, Any], ...] = field(repr=False)
 
 
-class Keeper:
+class Keeper(Stateful):
     """Takes the state of a device between two packets, and brings it back. Made when the device is complete."""
+
+    STATE = ("_heap", "_executor", "_watched", "_findings", "_fences")
 
     def __init__(
         self,
@@ -47,7 +44,7 @@ class Keeper:
         ticks: memoryview,
         telemetry: Telemetry,
     ) -> None:
-        self._memory = memory
+        self._heap, self._watched = memory.heap, memory.watched
         self._executor = executor
         self._table = table
         self._fences = fences
@@ -58,37 +55,23 @@ class Keeper:
 
     def snapshot(self) -> DeviceState:
         """See `HsaDevice.snapshot`."""
-        executor = self._executor
         with self._between_packets("a snapshot"):
-            return DeviceState(
-                self,
-                self._ticks[0],
-                self._memory.heap.snapshot(),
-                tuple(queue.save() for queue in executor.queues),
-                executor.save(),
-                tuple(self._memory.watched),
-                tuple(self._findings),
-                None if self._fences is None else self._fences.save(),
-            )
+            queues = tuple((queue, queue.snapshot()) for queue in self._executor.queues)
+            return DeviceState(self, self._ticks[0], super().snapshot(), queues)
 
     def restore(self, state: DeviceState) -> None:
         """See `HsaDevice.restore`."""
-        executor, doorbells = self._executor, self._table.doorbells
         if state.owner is not self:
             raise RuleError("the state is another device's, expected one that snapshot() of this device gave")
         with self._between_packets("a restore"):
-            for queue in executor.queues:
+            for queue in self._executor.queues:
                 queue.end()
-            self._memory.heap.restore(state.heap)
             self._ticks[0] = state.time
-            doorbells.clear()
-            for saved in state.queues:
-                saved.queue.restore(saved)
-                doorbells[saved.queue.slot] = saved.queue
-            executor.restore([saved.queue for saved in state.queues], state.turns)
-            self._memory.watched[:], self._findings[:] = state.watched, state.findings
-            if self._fences is not None:
-                self._fences.restore(state.caches)
+            super().restore(state.parts)
+            self._table.doorbells.clear()
+            for queue, its in state.queues:
+                queue.restore(its)
+                self._table.doorbells[queue.slot] = queue
         self._telemetry.emit(DeviceRestored)
 
     def reset(self) -> None:

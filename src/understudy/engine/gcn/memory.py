@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, ModelBug
-from understudy.core.snapshot import restore_ram, save_ram
+from understudy.core.snapshot import Stateful, restore_ram, save_ram
 from understudy.core.space import PAGE_BITS, PAGE_SIZE, Ram, Region, Unit
 from understudy.engine.gcn.memory_type import COARSE, MemoryType
 
@@ -99,7 +99,7 @@ class MemoryState:
     contents: tuple[Any, ...] = field(repr=False)
 
 
-class GpuMemory:
+class GpuMemory(Stateful):
     """What lies at which address. Reading is safe from several threads; mapping is not while waves run.
 
     `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. Addresses have

@@ -8,16 +8,16 @@ upper half of an address faults too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from understudy.core.allocator import Allocator
 from understudy.core.errors import WireError
+from understudy.core.snapshot import Stateful
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.words import align_up
-from understudy.engine.gcn.memory import GpuMemory, MemoryState
+from understudy.engine.gcn.memory import GpuMemory
 
 LOW: Final = (0x0001_0000, 0xFFE0_0000)
 """First address and bytes for 32-bit programs."""
@@ -25,25 +25,19 @@ HIGH: Final = (0x10_0000_0000, 1 << 36)
 """Likewise for 64-bit programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceMemoryState:
-    """Memory, and which addresses are taken: see `DeviceMemory.snapshot`."""
+class DeviceMemory(Stateful):
+    """A `GpuMemory` and which `pages` of it are taken. Snapshots are for when no kernel runs."""
 
-    gpu: MemoryState = field(repr=False)
-    pages: tuple[tuple[int, bool], ...] = field(repr=False)
-
-
-class DeviceMemory:
-    """A `GpuMemory` and who owns which addresses of it."""
+    STATE = ("gpu", "pages")
 
     def __init__(self, bits: int) -> None:
         self.gpu = GpuMemory()
-        self._pages = Allocator(*(LOW if bits == 32 else HIGH))
+        self.pages = Allocator(*(LOW if bits == 32 else HIGH))
 
     def map(self, buffer: Any, name: str, writable: bool = True) -> int:
         """The guest address at which `buffer` can be seen from now on; `WireError` where no room is left."""
         size = memoryview(buffer).nbytes if not isinstance(buffer, Ram) else buffer.size
-        address = self._pages.allocate(align_up(size, PAGE_SIZE) + PAGE_SIZE, PAGE_SIZE)
+        address = self.pages.allocate(align_up(size, PAGE_SIZE) + PAGE_SIZE, PAGE_SIZE)
         if not address:
             raise WireError(f"no room for {size} bytes of {name} in the device's address space")
         self.gpu.map(address, buffer, writable, name)
@@ -57,16 +51,7 @@ class DeviceMemory:
     def release(self, address: int) -> None:
         """Take a buffer away again."""
         self.gpu.unmap(address)
-        self._pages.free(address)
-
-    def snapshot(self) -> DeviceMemoryState:
-        """The state, contents included, while no kernel runs."""
-        return DeviceMemoryState(self.gpu.snapshot(), self._pages.snapshot())
-
-    def restore(self, state: DeviceMemoryState) -> None:
-        """Go back to a state that `snapshot` gave; host addresses stay."""
-        self.gpu.restore(state.gpu)
-        self._pages.restore(state.pages)
+        self.pages.free(address)
 
 
 class Mappings:

@@ -39,7 +39,7 @@ from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.engine.gcn.api import Engine, Statistics, wave_scratch_bytes
 from understudy.host import printf_buffer
 from understudy.host.amdcl2.arguments import Converter
-from understudy.host.amdcl2.memory import DeviceMemory, DeviceMemoryState, Mappings
+from understudy.host.amdcl2.memory import DeviceMemory, Mappings
 from understudy.host.amdcl2.objects import DeviceQueue, Image, Local, Sampler, integer
 from understudy.host.amdcl2.options import (
     TIME_LIMIT,
@@ -100,7 +100,7 @@ class ProgramState:
     """A program's memory and what lies where in it, for `Program.restore`; to be kept, not to be looked into."""
 
     program: Program = field(repr=False)
-    memory: DeviceMemoryState = field(repr=False)
+    memory: Any = field(repr=False)
     scratch: Scratch | None
     queue: PlacedQueue | None
 
