@@ -16,7 +16,6 @@ from understudy.engine.gcn.jit.liveness import Liveness, Observed
 from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.ir.builder import LaneText, vector_width
 from understudy.isa.gcn import state
-from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, Mode
 
