@@ -86,7 +86,7 @@ def descriptions() -> Iterator[tuple[str, KernelMetadata]]:
     """Metadata with each number at each extreme, also those of its arguments."""
     numbers = sorted({each & 0xFFFF_FFFF for each in EXTREMES})
     for each in fields(KernelMetadata):
-        if each.type == "int":
+        if each.type == "int" and each.init:
             yield from ((f"{each.name}={n:#x}", replace(METADATA, **{each.name: n})) for n in numbers)
     for sizes in ((0, 0, 0), (1, 0, 1), (1 << 31, 1, 1), (1 << 16, 1 << 16, 1 << 16), (64,), (1, 1, 1, 1)):
         yield f"required={sizes}", replace(METADATA, required_workgroup_size=sizes)
