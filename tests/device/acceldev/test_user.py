@@ -8,6 +8,7 @@ from tests.device.acceldev.rig import ALL, NOWHERE, RAM, Machine, fill
 from understudy.core.words import U32
 from understudy.device.acceldev.commands import Fence, Fill, Nop, page_table, user_code
 from understudy.device.acceldev.events import ContextErrored, UserCommandStarted
+from understudy.device.acceldev.native_commands import commands
 from understudy.device.acceldev.registers import Interrupt
 
 
@@ -215,3 +216,22 @@ def test_events_of_user_commands_can_be_left_out() -> None:
     machine.run(Fence())
     assert machine.seen(UserCommandStarted) == []
     assert machine.fences() == 1
+
+
+@pytest.mark.parametrize("value", [0x0102_0304, 0x0505_0505])
+def test_machine_code_as_python(value: int) -> None:
+    """The native function gives the same as Python: FILLs of all alignments over pages that lie apart, and FENCEs."""
+    results = []
+    for is_compiled in (True, False):
+        machine = Machine(listen=False)
+        first = machine.page(5)
+        machine.bind(7, machine.table(*(first + 4096 * page for page in (1, 0, 3, 4))))
+        machine.run(*[Nop()] * 100)
+        bulk = machine.device._processor._user._bulk
+        assert bulk is not None
+        if not is_compiled:
+            bulk._free = bulk._brief = commands
+        fills = [Fill(value=value + n, buffer_slot=7, start=n * 997, length=n * 331) for n in range(12)]
+        machine.run(*fills, *[Nop()] * 300, Fence(), *fills[::-1], Fence())
+        results.append((machine.memory.read(first, 5 * 4096), machine.intr, machine.fences(), machine.status()))
+    assert results[0] == results[1]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.device.hsa.rig import COUNT, Bench, dispatch
 from tests.engine.gcn.jit.leaving import exits
+from understudy.device.hsa.native_packets import consume
 from understudy.device.hsa.signals import Condition
 
 Make = Callable[..., Bench]
@@ -27,10 +28,12 @@ BY_GROUP = """
 """Adds 1 to dword 16 * group + lane; the group's id is in s2."""
 
 
-@pytest.mark.parametrize("machine_code", [True, False])
-def test_what_is_left_behind(bench: Make, machine_code: bool) -> None:
+@pytest.mark.parametrize("machine_code", ["compiled", "as Python", ""])
+def test_what_is_left_behind(bench: Make, machine_code: str) -> None:
     """Memory, indices, signals and clock after a mix of launches are the same with and without it."""
-    rig = bench(machine_code=machine_code, size=16, profiling=True)
+    rig = bench(machine_code=bool(machine_code), size=16, profiling=True)
+    if machine_code == "as Python":
+        rig.queue.templates._consume = consume
     first, second = rig.kernel(COUNT), rig.kernel(BY_GROUP, rsrc2=1 << 7)
     areas = [rig.words(1024) for _ in range(3)]
     signals = [rig.device.create_signal(1) for _ in range(60)]

@@ -1,0 +1,80 @@
+"""The scheduler and the lane helpers, which run compiled everywhere else, give the same as Python."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.engine.gcn.jit.test_counts import made, random_text
+from tests.engine.gcn.jit.test_jit import engine
+from tests.engine.gcn.rig import DATA
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.native_atomics import atomic
+from understudy.engine.gcn.jit.native_memory import by_lane
+from understudy.engine.gcn.jit.native_scheduler import schedule
+from understudy.ir import llvm
+from understudy.ir.native import link
+from understudy.ir.object_cache import ObjectCache
+from understudy.isa.gcn.state import LDS_BASE, LDS_SIZE, STATE_BYTES, WORDS_AT
+
+LANES = 8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_scheduler_as_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    text, options = random_text(chance), {"size": (100, 1, 1), "groups": [(n, 0, 0) for n in range(2)]}
+    results = []
+    for is_compiled in (True, False):
+        one = engine(tier=llvm.QUICK)
+        if not is_compiled:
+            monkeypatch.setattr(one.runtime, "schedule", schedule)
+        dispatch = made(text, **options, turn=4096)
+        statistics = one.prepare(dispatch).run()
+        results.append((statistics.instructions, dispatch.memory.read(DATA, 0x1000)))
+        one.close()
+    assert results[0] == results[1]
+
+
+def both(function: Any, *arguments: Any) -> None:
+    """Run on copies of all arrays, first of which is LDS: results and arrays are the same."""
+    code = link(ObjectCache(), function)
+    compiled = code.function(function.name, ctypes.c_uint64, *[ctypes.c_uint64] * len(function.parameters))
+    results = []
+    for each in (compiled, function):
+        lds, *given = [value.copy() if isinstance(value, np.ndarray) else value for value in arguments]
+        wave = np.zeros(STATE_BYTES // 8, np.uint64)
+        wave[WORDS_AT // 8 + LDS_BASE] = lds.ctypes.data
+        wave[WORDS_AT // 8 + LDS_SIZE] = lds.nbytes
+        words = [value.ctypes.data if isinstance(value, np.ndarray) else value for value in given]
+        arrays = [value.tolist() for value in (lds, *given) if isinstance(value, np.ndarray)]
+        results.append((each(wave.ctypes.data, *words), arrays))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("name", layout.ATOMICS)
+def test_atomics_as_python(name: str, bits: int) -> None:
+    chance = np.random.default_rng(layout.ATOMICS.index(name))
+    edges = np.array([0, 1, 1 << 31, (1 << 32) - 1, 1 << 63, (1 << 64) - 1], np.uint64)
+    size, local, operation = bits // 8, layout.SPACES.index("lds"), layout.ATOMICS.index(name)
+    for mask in (0xFF, 0x5A, 0x81):
+        lds, d, c = (chance.choice(edges, count) for count in (8, LANES, LANES))
+        lds[:4] = c[:4]
+        places = (chance.integers(0, 12, LANES) * size).astype(np.uint64)
+        both(atomic, lds, local, operation, size, places, d, c, np.zeros(LANES, np.uint64), mask, 0)
+    places[0] += np.uint64(1)
+    both(atomic, lds, local, operation, size, places, d, c, np.zeros(LANES, np.uint64), 1, 0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 12, 16])
+@pytest.mark.parametrize("store", [0, 1])
+def test_lanes_as_python(size: int, store: int) -> None:
+    chance = np.random.default_rng(size)
+    lds, places = chance.integers(0, 1 << 62, 16, np.uint64), chance.integers(0, 140, LANES, np.uint64)
+    data = chance.integers(0, 1 << 32, 4 * LANES, np.uint32)
+    both(by_lane, lds, layout.SPACES.index("lds"), store, size, places, data, 0xB7, 0, LANES)
