@@ -1,4 +1,4 @@
-"""Memory helpers of translated code, compiled once per host: gathers, broadcasts, sub-dwords, apertures, atomics.
+"""Vector helpers of translated code, compiled once per host: gathers, broadcasts, whole vectors taken apart.
 
 All give 0 where they did their work, else 1, and then nothing that could not be done again has happened: the reference
 engine repeats the access for the lanes of this chunk.
