@@ -83,7 +83,7 @@ class Word:
     __hash__ = None  # type: ignore[assignment]
     algebra: IntegerAlgebra
 
-    def __init__(self, algebra: Any, width: int, value: Value) -> None:
+    def __init__(self, algebra: IntegerAlgebra, width: int, value: Value) -> None:
         self.algebra = algebra
         self.width = width
         self.value = value
@@ -108,11 +108,13 @@ class Word:
             raise ModelBug(f"{what} takes {width} bits, not {self.width}")
         return self.value
 
-    def _operand(self, name: str, other: Any) -> Value:
+    def _operand(self, name: str, other: object) -> Value:
         if isinstance(other, Word):
             if other.width != self.width:
                 raise ModelBug(f"{name} of {self.width} bits with {other.width} bits")
             return other.value
+        if not isinstance(other, int):
+            raise ModelBug(f"{name} of {self.width} bits with {other!r}")
         return self.algebra.const(self.width, other)
 
     def _binary(self, name: str, other: Self | int) -> Self:

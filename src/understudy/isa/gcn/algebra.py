@@ -117,8 +117,8 @@ class FloatAlgebra(Protocol):
         """Towards zero, saturating; a NaN gives 0. Take `fround` first for another rounding."""
 
 
-class WaveAlgebra(WaveIntegers, FloatAlgebra, Protocol):
-    """What every wave engine provides to every meaning and frame."""
+class RegisterAlgebra(Protocol):
+    """The registers of a wave, scalar and per lane, and what sees other lanes."""
 
     # ---- scalar state ------------------------------------------------------------------------------------------
     def s(self, n: int) -> Scalar:
@@ -196,7 +196,10 @@ class WaveAlgebra(WaveIntegers, FloatAlgebra, Protocol):
     def set_v_indexed(self, n: int, offset: Scalar, v: Value) -> None:
         """Write vector register n + offset; out of range nothing."""
 
-    # ---- memory ------------------------------------------------------------------------------------------------
+
+class MemoryAlgebra(Protocol):
+    """Memory, of lanes and of the wave."""
+
     # `space` is "global" (64-bit addresses), "flat" (64-bit: LDS and private apertures, else global), "lds" or "gds"
     # (32-bit byte addresses). Per-lane accesses concern lanes of EXEC and of `where`. LDS and GDS accesses that do not
     # lie within the work-group's allocation read 0 and store nothing.
@@ -250,13 +253,10 @@ class WaveAlgebra(WaveIntegers, FloatAlgebra, Protocol):
         The upper half is the aperture: what pointers of 32 bits make of it is `isa.gcn.pointer`'s business.
         """
 
-    def order(self, what: str, n: int = 0) -> None:
-        """A wait, cache write-back or invalidation.
 
-        "waitcnt" (n: its immediate), "wbinvl1", "wbinvl1_vol", "dcache_inv", "dcache_wb".
-        """
+class ControlAlgebra(Protocol):
+    """Where the wave goes on, the last thing a meaning does; waits and what devices may hear of."""
 
-    # ---- control: the last thing a meaning does ---------------------------------------------------------------------
     def branch(self, c: Scalar, target: int) -> None:
         """Go to the address `target` (a plain int) where the width-1 scalar `c` is 1, else on."""
 
@@ -272,8 +272,22 @@ class WaveAlgebra(WaveIntegers, FloatAlgebra, Protocol):
     def barrier(self) -> None:
         """Wait for the other waves of the work-group."""
 
+    def order(self, what: str, n: int = 0) -> None:
+        """A wait, cache write-back or invalidation.
+
+        "waitcnt" (n: its immediate), "wbinvl1", "wbinvl1_vol", "dcache_inv", "dcache_wb".
+        """
+
     def hint(self, what: str, n: int = 0) -> None:
         """Nothing that a result depends on: nop, setprio, a pause (sleep), sendmsg that a device may hear of, ..."""
 
     def trap(self, number: int) -> None:
         """s_trap; execution goes on behind it where a trap handler says so."""
+
+
+class WaveAlgebra(WaveIntegers, FloatAlgebra, RegisterAlgebra, MemoryAlgebra, ControlAlgebra, Protocol):
+    """All that meanings may ask for.
+
+    The JIT has no hardware registers and clocks, no pushes to other lanes, no scalar stores and atomics, and no traps:
+    the reference engine executes what needs them.
+    """

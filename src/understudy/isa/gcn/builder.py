@@ -88,8 +88,8 @@ class Builder:
     def set_mask(self, n: int, m: Word) -> None:
         self.algebra.set_mask(n, m.known(1, "a lane mask"))
 
-    def lane_bits(self, bits: Word) -> Word:
-        return Word(self.algebra, 1, self.algebra.lane_bits(bits.known(64, "a mask of lanes")))
+    def lane_bits(self, b: Word) -> Word:
+        return Word(self.algebra, 1, self.algebra.lane_bits(b.known(64, "a mask of lanes")))
 
     def lane_id(self) -> Word:
         return Word(self.algebra, 32, self.algebra.lane_id())
@@ -166,9 +166,6 @@ class Builder:
     def aperture(self, which: str) -> Word:
         return Word(self.algebra, 64, self.algebra.aperture(which))
 
-    def order(self, what: str, n: int = 0) -> None:
-        self.algebra.order(what, n)
-
     # ---- control -------------------------------------------------------------------------------------------------
     def branch(self, c: Word, target: int) -> None:
         self.algebra.branch(c.known(1, "a condition"), target)
@@ -184,6 +181,9 @@ class Builder:
 
     def barrier(self) -> None:
         self.algebra.barrier()
+
+    def order(self, what: str, n: int = 0) -> None:
+        self.algebra.order(what, n)
 
     def hint(self, what: str, n: int = 0) -> None:
         self.algebra.hint(what, n)

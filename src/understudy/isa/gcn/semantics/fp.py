@@ -6,9 +6,10 @@ import struct
 from collections.abc import Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from understudy.isa.gcn.word import Word
+from understudy.isa.word import Value
 
 WIDTH: Final = {"h": 16, "s": 32, "d": 64}
 FRACTION: Final = {"h": 10, "s": 23, "d": 52}
@@ -178,8 +179,8 @@ class Real(Word):
     def _number(self, n: Self | float) -> Self:
         return n if isinstance(n, Word) else self.const(float(n))
 
-    def _operand(self, name: str, other: Any) -> Any:
-        return super()._operand(name, other if isinstance(other, Word) else pattern(other))
+    def _operand(self, name: str, other: object) -> Value:
+        return super()._operand(name, pattern(other) if isinstance(other, float) else other)
 
 
 def real(a: Word) -> Real:

@@ -1,0 +1,93 @@
+"""Every engine's parts are what the protocols of the algebras say: by mypy where it sees them, else by name."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+import pytest
+
+from understudy.engine.gcn.jit import emit_control, emit_float, emit_integer, emit_memory, emit_registers
+from understudy.engine.gcn.jit.effects import _Notes
+from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
+from understudy.engine.gcn.reference.lane_float import LaneFloats
+from understudy.engine.gcn.reference.lane_integer import LaneIntegers
+from understudy.engine.gcn.reference.lanes import Lanes
+from understudy.engine.riscv import evaluate
+from understudy.engine.riscv.jit import emit_control as riscv_control
+from understudy.engine.riscv.jit import emit_float as riscv_float
+from understudy.engine.riscv.jit import emit_integer as riscv_integer
+from understudy.engine.riscv.jit import emit_memory as riscv_memory
+from understudy.engine.riscv.jit import emit_registers as riscv_registers
+from understudy.isa.gcn.algebra import WaveAlgebra
+from understudy.isa.gcn.builder import Builder
+from understudy.isa.riscv.algebra import Algebra, SystemAlgebra
+
+if TYPE_CHECKING:
+    from understudy.isa.gcn.algebra import ControlAlgebra, FloatAlgebra, MemoryAlgebra, RegisterAlgebra, WaveIntegers
+    from understudy.isa.word import IntegerAlgebra
+
+    def reference(
+        integers: LaneIntegers, floats: LaneFloats, memory: LaneAtomics, wave: Lanes
+    ) -> tuple[WaveIntegers, FloatAlgebra, MemoryAlgebra, RegisterAlgebra, ControlAlgebra]:
+        return integers, floats, memory, wave, wave
+
+    def translated(
+        integers: emit_integer.Integers, floats: emit_float.Floats, riscv: riscv_integer.Integers
+    ) -> tuple[WaveIntegers, FloatAlgebra, IntegerAlgebra]:
+        return integers, floats, riscv
+
+    def whole(notes: _Notes, hart: evaluate.Evaluator) -> tuple[WaveAlgebra, SystemAlgebra]:
+        return notes, hart
+
+
+REFERENCE_ONLY = {
+    "hwreg", "set_hwreg", "time", "push", "set_s_indexed", "scalar_store", "scalar_atomic", "trap"
+}  # fmt: skip
+"""Of waves: what the JIT leaves to the reference engine."""
+GCN_JIT = (
+    emit_integer.Integers,
+    emit_float.Floats,
+    emit_registers.ScalarFile,
+    emit_registers.VectorFile,
+    emit_memory.Memory,
+    emit_control.Control,
+)
+RISCV_JIT = (
+    riscv_integer.Integers,
+    riscv_float.Floats,
+    riscv_registers.Registers,
+    riscv_registers.Representations,
+    riscv_memory.Memory,
+    riscv_control.Control,
+)
+
+
+def operations(protocol: type) -> set[str]:
+    return {name for name in dir(protocol) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "parts", "absent"),
+    [
+        (WaveAlgebra, (LaneIntegers, LaneFloats, LaneAtomics, Lanes), set()),
+        (WaveAlgebra, GCN_JIT, REFERENCE_ONLY),
+        (SystemAlgebra, (evaluate.Evaluator,), set()),
+        (Algebra, RISCV_JIT, set()),
+    ],
+    ids=["gcn reference", "gcn jit", "riscv reference", "riscv jit"],
+)
+def test_parts_have_every_operation(protocol: type, parts: tuple[type, ...], absent: set[str]) -> None:
+    found = {name for name in operations(protocol) if any(hasattr(part, name) for part in parts)}
+    assert operations(protocol) - found == absent
+
+
+def test_builder_or_word_has_every_operation() -> None:
+    integers_and_floats = operations(LaneIntegers) | operations(LaneFloats)
+    assert operations(WaveAlgebra) - operations(Builder) - integers_and_floats == {"active"}
+
+
+def test_builder_takes_what_the_algebra_takes() -> None:
+    for name in operations(WaveAlgebra) & operations(Builder) - {"mode", "const"}:
+        theirs = inspect.signature(getattr(WaveAlgebra, name)).parameters
+        assert list(inspect.signature(getattr(Builder, name)).parameters)[1:] == list(theirs)[1:], name
