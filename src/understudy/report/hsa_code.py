@@ -247,8 +247,7 @@ def _argument(argument: Argument) -> Document:
 
 
 def _metadata(metadata: KernelMetadata) -> Document:
-    names = [each.name for each in fields(metadata) if each.init and each.name != "arguments"]
-    found = {name: getattr(metadata, name) for name in names}
+    found = {name: getattr(metadata, name) for name in KernelMetadata.__match_args__ if name != "arguments"}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items() if value}
 
 

@@ -11,7 +11,6 @@ import pytest
 from tests.host.amdcl2.rig import matrix, vector, vectors
 from understudy.core.errors import WireError
 from understudy.device.amdcl2.launch import (
-    SpecialBuffer,
     launched,
     local_offsets,
     pack_arguments,
@@ -20,6 +19,7 @@ from understudy.device.amdcl2.launch import (
 )
 from understudy.device.hsa.launch.first_state import DispatchRefused, Scratch, Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.api import Dispatch
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.image.amdcl2.arguments import HANDLES, Argument, Element, Kind, Space, lay_out
@@ -341,16 +341,19 @@ def test_flat_memory() -> None:
     assert min(found.shared_base, found.private_base) >= 1 << 48  # where no memory can be
 
 
+AROUND = Surroundings(target(TARGETS[8]), GpuMemory(), scratch=Scratch(SCRATCH, 64), descriptor=(1, 2, 3, 4))
+
+
 def test_lds_base() -> None:
-    buffer = special_buffer(0x0001_0000_0000_0000, 0x0002_0000_0000_0000, (1, 2, 3, 4), (SCRATCH, 64), 64)
+    buffer = special_buffer(AROUND, 64)
     assert dwords(buffer.pack())[16] == 0x0001_0000
     assert started(8, Features(usegeneric=True)).sgprs[6:8].tolist() == [SPECIAL, 0]
 
 
 def test_scratch_base() -> None:
-    buffer = special_buffer(0x0001_0000_0000_0000, 0x0002_0000_0000_0000, (1, 2, 3, 4), (SCRATCH, 64), 64)
+    buffer = special_buffer(AROUND, 64)
     assert dwords(buffer.pack())[17] == 0x0002_0000
-    assert SpecialBuffer.parse(buffer.pack()).scratch_descriptor == (1, 2, 3, 4)
+    assert AmdQueue.parse(buffer.pack()).scratch_resource_descriptor == (1, 2, 3, 4)
 
 
 def test_scratch_offset() -> None:

@@ -319,9 +319,9 @@ def test_samplers_of_the_program_stand_where_relocations_say(device: str) -> Non
     found = program(device, source, read_only=bytes(32), samplers=inits, sampler_offsets=(16, 24))
     base = found.code.base + next(part.place for part in found.code.parts if part.name == READ_ONLY)
     for number, init in enumerate(inits):
-        address = int.from_bytes(found.memory.gpu.read(base + 16 + 8 * number, 8), "little")
+        address = int.from_bytes(found.device.memory.read(base + 16 + 8 * number, 8), "little")
         expected = Sampler(bool(init.coordinate), Addressing(init.addressing), Filter(init.filter)).pack()
-        assert found.memory.gpu.read(address, 32) == expected
+        assert found.device.memory.read(address, 32) == expected
     assert found.container.samplers == inits
 
 

@@ -173,8 +173,8 @@ def enqueuing(device: str = "tonga", bits: int = 64) -> Program:
 @pytest.mark.parametrize("bits", [32, 64])
 def test_the_kernel_table_goes_by_kernel_index(bits: int) -> None:
     found = enqueuing(bits=bits)
-    header = VirtualQueue.parse(found.memory.gpu.read(found.queue()[0], VirtualQueue.size_bytes))
-    table = np.frombuffer(found.memory.gpu.read(header.kernel_table, 6 * bits // 8), f"<u{bits // 8}").tolist()
+    header = VirtualQueue.parse(found.device.memory.read(found.queue()[0], VirtualQueue.size_bytes))
+    table = np.frombuffer(found.device.memory.read(header.kernel_table, 6 * bits // 8), f"<u{bits // 8}").tolist()
     at = found.code.kernels
     assert table == [at["parent"], at["child"], 0, 0, 0, at["takes"]]
 
@@ -190,10 +190,10 @@ def test_kernel_indices_that_nobody_writes() -> None:
 
 def test_a_fault_does_not_spoil_the_queue() -> None:
     found, data = enqueuing(), np.zeros(128, np.uint32)
-    pages = found.memory.pages.snapshot()
+    pages = found.device.heap._space.snapshot()
     with pytest.raises(GuestFault, match="write of 4 bytes at 0x0"):
         found.kernel("parent").run(1, 1, [None])
-    assert found.memory.pages.snapshot() == pages
+    assert found.device.heap._space.snapshot() == pages
     for _ in range(2):
         data[:] = 0
         assert found.kernel("parent").run(1, 1, [data]).children == 1
@@ -210,7 +210,7 @@ def test_a_queue_is_as_large_as_is_asked_for() -> None:
     found = enqueuing()
 
     def header() -> VirtualQueue:
-        return VirtualQueue.parse(found.memory.gpu.read(found.queue()[0], VirtualQueue.size_bytes))
+        return VirtualQueue.parse(found.device.memory.read(found.queue()[0], VirtualQueue.size_bytes))
 
     found.kernel("takes").run(1, 1, [DeviceQueue(), DeviceQueue()])
     sizes = header().aql_slot_num, header().event_slot_num, header().wait_size, header().arg_size, header().mask_groups

@@ -194,6 +194,6 @@ def test_names_that_end_in_3_may_mean_4() -> None:
     plane = value("p", "float3")
     found = program("tonga", kernel("tonga", "k", text.replace("{o:16}", "0x38"), [value("o", "ulong"), plane]))
     out = np.zeros(1, np.float32)
-    maps = found.memory.map(out.view(np.uint8), "out")
+    maps = found.device.map(out.view(np.uint8), "out")
     found.kernel("k").run(1, 1, [maps, [1, 2, 3, 4.5]])
     assert out[0] == 4.5

@@ -37,7 +37,7 @@ def counter(device: str = "gfx900", engine: str = "jit") -> Program:
 
 
 def contents(found: Program) -> dict[tuple[int, str], Any]:
-    maps = [each for each in found.memory.gpu if isinstance(each, Plain)]
+    maps = [each for each in found.device.memory if isinstance(each, Plain)]
     assert all(each.ram is not None for each in maps)
     return {(each.base, each.name): save_ram(each.ram) for each in maps if each.ram is not None}
 

@@ -14,9 +14,11 @@ from typing import Final
 import numpy as np
 
 from understudy.core.errors import WireError
-from understudy.core.record import Record, raw, u32, words
+from understudy.core.record import Record, u32
+from understudy.device.hsa.launch.first_state import Surroundings
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.launch.plan import read_plan
+from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.image.amdcl2.arguments import Argument, Element, KernargLayout, Kind, Slot
 from understudy.image.hsa.records import KernelCode
@@ -26,32 +28,20 @@ LDS_ARGUMENT_ALIGNMENT: Final = 16
 """Dynamic LDS of a local argument begins at a multiple of this where metadata does not say what it points to."""
 
 
-class SpecialBuffer(Record, size=256):
-    """What S[6:7] point to with usegeneric: an amd_queue_t, of which the document names dwords 16 and 17."""
+def special_buffer(around: Surroundings, lane_bytes: int) -> AmdQueue:
+    """What S[6:7] point to with usegeneric, for private memory of `lane_bytes` for each work-item.
 
-    queue: bytes = raw(64)
-    lds_base_high: int = u32()
-    scratch_base_high: int = u32()
-    limits: bytes = raw(72)
-    scratch_descriptor: tuple[int, ...] = words(32, 4)
-    scratch_location: tuple[int, ...] = words(64, 2)
-    scratch_lane_bytes: int = u32()
-    rest: bytes = raw(76)
-
-
-def special_buffer(
-    shared_base: int, private_base: int, descriptor: Sequence[int], scratch: tuple[int, int], lane_bytes: int
-) -> SpecialBuffer:
-    """The special buffer; `scratch` is address and size of the private memory."""
-    return SpecialBuffer(
-        queue=bytes(64),
-        lds_base_high=shared_base >> 32,
-        scratch_base_high=private_base >> 32,
-        limits=bytes(72),
-        scratch_descriptor=tuple(descriptor),
-        scratch_location=scratch,
-        scratch_lane_bytes=lane_bytes,
-        rest=bytes(76),
+    An amd_queue_t, of which the document names dwords 16 and 17: the upper halves of the bases of LDS and scratch.
+    """
+    scratch = around.scratch
+    return AmdQueue(
+        group_segment_aperture_base_hi=around.shared_base >> 32,
+        private_segment_aperture_base_hi=around.private_base >> 32,
+        read_dispatch_id_field_base_byte_offset=0,
+        scratch_resource_descriptor=around.v_sharp,
+        scratch_backing_memory_location=scratch.address if scratch else 0,
+        scratch_backing_memory_byte_size=scratch.size_bytes if scratch else 0,
+        scratch_workitem_byte_size=lane_bytes,
     )
 
 

@@ -58,10 +58,10 @@ class Heap(Stateful):
     fault. Smaller ones share pages. Pages that nobody writes cost nothing.
     """
 
-    STATE = ("_near", "_space", "_slabs", "_blocks", "_windows", "memory")
+    STATE = ("_near", "_space", "_slabs", "_blocks", "_windows", "gpu")
 
     def __init__(self, memory: GpuMemory, places: Places = LARGE_PLACES) -> None:
-        self.memory = memory
+        self.gpu = memory
         self.base = places.arena.start
         self._lock = threading.RLock()
         self._near, self._space = (Allocator(each.start, len(each)) for each in (places.arena, places.windows))
@@ -85,7 +85,7 @@ class Heap(Stateful):
 
     def _small(self, size: int, alignment: int, type: MemoryType) -> int:
         for slab in self._slabs:
-            found = self.memory.find(slab.base)
+            found = self.gpu.find(slab.base)
             if not isinstance(found, Plain) or found.type is not type:
                 continue
             address = slab.allocate(size, alignment)
@@ -99,7 +99,7 @@ class Heap(Stateful):
         for space in (self._near, self._space):
             address = space.allocate(size + PAGE_SIZE, alignment)
             if address:
-                self.memory.map(address, Ram(size), name="device memory", type=type)
+                self.gpu.map(address, Ram(size), name="device memory", type=type)
                 return address
         raise BeyondModel(f"{size} bytes of device memory: no guest addresses are left")
 
@@ -114,7 +114,7 @@ class Heap(Stateful):
             if block is None:
                 raise RuleError(f"no block begins at {address:#x} that could be freed")
             if block.size >= PAGE_SIZE:
-                self.memory.unmap(address)
+                self.gpu.unmap(address)
                 (self._near if address < self._space.base else self._space).free(address)
                 return
             for slab in self._slabs:
@@ -132,9 +132,9 @@ class Heap(Stateful):
 
     def view(self, address: int, size: int) -> memoryview:
         """Guest memory as this process sees it, without a copy; an `AccessFault` where it is not one stretch."""
-        found = self.memory.plain(address, size)
+        found = self.gpu.plain(address, size)
         if found is None:
-            self.memory.check(address, size, "read")
+            self.gpu.check(address, size, "read")
             raise RuleError(f"{size} bytes at {address:#x} are not one stretch of plain memory")
         return found.view[address - found.base : address - found.base + size]
 
@@ -156,7 +156,7 @@ class Heap(Stateful):
             address = start + lead
             places = tuple(address + number * size for number in range(copies))
             for place in places:
-                self.memory.map(place, what, writable=writable, name=name, type=type)
+                self.gpu.map(place, what, writable=writable, name=name, type=type)
             self._windows[address] = Block(size, places)
         return address
 
@@ -167,7 +167,7 @@ class Heap(Stateful):
             if block is None:
                 raise RuleError(f"nothing was mapped at {address:#x} that could be unmapped")
             for place in block.places:
-                self.memory.unmap(place)
+                self.gpu.unmap(place)
             self._space.free(address - address % PAGE_SIZE)
 
     def snapshot(self) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 
 from understudy.core.errors import WireError
 from understudy.core.space import Ram
+from understudy.device.amdcl2.device import OpenclDevice
 from understudy.device.amdcl2.launch import local_offsets
 from understudy.device.amdcl2.queue_shape import QueueShape
-from understudy.host.amdcl2.memory import DeviceMemory, Mappings
+from understudy.host.amdcl2.memory import Mappings
 from understudy.host.amdcl2.objects import DeviceQueue, Image, Local, Sampler, checked_array, integer
 from understudy.image.amdcl2.arguments import Argument, Kind, Slot
 from understudy.image.amdcl2.objects import image_object
@@ -29,11 +30,10 @@ class _Placed:
 
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """Puts the arguments of one run into device memory. `level` is the generation of the card: 7, 8 or 9."""
+    """Puts the arguments of one run into device memory."""
 
-    memory: DeviceMemory
+    device: OpenclDevice
     maps: Mappings
-    level: int
     static_lds_bytes: int
     queue: Callable[[QueueShape | None], int]
     images: dict[int, _Placed] = field(default_factory=dict)
@@ -101,10 +101,10 @@ class Converter:
         """Put texels and image object into memory, once for each image; texels that are written come back."""
         _check_image(argument, image)
         if id(image) not in self.images:
-            texels, ram = self.memory.allocate(image.texels.size_bytes, f"texels of {argument.name}")
+            texels, ram = self.device.allocate(image.texels.size_bytes, f"texels of {argument.name}")
             self.maps.keep(texels)
             image.upload(ram.view)
-            data = image_object(self.level, image.texels, texels).pack()
+            data = image_object(self.device.target.level, image.texels, texels).pack()
             self.images[id(image)] = _Placed(self.maps.copy(data, f"image object of {argument.name}")[0], ram)
         placed = self.images[id(image)]
         if argument.access != "read_only" and not placed.comes_back:

@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.core.errors import WireError
 from understudy.core.limits import checked_time_limit
+from understudy.device.amdcl2.device import TIME_LIMIT
 from understudy.engine.gcn.api import Engine
 from understudy.isa.gcn.target import TARGETS, Target
 
@@ -18,7 +19,6 @@ Size = int | Sequence[int]
 MASK32: Final = 0xFFFF_FFFF
 COUNTS: Final = {"step_limit": 1, "turn": 1, "seed": 0, "poison": 0}
 """Options that are numbers, and the least of each."""
-TIME_LIMIT: Final = "time_limit_seconds"
 CALLS: Final = ("on_hint", "on_trap")
 """Options that are called."""
 MAY_BE_NONE: Final = ("seed", "poison", *CALLS)

@@ -11,7 +11,7 @@ as addresses for all kinds of pointers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -19,30 +19,20 @@ from typing import Any, Final, Self
 import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
-from understudy.core.event import Probes
-from understudy.core.limits import UNSAID, Unsaid, Watch, time_limit
+from understudy.core.limits import UNSAID, Unsaid, time_limit
 from understudy.core.space import Unit
-from understudy.core.telemetry import Telemetry
 from understudy.device.amdcl2 import rules
-from understudy.device.amdcl2.launch import (
-    SpecialBuffer,
-    launched,
-    pack_arguments,
-    setup_buffer,
-    special_buffer,
-)
+from understudy.device.amdcl2.device import OpenclDevice, ProgramState
+from understudy.device.amdcl2.launch import pack_arguments, setup_buffer
 from understudy.device.amdcl2.queue_shape import QueueShape
-from understudy.device.amdcl2.scheduler import Scheduler
-from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
 from understudy.device.hsa.launch.kernarg import MAX_KERNARG_BYTES
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.engine.gcn.api import Engine, Statistics, wave_scratch_bytes
+from understudy.engine.gcn.api import Engine, Statistics
 from understudy.host import printf_buffer
 from understudy.host.amdcl2.arguments import Converter
-from understudy.host.amdcl2.memory import DeviceMemory, Mappings
+from understudy.host.amdcl2.memory import Mappings
 from understudy.host.amdcl2.objects import DeviceQueue, Image, Local, Sampler, integer
 from understudy.host.amdcl2.options import (
-    TIME_LIMIT,
     Size,
     check_options,
     checked_offsets,
@@ -50,8 +40,8 @@ from understudy.host.amdcl2.options import (
     engine_of,
     processor_of,
 )
-from understudy.host.amdcl2.queue import PlacedQueue, place_queue, release_queue
 from understudy.image.amdcl2.arguments import Argument, Kind
+from understudy.image.amdcl2.build import FIRST_KERNEL_ID
 from understudy.image.amdcl2.container import Container, read_container
 from understudy.image.amdcl2.container import Kernel as KernelImage
 from understudy.image.amdcl2.formats import ChannelOrder, ChannelType, ImageKind
@@ -78,12 +68,8 @@ __all__ = [
     "load",
 ]
 
-SCRATCH_WAVES: Final = 256
-"""Waves whose private memory is kept ready."""
-SCRATCH_BYTES: Final = 1 << 28
-"""What the private memory of all of them may take; at least one work-group always fits."""
-MAX_WAVE_SCRATCH: Final = 8191 * 1024
-"""Private memory of a wave that hardware can be asked for: 13 bits, in KiB."""
+MAX_KERNEL_INDEX: Final = 0xFFFF - FIRST_KERNEL_ID
+"""Largest kernel_index that goes with a kernel id of 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +79,6 @@ class Result:
     statistics: Statistics
     children: int
     printf: bytes
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ProgramState:
-    """A program's memory and what lies where in it, for `Program.restore`; to be kept, not to be looked into."""
-
-    program: Program = field(repr=False)
-    memory: Any = field(repr=False)
-    scratch: Scratch | None
-    queue: PlacedQueue | None
 
 
 def load(
@@ -144,19 +120,13 @@ class Program:
         time_limit_seconds: float | Unsaid | None = UNSAID,
     ) -> None:
         self.container = container
-        self.time_limit_seconds = time_limit(time_limit_seconds)
-        self.target = processor_of(target) if target is not None else container.target
-        self.engine: Engine = engine_of(engine)
-        self.memory = DeviceMemory(container.bits)
-        self.probes = Probes()
+        seconds = time_limit(time_limit_seconds)
+        processor = processor_of(target) if target is not None else container.target
+        self.device = OpenclDevice(container.bits, processor, engine_of(engine), seconds)
+        self.target, self.probes = processor, self.device.probes
         self.code: LoadedProgram = self._load()
-        self._printf_address, self._printf = self.memory.allocate(printf_buffer.SIZE_BYTES, "printf buffer")
-        self._special_address, self._special = self.memory.allocate(SpecialBuffer.size_bytes, "special buffer")
-        self._packet_address, self._packet = self.memory.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
-        self._scratch: Scratch | None = None
-        self._queue: PlacedQueue | None = None
-        self._total = Statistics()
-        self._is_running = self._is_closed = False
+        self.printf_address, self._printf = self.device.allocate(printf_buffer.SIZE_BYTES, "printf buffer")
+        self._is_closed = False
         self._first = self.snapshot()
 
     def __enter__(self) -> Self:
@@ -167,7 +137,7 @@ class Program:
 
     def close(self) -> None:
         """Kernels are refused from now on. Arrays that `symbol` gave stay, and the engine, which others may use."""
-        self._check_idle("a close")
+        self.device.check_idle("a close")
         self._is_closed = True
 
     def __repr__(self) -> str:
@@ -175,10 +145,28 @@ class Program:
         return f"Program({self.target.name}, {self.container.bits} bits, kernels: {', '.join(self.kernels) or 'none'})"
 
     def _load(self) -> LoadedProgram:
-        address, ram = self.memory.allocate(loaded_bytes(self.container), "program")
+        address, ram = self.device.allocate(loaded_bytes(self.container), "program")
         code = load_container(self.container, address)
         ram.view[: len(code.data)] = code.data
         return code
+
+    @property
+    def engine(self) -> Engine:
+        """What runs waves; another one may take its place between two runs."""
+        return self.device.engine
+
+    @engine.setter
+    def engine(self, engine: Engine) -> None:
+        self.device.engine = engine
+
+    @property
+    def time_limit_seconds(self) -> float | None:
+        """How long one kernel may run; None: for any time."""
+        return self.device.time_limit_seconds
+
+    @time_limit_seconds.setter
+    def time_limit_seconds(self, seconds: float | None) -> None:
+        self.device.time_limit_seconds = seconds
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -196,7 +184,7 @@ class Program:
             raise WireError(f"program has no symbol {name!r}: there are {', '.join(self.code.symbols) or 'none'}")
         if integer(size, "the size of a symbol's data") < 1:
             raise WireError(f"symbol {name!r}: expected 1 byte or more, not {size}")
-        found = self.memory.gpu.plain(address, size)
+        found = self.device.memory.plain(address, size)
         if found is None:
             raise WireError(f"symbol {name!r} has fewer than {size} bytes before the program's end")
         shared: np.ndarray = found.bytes[address - found.base : address - found.base + size]
@@ -209,24 +197,15 @@ class Program:
 
         Arrays are not part of it: they are the device's for the time of a run only. `RuleError` while a kernel runs.
         """
-        self._check_idle("a snapshot")
-        return ProgramState(self, self.memory.snapshot(), self._scratch, self._queue)
+        return self.device.snapshot()
 
     def restore(self, state: ProgramState) -> None:
         """Go back to a state that `snapshot` of this program gave; what `symbol` has given stays shared."""
-        self._check_idle("a restore")
-        if state.program is not self:
-            raise RuleError("the state is another program's, expected one that snapshot() of this program gave")
-        self.memory.restore(state.memory)
-        self._scratch, self._queue = state.scratch, state.queue
+        self.device.restore(state)
 
     def reset(self) -> None:
         """Go back to the program as it was loaded."""
         self.restore(self._first)
-
-    def _check_idle(self, what: str) -> None:
-        if self._is_running:
-            raise RuleError(f"{what} while a kernel runs, expected it between two runs")
 
     def check_open(self) -> None:
         """A `RuleError` after `close`."""
@@ -235,99 +214,24 @@ class Program:
 
     # -- launches ----------------------------------------------------------------------------------------------------
 
-    def dispatch(self, packet: KernelDispatchPacket, address: int, **options: Any) -> Statistics:
-        """Run a packet that lies at `address` to its end. `options` are those of `Kernel.run`.
-
-        Private memory and LDS are those of the packet and of the kernel's header: the copy in memory stays as it is.
-        """
-        packet = launched(self.memory.gpu, packet)
-        around = Surroundings(
-            target=self.target,
-            memory=self.memory.gpu,
-            queue=self._special_address,
-            scratch=self._scratch_for(packet),
-        )
-        descriptor = around.scratch.resource_descriptor(self.target.level) if around.scratch else (0, 0, 0, 0)
-        location = (around.scratch.address, around.scratch.size_bytes) if around.scratch else (0, 0)
-        special = special_buffer(
-            around.shared_base, around.private_base, descriptor, location, packet.private_segment_size
-        )
-        self._special.view[: special.size_bytes] = special.pack()
-        more = dict(options)
-        watch = Watch(more.pop(TIME_LIMIT, self.time_limit_seconds))
-        statistics = self.engine.run(launch(around, packet, address, watch=watch, **more))
-        self._total.add(statistics)
-        return statistics
-
-    def _scratch_for(self, packet: KernelDispatchPacket) -> Scratch | None:
-        """Private memory for a launch: kept as long as it is large enough."""
-        if not packet.private_segment_size:
-            return None
-        wave = wave_scratch_bytes(packet.private_segment_size)
-        if wave > MAX_WAVE_SCRATCH:
-            text = f"{packet.private_segment_size} bytes of private memory for each work-item"
-            raise WireError(f"{text}, expected at most {MAX_WAVE_SCRATCH // LANES}")
-        items = packet.workgroup_size_x * packet.workgroup_size_y * packet.workgroup_size_z
-        group = wave * -(-items // LANES)
-        size = max(group, min(wave * SCRATCH_WAVES, SCRATCH_BYTES) // group * group)
-        if self._scratch is None or self._scratch.size_bytes < size:
-            if self._scratch is not None:
-                self.memory.release(self._scratch.address)
-            self._scratch = None
-            address, _ = self.memory.allocate(size, "private memory")
-            self._scratch = Scratch(address, size, address & ~0xFFFF_FFFF)
-        return self._scratch
-
-    def run(self, packet: KernelDispatchPacket, hidden: Mapping[str, int], **options: Any) -> Result:
+    def run(self, packet: KernelDispatchPacket, uses_queue: bool, **options: Any) -> Result:
         """Run a packet, and then what it has enqueued. Where that fails, the queue begins anew with the next run."""
         self._printf.clear()
         self._printf.write(0, printf_buffer.EMPTY, _HOST)
-        self._packet.view[: packet.size_bytes] = packet.pack()
-        self._total = Statistics()
-        self._is_running, ended = True, False
-        try:
-            children = self._run(packet, hidden, options)
-            ended = True
-        finally:
-            self._is_running = False
-            if hidden["aqlwrap_pointer"] and not ended:
-                self._drop_queue()  # what was left in it would stop later runs
-        return Result(self._total, children, printf_buffer.written(self._printf.view))
-
-    def _run(self, packet: KernelDispatchPacket, hidden: Mapping[str, int], options: dict[str, Any]) -> int:
-        """Run a packet and what it has enqueued; the number of the latter."""
-        self.dispatch(packet, self._packet_address, **options)
-        if not hidden["aqlwrap_pointer"]:
-            return 0
-
-        def child(packet: KernelDispatchPacket, address: int) -> int:
-            return self.dispatch(packet, address, **options).instructions
-
-        telemetry = Telemetry(self.probes, lambda: self._total.instructions)
-        pointer_bytes = self.container.bits // 8
-        scheduler = Scheduler(self.memory.gpu, hidden["vqueue_pointer"], child, telemetry, pointer_bytes)
-        return scheduler.drain(hidden["aqlwrap_pointer"])
+        statistics, children = self.device.run(packet, uses_queue, options)
+        return Result(statistics, children, printf_buffer.written(self._printf.view))
 
     def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
         """Addresses of the device's queue and of the slot for the kernel that the host launches.
 
         There is one queue: for another `shape` a new one takes its place.
         """
-        if self._queue is None or shape not in (None, self._queue.shape):
-            self._drop_queue()
-            self._queue = place_queue(self.memory, self.container, self.code.kernels, shape or QueueShape())
-        return self._queue.address, self._queue.parent
-
-    def _drop_queue(self) -> None:
-        """Give the queue up, with whatever waits in it."""
-        if self._queue is not None:
-            release_queue(self.memory, self._queue)
-        self._queue = None
-
-    @property
-    def printf_address(self) -> int:
-        """Where the printf buffer lies."""
-        return self._printf_address
+        device = self.device
+        if device.queue is None or shape not in (None, device.queue.shape):
+            device.drop_queue()
+            device.place_queue(_kernel_table(self.container, self.code.kernels), shape or QueueShape())
+        assert device.queue is not None
+        return device.queue.address, device.queue.parent
 
 
 _HOST: Final = Unit(0)
@@ -366,7 +270,7 @@ class Kernel:
         time_limit_seconds in place of the program's, for this kernel and for each that it enqueues. `WireError` for
         arguments, sizes and options that do not fit, `RuleError` where the kernel was compiled for another size.
         """
-        program, maps = self.program, Mappings(self.program.memory)
+        program, maps = self.program, Mappings(self.program.device)
         program.check_open()
         try:
             layout = self.metadata.layout
@@ -380,7 +284,7 @@ class Kernel:
             kernarg, _ = maps.copy(pack_arguments(layout, values, hidden, size), "kernel arguments")
             entry = program.code.kernels[self.name]
             packet = setup_buffer(grid, group, self.image.header, entry, kernarg, lds)
-            result = program.run(packet, hidden, **options)
+            result = program.run(packet, bool(hidden["aqlwrap_pointer"]), **options)
             maps.finish()
             return result
         except UnderstudyError as error:
@@ -391,7 +295,7 @@ class Kernel:
     def _converter(self, maps: Mappings) -> Converter:
         static = self.image.header.workgroup_group_segment_byte_size
         program = self.program
-        return Converter(program.memory, maps, program.target.level, static, lambda shape: program.queue(shape)[0])
+        return Converter(program.device, maps, static, lambda shape: program.queue(shape)[0])
 
     def _sizes(self, global_size: Size, local_size: Size | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
         grid = checked_sizes(global_size, "global size")
@@ -417,3 +321,19 @@ class Kernel:
             "vqueue_pointer": queue,
             "aqlwrap_pointer": parent,
         }
+
+
+def _kernel_table(container: Container, kernels: Mapping[str, int]) -> bytes:
+    """Addresses of code objects, each as long as a pointer, by the kernel_index that their metadata has."""
+    size = container.bits // 8
+    places: dict[int, int] = {}
+    for name, address in kernels.items():
+        try:
+            index = container.metadata(name).queue.kernel_index
+        except WireError:
+            continue  # without metadata nobody knows its number
+        if index > MAX_KERNEL_INDEX:
+            raise WireError(f"kernel_index {index}, expected at most {MAX_KERNEL_INDEX}").at("kernel", name)
+        places[index] = address
+    table = [places.get(index, 0) for index in range(max(places, default=0) + 1)]
+    return b"".join(address.to_bytes(size, "little") for address in table)

@@ -8,7 +8,8 @@ arguments in order, each at the next multiple of its alignment.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from understudy.core.errors import WireError
@@ -36,13 +37,9 @@ class Argument:
         return self.kind.startswith("hidden_")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelMetadata:
-    """What metadata says about a kernel; 0 and "" where it says nothing. Launch facts come from the header instead.
-
-    `explicit` are the arguments that a caller gives, `hidden` those that a runtime fills (of `hidden_kinds`), each in
-    order; `end` is the first byte of the kernarg segment behind all of them.
-    """
+    """What metadata says about a kernel; 0 and "" where it says nothing. Launch facts come from the header instead."""
 
     name: str
     symbol: str
@@ -57,16 +54,26 @@ class KernelMetadata:
     max_workgroup_size: int = 0
     required_workgroup_size: tuple[int, ...] = ()
     language: str = ""
-    explicit: tuple[Argument, ...] = field(init=False, repr=False, compare=False)
-    hidden: tuple[Argument, ...] = field(init=False, repr=False, compare=False)
-    hidden_kinds: frozenset[str] = field(init=False, repr=False, compare=False)
-    end: int = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "explicit", tuple(each for each in self.arguments if not each.is_hidden))
-        object.__setattr__(self, "hidden", tuple(each for each in self.arguments if each.is_hidden))
-        object.__setattr__(self, "hidden_kinds", frozenset(each.kind for each in self.hidden))
-        object.__setattr__(self, "end", max((each.offset + each.size for each in self.arguments), default=0))
+    @cached_property
+    def explicit(self) -> tuple[Argument, ...]:
+        """The arguments that a caller gives, in order."""
+        return tuple(each for each in self.arguments if not each.is_hidden)
+
+    @cached_property
+    def hidden(self) -> tuple[Argument, ...]:
+        """The arguments that a runtime fills, in order."""
+        return tuple(each for each in self.arguments if each.is_hidden)
+
+    @cached_property
+    def hidden_kinds(self) -> frozenset[str]:
+        """Their value kinds."""
+        return frozenset(each.kind for each in self.hidden)
+
+    @cached_property
+    def end(self) -> int:
+        """The first byte of the kernarg segment behind all arguments."""
+        return max((each.offset + each.size for each in self.arguments), default=0)
 
 
 # The later name of each V2 name that is not simply its snake case.
