@@ -19,7 +19,8 @@ from tests.hostile.checks import in_time
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.device.fletcher.arrays import rebuild, store
 from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernel import Kernel, KernelFailure
+from understudy.device.fletcher.job import KernelFailure
+from understudy.device.fletcher.kernel import Kernel
 from understudy.device.fletcher.kernels import BUILT_IN, find
 from understudy.device.fletcher.map.build import fletcher_map
 from understudy.device.fletcher.map.layout import FletcherMap

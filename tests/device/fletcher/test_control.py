@@ -20,8 +20,8 @@ from understudy.device.fletcher.events import (
     RegisterAccess,
     RowsMoved,
 )
-from understudy.device.fletcher.job import Hang, Job
-from understudy.device.fletcher.kernel import Handshake, KernelFailure
+from understudy.device.fletcher.job import Hang, Job, KernelFailure
+from understudy.device.fletcher.kernel import Handshake
 from understudy.device.fletcher.machine import State
 
 every_profile = pytest.mark.parametrize("profile", ["spec", "hardware"])

@@ -14,8 +14,8 @@ from tests.device.fletcher.rig import REGS, vector_map
 from understudy.core.errors import ModelBug, UnderstudyError
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.events import Lint
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import Kernel, KernelFailure, kernel, named_schema
+from understudy.device.fletcher.job import Job, KernelFailure
+from understudy.device.fletcher.kernel import Kernel, kernel, named_schema
 
 ADDRESSES = st.one_of(st.integers(0, 0xA0), st.integers(0, 39).map(lambda n: 4 * n), st.integers(0, (1 << 32) - 1))
 VALUES = st.one_of(

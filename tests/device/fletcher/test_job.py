@@ -13,8 +13,8 @@ import pytest
 from tests.device.fletcher.rig import START, Rig, add_up
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import Kernel, KernelFailure, kernel, named_schema
+from understudy.device.fletcher.job import Job, KernelFailure
+from understudy.device.fletcher.kernel import Kernel, kernel, named_schema
 from understudy.device.fletcher.map.build import fletcher_map
 
 NUMBERS = [("x", pa.int64())]

@@ -10,8 +10,7 @@ import pytest
 
 from tests.device.fletcher.rig import BUSY, DONE, IDLE, RESET, START, STOP, Rig, add_up, slow
 from understudy.core.errors import ModelBug, RuleError
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import KernelFailure
+from understudy.device.fletcher.job import Job, KernelFailure
 
 
 class Gates:

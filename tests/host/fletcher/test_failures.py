@@ -13,8 +13,9 @@ import pytest
 
 from tests.host.fletcher.rig import numbers
 from understudy.core.errors import UnderstudyError
+from understudy.device.fletcher.job import KernelFailure
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
-from understudy.device.fletcher.kernel import KernelFailure, named_schema
+from understudy.device.fletcher.kernel import named_schema
 from understudy.host.fletcher.platform import Context, Kernel, Platform
 
 SOURCE = """

@@ -23,8 +23,8 @@ from understudy.device.acceldev.lints import Lints
 from understudy.device.acceldev.memory import Gate, Memory
 from understudy.device.acceldev.processor import Processor, Queued, Registers
 from understudy.device.acceldev.registers import Interrupt
+from understudy.device.acceldev.run import Run
 from understudy.device.acceldev.settings import Settings
-from understudy.device.acceldev.user import Run
 
 ACCESS_SIZES: Final = (1, 2, 4, 8)
 

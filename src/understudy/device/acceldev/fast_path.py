@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -27,9 +27,7 @@ from understudy.device.acceldev.commands import FENCE_COUNTER, MAX_TABLE, PAGE_M
 from understudy.device.acceldev.memory import Memory
 from understudy.device.acceldev.native_commands import Block, Piece, Range, code
 from understudy.device.acceldev.registers import ACCELDEV_NUM_BUFFERS, ACCELDEV_PAGE_SIZE, ACCELDEV_USER_CMD_WORDS
-
-if TYPE_CHECKING:
-    from understudy.device.acceldev.user import Run
+from understudy.device.acceldev.run import Run
 
 FEW_RANGES: Final = 64
 """Rows of the table of ranges at first; it grows."""

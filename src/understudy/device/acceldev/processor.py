@@ -34,8 +34,9 @@ from understudy.device.acceldev.registers import (
     CMDS_BUFFER_SIZE,
     Interrupt,
 )
+from understudy.device.acceldev.run import Run
 from understudy.device.acceldev.settings import CMD_ERROR, Settings
-from understudy.device.acceldev.user import Run, UserCommands, interrupt_of
+from understudy.device.acceldev.user import UserCommands, interrupt_of
 
 T = TypeVar("T")
 

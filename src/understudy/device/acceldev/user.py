@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
 from understudy.core.settings import JIT
-from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import CountingTelemetry
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
@@ -18,11 +16,9 @@ from understudy.device.acceldev.commands import (
     USER_CMD_BYTES,
     Fence,
     Fill,
-    RunCommand,
     UserCommand,
     decode_user_command,
 )
-from understudy.device.acceldev.contexts import Context
 from understudy.device.acceldev.events import FenceCounted, UserCommandStarted
 from understudy.device.acceldev.interrupts import Interrupts
 from understudy.device.acceldev.lints import Lints
@@ -34,6 +30,7 @@ from understudy.device.acceldev.registers import (
     ACCELDEV_USER_CMD_WORDS,
     Interrupt,
 )
+from understudy.device.acceldev.run import Run
 from understudy.device.acceldev.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,33 +50,6 @@ def interrupt_of(error: UnderstudyError) -> Interrupt:
     if isinstance(error, SlotFault):
         return Interrupt.SLOT_ERROR
     return Interrupt.MEM_ERROR if isinstance(error, AccessFault) else Interrupt.CMD_ERROR
-
-
-@dataclass(slots=True)
-class Run(Stateful):
-    """A RUN being executed: `position` of `count` user commands are done, `used` is a mask of slots filled.
-
-    `fences` user FENCEs were counted.
-    """
-
-    STATE = ("position", "used", "fences")
-
-    command: RunCommand
-    context: Context
-    count: int
-    position: int = 0
-    used: int = 0
-    fences: int = 0
-
-    @property
-    def offset(self) -> int:
-        """Place of the next user command in the code buffer, in bytes."""
-        return self.command.offset + self.position * USER_CMD_BYTES
-
-    @property
-    def finished(self) -> bool:
-        """Whether all commands are done."""
-        return self.position >= self.count
 
 
 class UserCommands:

@@ -12,8 +12,8 @@ from understudy.core.forks import FORKED, tell_forks
 from understudy.core.telemetry import Telemetry
 from understudy.device.fletcher.bus_words import FieldStore
 from understudy.device.fletcher.events import KernelAborted, KernelFailed, KernelFinished, KernelStarted
-from understudy.device.fletcher.job import Job
-from understudy.device.fletcher.kernel import Kernel, KernelFailure
+from understudy.device.fletcher.job import Job, KernelFailure
+from understudy.device.fletcher.kernel import Kernel
 from understudy.device.fletcher.machine import Machine, State
 from understudy.device.fletcher.runner import LiveRegisters, Run
 from understudy.device.fletcher.settings import Settings

@@ -13,13 +13,16 @@ import pyarrow as pa
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.words import U64, mask, signed
 from understudy.device.fletcher.arrays import as_rows, rebuild, store
-from understudy.device.fletcher.kernel import KernelFailure
 from understudy.device.fletcher.map.layout import BatchLayout, FletcherMap, Mode
 from understudy.device.fletcher.memory import DeviceMemory, WritableMemory
 from understudy.device.fletcher.rules import CUSTOM_STATUS, RANGE_WRITTEN
 
 SLICE_ROWS: Final = 1 << 20
 _FLOATS: Final = {"float": (32, "<f"), "double": (64, "<d")}
+
+
+class KernelFailure(UnderstudyError):
+    """A kernel's own function has failed: an exception of its code, or a result that is no integer of 64 bits."""
 
 
 class Hang(UnderstudyError):

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from understudy.core.errors import UnderstudyError, WireError
+from understudy.core.errors import WireError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,10 +44,6 @@ FLETCHER_NAME: Final = b"fletcher_name"
 FLETCHER_MODE: Final = b"fletcher_mode"
 READ: Final = "read"
 WRITE: Final = "write"
-
-
-class KernelFailure(UnderstudyError):
-    """A kernel's own function has failed: an exception of its code, or a result that is no integer of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from understudy.core.errors import UnderstudyError
 from understudy.device.fletcher.blame import behind, place_of
 from understudy.device.fletcher.bus_words import FieldStore
-from understudy.device.fletcher.job import Hang, Job, whole
-from understudy.device.fletcher.kernel import Kernel, KernelFailure
+from understudy.device.fletcher.job import Hang, Job, KernelFailure, whole
+from understudy.device.fletcher.kernel import Kernel
 
 E = TypeVar("E", bound=UnderstudyError)
 
