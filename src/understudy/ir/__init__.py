@@ -1,1 +1,1 @@
-"""What both engines compute with and compile through: exact integers and floats, LLVM, IR text, kept objects, native code."""
+"""What engines compute with and compile through: exact numbers, LLVM, IR text, kept objects, native code."""

@@ -7,7 +7,6 @@ Addresses count from the first byte of the loaded image.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Any, Final
 
 from understudy.core.errors import WireError
