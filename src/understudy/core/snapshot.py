@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -14,7 +14,6 @@ import numpy as np
 from understudy.core.space import PAGE_SIZE, Ram
 
 T = TypeVar("T")
-
 CHUNK: Final = 64 << 10
 _PRESENT: Final = np.uint64(3 << 62)
 """Flags of a page in Linux's page map: in memory, or swapped out."""
@@ -42,6 +41,10 @@ class Stateful:
             back = _back(now, saved)
             if back is not now:
                 setattr(self, name, back)
+
+
+_CONTAINERS: Final = (list, deque, dict, set)
+_CHANGING: Final = (Stateful, bytearray, *_CONTAINERS)
 
 
 def _kept(value: Any) -> Any:
@@ -87,12 +90,16 @@ def copied(value: T) -> T:
         made = copy.copy(value)
         for name in value.STATE:
             setattr(made, name, copied(getattr(value, name)))
-    elif isinstance(value, dict):
-        made = {key: copied(each) for key, each in value.items()}
-    elif isinstance(value, (list, deque, set)):
-        made = type(value)(map(copied, value))
     elif isinstance(value, bytearray):
         made = bytearray(value)
+    elif isinstance(value, _CONTAINERS):
+        made = value.copy()
+        if isinstance(value, dict):
+            made.update((key, copied(each)) for key, each in value.items() if isinstance(each, _CHANGING))
+        elif isinstance(value, (list, deque)):
+            for index, each in enumerate(value):
+                if isinstance(each, _CHANGING):
+                    made[index] = copied(each)
     return made  # type: ignore[no-any-return]
 
 
@@ -110,11 +117,13 @@ def restore_ram(ram: Ram, saved: dict[int, bytes]) -> None:
 
 def _used(ram: Ram) -> Iterator[tuple[int, bytes]]:
     touched = _touched_pages(ram)
-    pages_per_chunk = CHUNK // PAGE_SIZE
-    for offset in range(0, ram.size, CHUNK):
-        first = offset // PAGE_SIZE
-        if touched is None or touched[first : first + pages_per_chunk + 1].any():
-            yield offset, bytes(ram.view[offset : offset + CHUNK])
+    offsets: Iterable[int] = range(0, ram.size, CHUNK)
+    if touched is not None:  # a page may lie in two chunks: memory need not begin where a page of the host does
+        pages, pages_per_chunk = np.flatnonzero(touched), CHUNK // PAGE_SIZE
+        chunks = np.union1d(pages // pages_per_chunk, (pages - 1) // pages_per_chunk).tolist()
+        offsets = (chunk * CHUNK for chunk in chunks if 0 <= chunk * CHUNK < ram.size)
+    for offset in offsets:
+        yield offset, bytes(ram.view[offset : offset + CHUNK])
 
 
 def _touched_pages(ram: Ram) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
