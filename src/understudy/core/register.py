@@ -202,23 +202,29 @@ class Register:
         Reserved and undeclared bits keep what was stored.
         """
         self._check(written)
-        result = stored
-        for part in self.fields:
-            match self.access(part.name):
-                case Access.RW | Access.WO:
-                    result = result & ~part.mask | written & part.mask
-                case Access.W1C:
-                    result &= ~(written & part.mask)
-                case Access.STROBE:
-                    result &= ~part.mask
-                case Access.RO | Access.RSVD:
-                    pass
-        return result
+        taken, cleared, strobes = self._masks
+        return stored & ~(taken | strobes | written & cleared) | written & taken
 
     def as_read(self, stored: int) -> int:
         """What the host reads where the register holds `stored`: write-only and strobe fields read as 0."""
-        hidden = sum(part.mask for part in self.fields if self.access(part.name) in (Access.WO, Access.STROBE))
-        return stored & ~hidden
+        return stored & self.shown_mask
+
+    @cached_property
+    def shown_mask(self) -> int:
+        """The bits that the host can read."""
+        return ~self._bits(Access.WO, Access.STROBE)
+
+    @cached_property
+    def taken_mask(self) -> int:
+        """The bits that a write sets as written."""
+        return self._bits(Access.RW, Access.WO)
+
+    @cached_property
+    def _masks(self) -> tuple[int, int, int]:
+        return self.taken_mask, self._bits(Access.W1C), self._bits(Access.STROBE)
+
+    def _bits(self, *kinds: Access) -> int:
+        return sum(part.mask for part in self.fields if self.access(part.name) in kinds)
 
     def explain(self, value: int, index: int | None = None) -> str:
         """One line: ``MODE0 = 0x3: ACTIVE=1 MODE=1 (PER_HART)``; reserved fields and bits only where set."""

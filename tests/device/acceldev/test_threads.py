@@ -250,7 +250,7 @@ def test_a_restored_device_goes_on() -> None:
     machine.write(r.ENABLE, 0)
     machine.feed(*words_of(FenceCommand(value=6)))
     state = machine.device.snapshot()
-    state.registers.enable = 1
+    state.registers["ENABLE"] = 1
     machine.device.restore(state)
     assert machine.device.wait_idle(LONG)
     assert machine.read(r.CMD_FENCE_LAST) == 6

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.line import Line
 from understudy.core.pci import Bar, DmaPort, PciIdentity
+from understudy.core.register_file import RegisterFile
 from understudy.core.snapshot import copied
 from understudy.core.telemetry import CountingTelemetry
 from understudy.core.words import U32, mask
@@ -21,7 +24,7 @@ from understudy.device.acceldev.executor import Executor
 from understudy.device.acceldev.interrupts import Interrupts
 from understudy.device.acceldev.lints import Lints
 from understudy.device.acceldev.memory import Gate, Memory
-from understudy.device.acceldev.processor import Processor, Queued, Registers
+from understudy.device.acceldev.processor import FEED, Processor, Queued
 from understudy.device.acceldev.registers import Interrupt
 from understudy.device.acceldev.run import Run
 from understudy.device.acceldev.settings import Settings
@@ -33,9 +36,7 @@ ACCESS_SIZES: Final = (1, 2, 4, 8)
 class DeviceState:
     """Everything that the device itself remembers; main memory is not part of it."""
 
-    intr: int
-    intr_enable: int
-    registers: Registers
+    registers: dict[str, int]
     queue: tuple[Queued, ...]
     submitted: int
     time: int
@@ -58,13 +59,15 @@ class AcceldevDevice:
         self._telemetry = CountingTelemetry(self.settings.lints)
         self._lints = Lints(self._telemetry)
         self._memory = Memory(self._gate)
-        self._interrupts = Interrupts(self._gate, self._telemetry, self._lints)
+        store = (ctypes.c_uint32 * sum(1 for _ in r.MMIO.elements()))()
+        self._registers = self._make_registers(store)
+        self._reads, self._writes = self._registers.reads, self._registers.writes
+        intr = ctypes.addressof(store) + r.REGISTER_BYTES * self._registers.number(r.INTR.name)
+        self._interrupts = Interrupts(self._registers, intr, self._gate, self._telemetry, self._lints)
         self._processor = Processor(
-            self._gate, self._memory, self._interrupts, self._telemetry, self._lints, self.settings
+            self._registers, self._gate, self._memory, self._interrupts, self._telemetry, self._lints, self.settings
         )
         self._noise = random.Random(self.settings.seed)
-        self._reads: dict[int, tuple[str, Callable[[], int]]] = self._read_side()
-        self._writes: dict[int, tuple[str, Callable[[int], None]]] = self._write_side()
         self._executor = Executor(self._gate, self._processor, self.settings, self._telemetry.desk)
         self._unseen = 0
         """Interrupts that were active when INTR_ENABLE became 0; a driver may acknowledge them after that."""
@@ -116,9 +119,10 @@ class AcceldevDevice:
 
     def read_bar(self, bar: int, offset: int, size: int) -> int:
         """The value of `size` bytes at `offset` of BAR0; all ones where no register is (`register-access`)."""
-        self._check_access(bar, offset, size)
+        found = self._reads.get(offset) if size == r.REGISTER_BYTES and bar == r.BAR0.index else None
+        if found is None:
+            self._check_access(bar, offset, size)
         with self._telemetry.desk:
-            found = self._reads.get(offset) if size == r.REGISTER_BYTES else None
             if found is None:
                 self._odd(False, offset, size)
                 value = mask(8 * size)
@@ -133,9 +137,10 @@ class AcceldevDevice:
 
     def write_bar(self, bar: int, offset: int, size: int, value: int) -> None:
         """Write `size` bytes at `offset` of BAR0, likewise; higher bits of `value` are ignored."""
-        self._check_access(bar, offset, size)
+        found = self._writes.get(offset) if size == r.REGISTER_BYTES and bar == r.BAR0.index else None
+        if found is None:
+            self._check_access(bar, offset, size)
         with self._telemetry.desk:
-            found = self._writes.get(offset) if size == r.REGISTER_BYTES else None
             if found is None:
                 self._odd(True, offset, size)
             else:
@@ -144,7 +149,9 @@ class AcceldevDevice:
                 with self._gate.lock:
                     self._lints.register_access(name, True)
                     self._telemetry.emit(lambda time: RegisterAccess(time, name, word, True))
-                write(word)
+                    unlocked = write(word)
+                if unlocked is not None:
+                    unlocked()
             self._executor.after_access()
 
     def reset(self) -> None:
@@ -186,7 +193,7 @@ class AcceldevDevice:
         """Context `index` as its record in main memory says, at the CONTEXTS_CONFIGS of this moment."""
         if not 0 <= index < r.ACCELDEV_MAX_CONTEXTS:
             raise WireError(f"context {index}, expected 0 to {r.ACCELDEV_MAX_CONTEXTS - 1}")
-        return Context(index, self._processor.registers.contexts_configs, self._memory)
+        return Context(index, self._processor.contexts_configs, self._memory)
 
     def driver_gone(self) -> None:
         """Say that the driver has left, which the device cannot see: a lint for each interrupt it has not cleared."""
@@ -203,107 +210,61 @@ class AcceldevDevice:
         with self._gate.lock:
             if self._gate.is_entered:
                 raise RuleError("the device executes a command, expected it to be idle or synchronous")
-            processor = self._processor
             return DeviceState(
-                self._interrupts.active,
-                self._interrupts.enabled,
-                copied(processor.registers),
-                tuple(processor.queue),
-                processor.submitted,
+                self._registers.snapshot(),
+                tuple(self._processor.queue),
+                self._processor.submitted,
                 self._telemetry.time,
-                copied(processor.run),
+                copied(self._processor.run),
             )
 
     def restore(self, state: DeviceState) -> None:
         """Go back to a state; main memory is the caller's business."""
         self.reset()
-        with self._gate.changed:
-            processor = self._processor
-            processor.registers.restore(state.registers.snapshot())
-            processor.registers.enable = 0  # nothing is executed before the interrupts are back
-            processor.queue.extend(state.queue)
-            processor.submitted, processor.run = state.submitted, copied(state.run)
+        with self._gate.lock:
+            self._registers.restore(state.registers)
             self._telemetry.time = state.time
             self._lints.configs_written = True
-        self._interrupts.reset(state.intr)
-        self._interrupts.enable(state.intr_enable)
-        self._set_enable(state.registers.enable)
+        self._interrupts.settle()
+        with self._gate.changed:
+            self._processor.queue.extend(state.queue)
+            self._processor.submitted, self._processor.run = state.submitted, copied(state.run)
         if self.settings.threaded:
             self._executor.after_access()
 
     # ---- registers -----------------------------------------------------------------------------------------------
 
-    def _read_side(self) -> dict[int, tuple[str, Callable[[], int]]]:
-        registers = self._processor.registers
-        return _side(
-            (r.INTR, self._read_intr),
-            (r.INTR_ENABLE, lambda: self._interrupts.enabled),
-            (r.ENABLE, lambda: registers.enable),
-            (r.CONTEXTS_CONFIGS_LO, lambda: registers.contexts_configs & U32),
-            (r.CONTEXTS_CONFIGS_HI, lambda: registers.contexts_configs >> 32),
-            (r.CMD_MANUAL_FREE, lambda: self._processor.free),
-            (r.CMD_FENCE_LAST, lambda: registers.fence_last),
-            (r.CMD_FENCE_WAIT, lambda: registers.fence_wait),
+    def _make_registers(self, store: ctypes.Array[ctypes.c_uint32]) -> RegisterFile:
+        """What they do besides holding values, under the lock; some give what is to be done when it is let go of."""
+        return RegisterFile(
+            r.MMIO,
+            {r.INTR.name: self._read_intr, r.CMD_MANUAL_FREE.name: lambda held: self._processor.free},
+            {
+                r.INTR.name: lambda word, before: self._interrupts.cleared(word, before),
+                r.INTR_ENABLE.name: self._enabled,
+                r.CONTEXTS_CONFIGS_LO.name: lambda word, before: self._lints.configs(bool(self._processor.queue)),
+                r.CONTEXTS_CONFIGS_HI.name: lambda word, before: self._lints.configs(bool(self._processor.queue)),
+                r.CMD_FENCE_LAST.name: lambda word, before: self._lints.fence_last_written(),
+                r.CMD_FENCE_WAIT.name: lambda word, before: self._lints.fence_wait_written(word),
+                **{name: partial(self._fed, index) for index, name in enumerate(FEED)},
+            },
+            store,
         )
 
-    def _write_side(self) -> dict[int, tuple[str, Callable[[int], None]]]:
-        found: dict[int, tuple[str, Callable[[int], None]]] = _side(
-            (r.INTR, self._interrupts.clear),
-            (r.INTR_ENABLE, self._set_intr_enable),
-            (r.ENABLE, self._set_enable),
-            (r.CONTEXTS_CONFIGS_LO, lambda value: self._set_configs(0, value)),
-            (r.CONTEXTS_CONFIGS_HI, lambda value: self._set_configs(32, value)),
-            (r.CMD_FENCE_LAST, self._set_fence_last),
-            (r.CMD_FENCE_WAIT, self._set_fence_wait),
-        )
-        for index in range(r.CMD_MANUAL_FEED.count):
-            offset = r.CMD_MANUAL_FEED.offset_of(index, r.MMIO.unit_bytes)
-            found[offset] = (r.CMD_MANUAL_FEED.element(index), self._feeder(index))
-        return found
-
-    def _read_intr(self) -> int:
-        active = self._interrupts.active
+    def _read_intr(self, active: int) -> int:
         if pending := active & self._interrupts.enabled & r.INTERRUPTS:
             self._lints.intr_read(Interrupt(pending))
         return active
 
-    def _set_intr_enable(self, value: int) -> None:
-        with self._gate.lock:
-            self._unseen = 0 if value else self._unseen | self._interrupts.active & self._interrupts.enabled
-        self._interrupts.enable(value)
+    def _enabled(self, word: int, before: int) -> Callable[[], None]:
+        self._unseen = 0 if word else self._unseen | self._interrupts.active & before
+        return self._interrupts.settle
 
-    def _set_enable(self, value: int) -> None:
-        with self._gate.changed:
-            self._processor.registers.enable = value
-
-    def _set_configs(self, shift: int, value: int) -> None:
-        with self._gate.lock:
-            registers = self._processor.registers
-            self._lints.configs(bool(self._processor.queue))
-            registers.contexts_configs = registers.contexts_configs & ~(U32 << shift) | value << shift
-
-    def _set_fence_last(self, value: int) -> None:
-        with self._gate.lock:
-            self._processor.registers.fence_last = value
-            self._lints.fence_last_written()
-
-    def _set_fence_wait(self, value: int) -> None:
-        with self._gate.lock:
-            self._processor.registers.fence_wait = value
-            self._lints.fence_wait_written(value)
-
-    def _feeder(self, index: int) -> Callable[[int], None]:
-        is_last = r.CMD_MANUAL_FEED.offset_of(index, r.MMIO.unit_bytes) == r.FEED_LAST
-
-        def write(value: int) -> None:
-            with self._gate.lock:
-                self._processor.registers.feed[index] = value
-                self._lints.feed(index)
-                accepted = not is_last or self._processor.submit()
-            if not accepted:
-                self._interrupts.raise_(Interrupt.FEED_ERROR)
-
-        return write
+    def _fed(self, index: int, word: int, before: int) -> Callable[[], None] | None:
+        self._lints.feed(index)
+        if index < len(FEED) - 1 or self._processor.submit():
+            return None
+        return lambda: self._interrupts.raise_(Interrupt.FEED_ERROR)
 
     def _odd(self, write: bool, offset: int, size: int) -> None:
         if self._telemetry.wants_lints:
@@ -321,9 +282,7 @@ class AcceldevDevice:
 
     def _power_on(self) -> None:
         with self._gate.lock:
-            registers = self._processor.registers
-            registers.enable = registers.contexts_configs = registers.fence_last = registers.fence_wait = 0
-            registers.feed[:] = [0] * len(registers.feed)
+            self._registers.reset()
             self._processor.submitted = 0
             self._processor.last_error = None
             self._processor.context_errors.clear()
@@ -333,17 +292,13 @@ class AcceldevDevice:
             intr = 0
             if self.settings.poison:
                 intr = self._noise.getrandbits(6)
-                registers.fence_last, registers.fence_wait = self._noise.getrandbits(32), self._noise.getrandbits(32)
-                registers.feed[:] = [self._noise.getrandbits(32) for _ in registers.feed]
+                for name in (r.CMD_FENCE_LAST.name, r.CMD_FENCE_WAIT.name, *FEED):
+                    self._registers[name] = self._noise.getrandbits(32)
         self._interrupts.reset(intr)
 
     def _tell_unacknowledged(self, when: str) -> None:
         unseen = Interrupt(self._interrupts.active & (self._interrupts.enabled | self._unseen) & r.INTERRUPTS)
         self._lints.gone(unseen, when)
-
-
-def _side(*entries: tuple[Any, Any]) -> dict[int, tuple[str, Any]]:
-    return {register.offset: (register.name, act) for register, act in entries}
 
 
 def _why(write: bool, offset: int, size: int) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from understudy.core.line import Line
+from understudy.core.register_file import RegisterFile
 from understudy.core.telemetry import CountingTelemetry
-from understudy.core.words import U32
 from understudy.device.acceldev.events import InterruptCleared, InterruptRaised
 from understudy.device.acceldev.lints import Lints
 from understudy.device.acceldev.memory import Gate
@@ -20,12 +20,18 @@ for the writer."""
 
 
 class Interrupts:
-    """``INTR``, ``INTR_ENABLE`` and the line. Observers of the line are called without the device's lock."""
+    """``INTR``, ``INTR_ENABLE`` and the line. Observers of the line are called without the device's lock.
 
-    def __init__(self, gate: Gate, telemetry: CountingTelemetry, lints: Lints) -> None:
+    `active_address` is where machine code of this process sees INTR.
+    """
+
+    def __init__(
+        self, registers: RegisterFile, active_address: int, gate: Gate, telemetry: CountingTelemetry, lints: Lints
+    ) -> None:
         self.line = Line("INTA")
-        self._active = ctypes.c_uint32()
-        self.enabled = 0
+        self.active_address = active_address
+        self._values = registers.values
+        self._intr, self._intr_enable = registers.number("INTR"), registers.number("INTR_ENABLE")
         self._gate = gate
         self._telemetry = telemetry
         self._lints = lints
@@ -34,22 +40,18 @@ class Interrupts:
     @property
     def active(self) -> int:
         """INTR."""
-        return self._active.value
-
-    @active.setter
-    def active(self, value: int) -> None:
-        self._active.value = value
+        return self._values[self._intr]
 
     @property
-    def active_address(self) -> int:
-        """Where machine code of this process sees INTR."""
-        return ctypes.addressof(self._active)
+    def enabled(self) -> int:
+        """INTR_ENABLE."""
+        return self._values[self._intr_enable]
 
     def reset(self, active: int = 0) -> None:
         """Nothing enabled; `active` is 0 unless the registers are poisoned."""
         with self._gate.lock:
-            self.active, self.enabled = active, 0
-        self._drive(settle=True)
+            self._values[self._intr], self._values[self._intr_enable] = active, 0
+        self.settle()
         self.line.edges = 0
 
     def raise_(self, interrupt: Interrupt, *, every: bool = True) -> None:
@@ -59,7 +61,7 @@ class Interrupts:
         """
         with self._gate.lock:
             coalesced = bool(self.active & interrupt)
-            self.active |= interrupt
+            self._values[self._intr] |= interrupt
             if every or not self._lints.is_told_coalesced(interrupt):
                 self._telemetry.emit(lambda time: InterruptRaised(time, interrupt, coalesced))
             self._lints.raised(interrupt, coalesced)
@@ -74,20 +76,16 @@ class Interrupts:
             if self.active & interrupt:
                 self._lints.raised(interrupt, True)
 
-    def clear(self, written: int) -> None:
-        """A write to ``INTR``: interrupts with a 1 become inactive."""
-        with self._gate.lock:
-            cleared = Interrupt(self.active & written)
-            self.active &= ~written
-            if cleared:
-                self._telemetry.emit(lambda time: InterruptCleared(time, cleared))
-                self._lints.cleared(cleared)
-        self._drive(settle=True)
+    def cleared(self, written: int, before: int) -> Callable[[], None]:
+        """``INTR`` was written: interrupts with a 1 are inactive. The line follows with what this gives."""
+        cleared = Interrupt(before & written)
+        if cleared:
+            self._telemetry.emit(lambda time: InterruptCleared(time, cleared))
+            self._lints.cleared(cleared)
+        return self.settle
 
-    def enable(self, written: int) -> None:
-        """A write to ``INTR_ENABLE``; bits without a meaning are kept."""
-        with self._gate.lock:
-            self.enabled = written & U32
+    def settle(self) -> None:
+        """A driver has cleared or enabled interrupts: the line is at its level when this returns."""
         self._drive(settle=True)
 
     @property

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from understudy.core.errors import AccessFault, UnderstudyError, WireError
 from understudy.core.pci import DmaPort
-from understudy.core.snapshot import Stateful
+from understudy.core.register_file import RegisterFile
 from understudy.core.telemetry import CountingTelemetry
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
@@ -31,6 +31,7 @@ from understudy.device.acceldev.memory import Gate, Memory
 from understudy.device.acceldev.registers import (
     ACCELDEV_MAX_CONTEXTS,
     ACCELDEV_NUM_BUFFERS,
+    CMD_MANUAL_FEED,
     CMDS_BUFFER_SIZE,
     Interrupt,
 )
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 QUANTUM: Final = 1 << 18
 """User commands that are executed at most before somebody may look in."""
+FEED: Final = tuple(CMD_MANUAL_FEED.element(index) for index in range(CMD_MANUAL_FEED.count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +59,12 @@ class Queued:
         return device_command_name(self.words)
 
 
-@dataclass(slots=True)
-class Registers(Stateful):
-    """What the processor and the host share: plain register values."""
-
-    STATE = ("enable", "contexts_configs", "fence_last", "fence_wait", "feed")
-
-    enable: int = 0
-    contexts_configs: int = 0
-    fence_last: int = 0
-    fence_wait: int = 0
-    feed: list[int] = field(default_factory=lambda: [0] * 5)
-
-
 class Processor:
     """Executes queued commands, one `step` after the other. All of it happens between the gate's enter and leave."""
 
     def __init__(
         self,
+        registers: RegisterFile,
         gate: Gate,
         memory: Memory,
         interrupts: Interrupts,
@@ -82,7 +72,7 @@ class Processor:
         lints: Lints,
         settings: Settings,
     ) -> None:
-        self.registers = Registers()
+        self.registers = registers
         self.queue: deque[Queued] = deque()
         self.run: Run | None = None
         self.submitted = 0
@@ -115,13 +105,18 @@ class Processor:
         return CMDS_BUFFER_SIZE - len(self.queue)
 
     @property
+    def contexts_configs(self) -> int:
+        """Both halves of CONTEXTS_CONFIGS: where the contexts' records are."""
+        return self.registers["CONTEXTS_CONFIGS_LO"] | self.registers["CONTEXTS_CONFIGS_HI"] << 32
+
+    @property
     def runnable(self) -> bool:
         """Whether there is something to execute."""
-        return self.run is not None or bool(self.registers.enable and self.queue)
+        return self.run is not None or bool(self.queue and self.registers["ENABLE"])
 
     def submit(self) -> bool:
         """Take the command in the FEED registers; False where the queue is full. The caller holds the lock."""
-        entry = Queued(self.submitted, tuple(self.registers.feed))
+        entry = Queued(self.submitted, self.registers.array("CMD_MANUAL_FEED"))
         self._lints.submitted(entry.words)
         if not self.free:
             self._lints.overrun(entry.name)
@@ -137,7 +132,7 @@ class Processor:
         """Nothing is queued or runs, and nothing starts. The caller holds the lock."""
         self.queue.clear()
         self.run = None
-        self.registers.enable = 0
+        self.registers["ENABLE"] = 0
 
     # ---- execution -----------------------------------------------------------------------------------------------
 
@@ -147,7 +142,7 @@ class Processor:
             return self._advance(self.run, min(limit, QUANTUM))
         with self._gate.lock:
             self._gate.check()
-            if not self.registers.enable or not self.queue:
+            if not self.queue or not self.registers["ENABLE"]:
                 return 0
             entry = self.queue[0]
         try:
@@ -250,8 +245,8 @@ class Processor:
         """Choice `fence-order`."""
         with self._gate.lock:
             self._gate.check()
-            self.registers.fence_last = command.value
-            is_awaited = command.value == self.registers.fence_wait
+            self.registers["CMD_FENCE_LAST"] = command.value
+            is_awaited = command.value == self.registers["CMD_FENCE_WAIT"]
             self._lints.fence_processed(command.value, is_awaited)
         if is_awaited:
             self._raise(Interrupt.FENCE_WAIT)
@@ -260,7 +255,7 @@ class Processor:
         if index >= ACCELDEV_MAX_CONTEXTS:
             raise WireError(f"context {index}, expected one below {ACCELDEV_MAX_CONTEXTS}", rule=rules.INTR_CMD_ERROR)
         self._lints.configs_used()
-        return Context(index, self.registers.contexts_configs, self._memory)
+        return Context(index, self.contexts_configs, self._memory)
 
     def _check_slots(self, run: Run) -> None:
         before, self._slots_before = self._slots_before, None
