@@ -8,8 +8,6 @@ any NaN: the integer form made from it holds the canonical one, so arithmetic th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from understudy.ir import llvm
@@ -74,7 +72,8 @@ class Text:
         """Blocks that stand behind everything else."""
         self.allocas: list[str] = []
         """Lines for the head of the function."""
-        self.declarations: set[str] = set()
+        self.declarations: dict[str, str] = {}
+        """By name."""
         self._count = 0
 
     def put(self, line: str) -> None:
@@ -100,16 +99,11 @@ class Text:
 
     def branch(self, condition: str, yes: str, no: str, hint: str = "") -> None:
         """End a block with a conditional branch."""
-        self.put(f"br i1 {condition}, label %{yes}, label %{no}{hint}")
+        self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}{hint}")
 
-    @contextmanager
-    def apart(self, label: str) -> Iterator[None]:
+    def apart(self, label: str) -> Apart:
         """What is written in here is a block of its own at the end of the function."""
-        lines, now, self.lines = self.lines, self.label, []
-        self.start(label)
-        yield
-        self.tail += self.lines
-        self.lines, self.label = lines, now
+        return Apart(self, label)
 
     def taken(self) -> list[str]:
         """What was written so far, which is then no longer there."""
@@ -133,8 +127,28 @@ class Text:
 
     def declare(self, result: str, name: str, arguments: tuple[str, ...]) -> None:
         """Note that `name` is needed."""
-        types = ", ".join(map(_type, arguments))
-        self.declarations.add(f"declare {result} @{name}({types})")
+        if name not in self.declarations:
+            self.declarations[name] = f"declare {result} @{name}({', '.join(map(_type, arguments))})"
+
+
+class Apart:
+    """A block that is written while another one is, and stands at the end of the function."""
+
+    __slots__ = ("_label", "_lines", "_now", "_text")
+
+    def __init__(self, text: Text, label: str) -> None:
+        self._text = text
+        self._label = label
+
+    def __enter__(self) -> None:
+        text = self._text
+        self._lines, self._now, text.lines = text.lines, text.label, []
+        text.start(self._label)
+
+    def __exit__(self, *error: object) -> None:
+        text = self._text
+        text.tail += text.lines
+        text.lines, text.label = self._lines, self._now
 
 
 class LaneText(Text):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.api import QUIET_HINTS
+from understudy.isa.gcn.algebra import WaveIntegers
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, Mode
@@ -340,44 +341,7 @@ class _Notes:
         return self._float(fmt, env)
 
 
-_PURE = frozenset(
-    (
-        *(
-            "const",
-            "add",
-            "sub",
-            "mul",
-            "and_",
-            "or_",
-            "xor",
-            "not_",
-            "shl",
-            "lshr",
-            "ashr",
-            "umin",
-            "umax",
-            "smin",
-            "smax",
-        ),
-        *(
-            "ctlz",
-            "cttz",
-            "ctpop",
-            "bitreverse",
-            "eq",
-            "ne",
-            "ult",
-            "ule",
-            "slt",
-            "sle",
-            "select",
-            "zext",
-            "sext",
-            "trunc",
-        ),
-        *("fflush", "fto_int"),
-    )
-)
+_PURE: Final = {name for name in dir(WaveIntegers) if not name.startswith("_")} | {"fflush", "fto_int"}
 
 
 def _any(*_: Any, **__: Any) -> Any:

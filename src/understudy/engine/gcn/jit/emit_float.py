@@ -7,6 +7,7 @@ hand. What the host cannot do exactly raises `Untranslated`: the reference engin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from understudy.engine.gcn.jit.emit_integer import Integers
@@ -23,6 +24,20 @@ class Untranslated(Exception):
     """The JIT leaves this instruction to the reference engine."""
 
 
+def _arithmetic(word: str) -> Callable[..., Value]:
+    """An operation on two floats."""
+
+    def method(self: Floats, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        return self._arithmetic(word, fmt, a, b, env)
+
+    return method
+
+
+def _compare(word: str) -> Callable[..., Value]:
+    """A comparison of two floats."""
+    return lambda self, fmt, a, b: self._compare_floats(word, fmt, a, b)
+
+
 class Floats:
     """Float operations; `mode` is MODE at the instruction."""
 
@@ -32,21 +47,10 @@ class Floats:
         self.mode = Mode()
 
     # ---- arithmetic --------------------------------------------------------------------------------------------
-    def fadd(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
-        """a + b."""
-        return self._arithmetic("fadd", fmt, a, b, env)
-
-    def fsub(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
-        """a - b."""
-        return self._arithmetic("fsub", fmt, a, b, env)
-
-    def fmul(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
-        """a * b."""
-        return self._arithmetic("fmul", fmt, a, b, env)
-
-    def fdiv(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
-        """a / b."""
-        return self._arithmetic("fdiv", fmt, a, b, env)
+    fadd = _arithmetic("fadd")
+    fsub = _arithmetic("fsub")
+    fmul = _arithmetic("fmul")
+    fdiv = _arithmetic("fdiv")
 
     def fma(self, fmt: str, a: Value, b: Value, c: Value, env: str | None = None) -> Value:
         """a * b + c, rounded once."""
@@ -224,21 +228,10 @@ class Floats:
         return self._to_half(odd, env)
 
     # ---- comparisons -------------------------------------------------------------------------------------------
-    def feq(self, fmt: str, a: Value, b: Value) -> Value:
-        """a == b."""
-        return self._compare_floats("oeq", fmt, a, b)
-
-    def flt(self, fmt: str, a: Value, b: Value) -> Value:
-        """a < b."""
-        return self._compare_floats("olt", fmt, a, b)
-
-    def fle(self, fmt: str, a: Value, b: Value) -> Value:
-        """a <= b."""
-        return self._compare_floats("ole", fmt, a, b)
-
-    def funo(self, fmt: str, a: Value, b: Value) -> Value:
-        """Either is a NaN."""
-        return self._compare_floats("uno", fmt, a, b)
+    feq = _compare("oeq")
+    flt = _compare("olt")
+    fle = _compare("ole")
+    funo = _compare("uno")
 
     def _compare_floats(self, word: str, fmt: str, a: Value, b: Value) -> Value:
         work, x = self._operand(fmt, a, None)

@@ -55,7 +55,7 @@ class RegionEmitter:
         return "\n".join(
             [
                 *(*text.lines, *entries, *body, *text.tail, *end, "}"),
-                *sorted(text.declarations),
+                *sorted(text.declarations.values()),
                 f"attributes #0 = {{ nounwind {vector_width(text.lanes)} }}",
                 '!0 = !{!"branch_weights", i32 1000, i32 1}',
                 "!10 = !{!21}",

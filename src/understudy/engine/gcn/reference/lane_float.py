@@ -100,6 +100,20 @@ def _finish(fmt: str, e: Environment, result: Array, unsure: Array | None, exact
     return bits
 
 
+def _arithmetic(kind: str) -> Callable[..., Value]:
+    """An operation on two floats."""
+
+    def method(self: LaneFloats, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
+        return self._arithmetic(kind, fmt, env, a, b)
+
+    return method
+
+
+def _compare(holds: Callable[[Array, Array], Array]) -> Callable[..., Value]:
+    """A comparison; all but "either is a NaN" are false for NaNs."""
+    return lambda self, fmt, a, b: self._compare(holds, fmt, a, b)
+
+
 class LaneFloats:
     """`isa.gcn.algebra.FloatAlgebra` over lanes; where all operands are ints, so is the result."""
 
@@ -120,21 +134,10 @@ class LaneFloats:
 
     # -- arithmetic
 
-    def fadd(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
-        """a + b."""
-        return self._arithmetic("add", fmt, env, a, b)
-
-    def fsub(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
-        """a - b."""
-        return self._arithmetic("sub", fmt, env, a, b)
-
-    def fmul(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
-        """a * b."""
-        return self._arithmetic("mul", fmt, env, a, b)
-
-    def fdiv(self, fmt: str, a: Value, b: Value, env: str | None = None) -> Value:
-        """a / b."""
-        return self._arithmetic("div", fmt, env, a, b)
+    fadd = _arithmetic("add")
+    fsub = _arithmetic("sub")
+    fmul = _arithmetic("mul")
+    fdiv = _arithmetic("div")
 
     def fsqrt(self, fmt: str, a: Value, env: str | None = None) -> Value:
         """The square root."""
@@ -175,21 +178,10 @@ class LaneFloats:
 
     # -- comparisons
 
-    def feq(self, fmt: str, a: Value, b: Value) -> Value:
-        """a == b; false for NaNs."""
-        return self._compare(np.equal, fmt, a, b)
-
-    def flt(self, fmt: str, a: Value, b: Value) -> Value:
-        """a < b; false for NaNs."""
-        return self._compare(np.less, fmt, a, b)
-
-    def fle(self, fmt: str, a: Value, b: Value) -> Value:
-        """a <= b; false for NaNs."""
-        return self._compare(np.less_equal, fmt, a, b)
-
-    def funo(self, fmt: str, a: Value, b: Value) -> Value:
-        """Either is a NaN."""
-        return self._compare(lambda x, y: (x != x) | (y != y), fmt, a, b)
+    feq = _compare(np.equal)
+    flt = _compare(np.less)
+    fle = _compare(np.less_equal)
+    funo = _compare(lambda x, y: (x != x) | (y != y))
 
     def _compare(self, holds: Callable[[Array, Array], Array], fmt: str, a: Value, b: Value) -> Value:
         result = holds(self._values(fmt, a), self._values(fmt, b))

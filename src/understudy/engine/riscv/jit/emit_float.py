@@ -6,7 +6,8 @@ differently (rounding to nearest away, conversions out of range) leaves translat
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_integer import Integers
@@ -27,6 +28,26 @@ IN_RANGE: Final = {
     ("d", 32): 0x41EF_FFFF_FFE0_0000,
     ("d", 63): 0x43DF_FFFF_FFFF_FFFF,
 }
+
+
+def _arithmetic(name: str) -> Callable[..., Held]:
+    """An operation on floats and a rounding mode."""
+
+    def method(self: Floats, fmt: str, *operands: Any) -> Held:
+        self._rounding(operands[-1])
+        return self._rounded(name, fmt, operands[:-1])
+
+    return method
+
+
+def _compare(kind: str, predicate: str) -> Callable[..., str]:
+    """A comparison of two floats."""
+    return lambda self, fmt, a, b: self._compare(kind, predicate, fmt, a, b)
+
+
+def _extreme(predicate: str, zeros: str) -> Callable[..., Held]:
+    """minimumNumber or maximumNumber; `zeros` is what gives the right one of two zeros."""
+    return lambda self, fmt, a, b: self._extreme(fmt, a, b, predicate, zeros)
 
 
 class Floats:
@@ -67,33 +88,15 @@ class Floats:
         frm = self.text.let("load i64, ptr %frm")
         self.control.side(self.text.let(f"icmp ne i64 {frm}, {rm}"))
 
-    def _arithmetic(self, name: str, fmt: str, operands: tuple[Held, ...], rm: int) -> Held:
-        self._rounding(rm)
-        return self._rounded(name, fmt, operands)
-
     def _rounded(self, name: str, fmt: str, operands: tuple[Held, ...]) -> Held:
         ty = TYPE[fmt]
         return Held(fmt, "r", self._call(ty, f"{name}.{SUFFIX[fmt]}", *(f"{ty} {v.name}" for v in operands), *ROUNDED))
 
-    def fadd(self, fmt: str, a: Held, b: Held, rm: int) -> Held:
-        """a + b."""
-        return self._arithmetic("fadd", fmt, (a, b), rm)
-
-    def fsub(self, fmt: str, a: Held, b: Held, rm: int) -> Held:
-        """a - b."""
-        return self._arithmetic("fsub", fmt, (a, b), rm)
-
-    def fmul(self, fmt: str, a: Held, b: Held, rm: int) -> Held:
-        """a * b."""
-        return self._arithmetic("fmul", fmt, (a, b), rm)
-
-    def fdiv(self, fmt: str, a: Held, b: Held, rm: int) -> Held:
-        """a / b."""
-        return self._arithmetic("fdiv", fmt, (a, b), rm)
-
-    def fsqrt(self, fmt: str, a: Held, rm: int) -> Held:
-        """Square root."""
-        return self._arithmetic("sqrt", fmt, (a,), rm)
+    fadd = _arithmetic("fadd")
+    fsub = _arithmetic("fsub")
+    fmul = _arithmetic("fmul")
+    fdiv = _arithmetic("fdiv")
+    fsqrt = _arithmetic("sqrt")
 
     def fma(self, fmt: str, a: Held, b: Held, c: Held, rm: int) -> Held:
         """a * b + c. Some hosts do not report infinity times zero when `c` is a quiet NaN: a cold path does."""
@@ -119,30 +122,16 @@ class Floats:
 
     # -- comparisons
 
+    feq = _compare("fcmp", "oeq")
+    flt = _compare("fcmps", "olt")  # signalling, as fle is
+    fle = _compare("fcmps", "ole")
+    fmin = _extreme("olt", "or")
+    fmax = _extreme("ogt", "and")
+
     def _compare(self, kind: str, predicate: str, fmt: str, a: Held, b: Held) -> str:
         ty = TYPE[fmt]
         operands = f"{ty} {a.name}", f"{ty} {b.name}"
         return self._call("i1", f"{kind}.{SUFFIX[fmt]}", *operands, f'metadata !"{predicate}"', STRICT)
-
-    def feq(self, fmt: str, a: Held, b: Held) -> str:
-        """Quiet a == b."""
-        return self._compare("fcmp", "oeq", fmt, a, b)
-
-    def flt(self, fmt: str, a: Held, b: Held) -> str:
-        """Signalling a < b."""
-        return self._compare("fcmps", "olt", fmt, a, b)
-
-    def fle(self, fmt: str, a: Held, b: Held) -> str:
-        """Signalling a <= b."""
-        return self._compare("fcmps", "ole", fmt, a, b)
-
-    def fmin(self, fmt: str, a: Held, b: Held) -> Held:
-        """minimumNumber."""
-        return self._extreme(fmt, a, b, "olt", "or")
-
-    def fmax(self, fmt: str, a: Held, b: Held) -> Held:
-        """maximumNumber."""
-        return self._extreme(fmt, a, b, "ogt", "and")
 
     def _extreme(self, fmt: str, a: Held, b: Held, predicate: str, zeros: str) -> Held:
         o = self.ints

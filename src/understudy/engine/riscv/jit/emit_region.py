@@ -88,12 +88,12 @@ class RegionEmitter:
         self._control.begin()
 
     def _body(self, block: Block, checked: bool = True) -> None:
-        algebra, start, least = self._algebra, block.start, self.region.least[block.start]
+        algebra, control, start, least = self._algebra, self._control, block.start, self.region.least[block.start]
         if start in self.region.budget:
             self._spend(start, least, self.region.budget[start] if checked else 0)
         for index, (pc, insn) in enumerate(block.insns):
             algebra.pc, algebra.next_pc = pc, (pc + insn.length) & ((1 << 64) - 1)
-            self._control.at(pc, least - index)
+            control.at(pc, least - index)
             if is_system(insn, self.native_float):
                 self._leave(pc, STEP)
                 return
@@ -299,7 +299,7 @@ class RegionEmitter:
             helpers += fma_helper(fmt, layout.FFLAGS)
         return (
             helpers
-            + "\n".join(sorted(self._text.declarations))
+            + "\n".join(sorted(self._text.declarations.values()))
             + "\nattributes #0 = { strictfp nounwind }\nattributes #1 = { nounwind noinline }\n"
             + "attributes #2 = { nounwind noinline cold }\n"
             + '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n'

@@ -39,8 +39,9 @@ def strides(block: Block) -> list[Stride]:
     """The walks of a block that loops to itself; none if it is no such loop or its walks are not simple."""
     if block.start not in block.successors or block.insns[-1][1].spec.flow != "branch":
         return []
-    written = Counter(insn.rd for _, insn in block.insns if _writes_integer(insn))
-    steps = _steps(block, written)
+    writing = [insn for _, insn in block.insns if _writes_integer(insn)]
+    written = Counter(insn.rd for insn in writing)
+    steps = _steps(writing, written)
     found: dict[tuple[str, int], Stride] = {}
     moved: set[int] = set()
     for pc, insn in block.insns:
@@ -57,20 +58,20 @@ def strides(block: Block) -> list[Stride]:
             walk.accesses.append(pc)
         if insn.rd in steps and _writes_integer(insn):
             moved.add(insn.rd)
-    return [walk for walk in found.values() if _is_regular(walk, block)]
+    offsets = {pc: insn.imm for pc, insn in block.insns}
+    return [walk for walk in found.values() if _is_regular(walk, offsets)]
 
 
-def _is_regular(walk: Stride, block: Block) -> bool:
+def _is_regular(walk: Stride, offsets: dict[int, int]) -> bool:
     """Offsets of one walk agree modulo its alignment, so that one test aligns them all."""
-    offsets = [insn.imm for pc, insn in block.insns if pc in walk.accesses]
-    return all((offset - walk.low) % walk.align == 0 for offset in offsets)
+    return all((offsets[pc] - walk.low) % walk.align == 0 for pc in walk.accesses)
 
 
-def _steps(block: Block, written: Counter[int]) -> dict[int, tuple[int, int]]:
+def _steps(writing: list[Insn], written: Counter[int]) -> dict[int, tuple[int, int]]:
     """Registers written once a round by adding a constant (not negative) or an unchanging register."""
     steps: dict[int, tuple[int, int]] = {}
-    for _, insn in block.insns:
-        if not _writes_integer(insn) or written[insn.rd] != 1:
+    for insn in writing:
+        if written[insn.rd] != 1:
             continue
         if insn.name == "addi" and insn.rs1 == insn.rd and insn.imm >= 0:
             steps[insn.rd] = (insn.imm, 0)
