@@ -7,6 +7,7 @@ Addresses count from the first byte of the loaded image.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 from understudy.core.errors import WireError
@@ -246,7 +247,7 @@ def _argument(argument: Argument) -> Document:
 
 
 def _metadata(metadata: KernelMetadata) -> Document:
-    found = {name: getattr(metadata, name) for name in KernelMetadata.__match_args__ if name != "arguments"}
+    found = {each.name: getattr(metadata, each.name) for each in fields(metadata) if each.name != "arguments"}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items() if value}
 
 
