@@ -105,10 +105,6 @@ class AtomicView:
         """Write it after all that was written before; later reads need not wait for it."""
         self._view[address] = value
 
-    def exchange(self, address: int, value: int) -> int:
-        """Write it."""
-        return self._rmw(address, lambda old: value)
-
     def add(self, address: int, value: int) -> int:
         """Add."""
         return self._rmw(address, lambda old: old + value)
@@ -116,26 +112,6 @@ class AtomicView:
     def sub(self, address: int, value: int) -> int:
         """Subtract."""
         return self._rmw(address, lambda old: old - value)
-
-    def and_(self, address: int, value: int) -> int:
-        """Clear bits."""
-        return self._rmw(address, lambda old: old & value)
-
-    def or_(self, address: int, value: int) -> int:
-        """Set bits."""
-        return self._rmw(address, lambda old: old | value)
-
-    def xor(self, address: int, value: int) -> int:
-        """Turn bits over."""
-        return self._rmw(address, lambda old: old ^ value)
-
-    def min(self, address: int, value: int) -> int:
-        """The lower one, of signed words."""
-        return self._rmw(address, lambda old: min(old, value, key=self._signed))
-
-    def max(self, address: int, value: int) -> int:
-        """The higher one, of signed words."""
-        return self._rmw(address, lambda old: max(old, value, key=self._signed))
 
     def compare_exchange(self, address: int, expected: int, value: int) -> int:
         """Write `value` where `expected` is."""
@@ -146,10 +122,6 @@ class AtomicView:
         old = self._view[address]
         self._view[address] = change(old)
         return old
-
-    def _signed(self, word: int) -> int:
-        sign = 1 << self.bits - 1
-        return (word & 2 * sign - 1 ^ sign) - sign
 
 
 U8, U16, U32, U64 = map(View, (8, 16, 32, 64))

@@ -19,10 +19,6 @@ _DIVISIONS: Final = {ast.FloorDiv: "udiv", ast.Mod: "urem"}
 _TESTS: Final = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "ult", ast.LtE: "ule", ast.Gt: "ugt", ast.GtE: "uge",
 }  # fmt: skip
-_ATOMICS: Final = {
-    "exchange": "xchg", "add": "add", "sub": "sub", "and_": "and", "or_": "or", "xor": "xor", "min": "min",
-    "max": "max",
-}  # fmt: skip
 _DECLARED: Final = """
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
@@ -310,9 +306,8 @@ class _Writer:
             case "compare_exchange", [expected, value]:
                 pair = self._let(f"cmpxchg ptr {pointer}, {expected}, {value} seq_cst seq_cst, {align}")
                 return self._wide(self._let(f"extractvalue {{ {kind}, i1 }} {pair}, 0"), view.bits)
-            case operation, [value] if operation in _ATOMICS:
-                line = f"atomicrmw {_ATOMICS[operation]} ptr {pointer}, {value} seq_cst, {align}"
-                return self._wide(self._let(line), view.bits)
+            case (("add" | "sub"), [value]):
+                return self._wide(self._let(f"atomicrmw {name} ptr {pointer}, {value} seq_cst, {align}"), view.bits)
         return self.source.refuse(node)
 
     def _call_lowest_bit(self, word: str) -> str:

@@ -13,7 +13,6 @@ import hashlib
 import os
 from pathlib import Path
 
-from understudy.ir import llvm
 from understudy.ir.private_folder import PrivateFolder
 
 _DIGEST = hashlib.sha256
@@ -88,13 +87,3 @@ class ObjectCache:
 def _seal(key: str, image: bytes) -> bytes:
     """What a file begins with: a file under another's name does not fit either."""
     return _DIGEST(key.encode() + image).digest()
-
-
-def linked(text: str, objects: ObjectCache) -> llvm.Code:
-    """Machine code of an IR module that does not depend on a guest, optimised; from `objects` if it is there."""
-    key = _DIGEST(f"{llvm.host_key()} {text}".encode()).hexdigest()
-    image = objects.get(key)
-    if image is None:
-        image = llvm.compile_ir(text, llvm.OPTIMISED)
-        objects.put(key, image)
-    return llvm.Code(image)

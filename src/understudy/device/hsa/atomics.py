@@ -8,68 +8,68 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from understudy.core.errors import AccessFault, RuleError
-from understudy.core.words import U64, signed
+from understudy.core.words import signed
+from understudy.engine.gcn.jit import native_atomics as lanes
 from understudy.engine.gcn.memory import GpuMemory, Plain
-from understudy.ir.object_cache import ObjectCache, default_folder, linked
+from understudy.ir.native import A32, A64, link, native
+from understudy.ir.object_cache import ObjectCache, default_folder
 
 OPERATIONS: Final = {
-    "exch": "xchg", "add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor", "min": "min", "max": "max",
+    "exch": lanes.SWAP, "add": lanes.ADD, "sub": lanes.SUB, "and": lanes.AND, "or": lanes.OR, "xor": lanes.XOR,
+    "min": lanes.SMIN, "max": lanes.SMAX,
 }  # fmt: skip
-"""Read-modify-write operations, and what LLVM calls them; `cas` stands apart."""
-WIDTHS: Final = (32, 64)
+"""Read-modify-write operations, and those of waves that are the same; `cas` stands apart."""
 
 
-def _functions(bits: int) -> str:
-    word, align = f"i{bits}", bits // 8
-    text = f"""
-define i64 @load{bits}(ptr %p) {{
-  %v = load atomic {word}, ptr %p seq_cst, align {align}
-  %w = {"add i64 %v, 0" if bits == 64 else "zext i32 %v to i64"}
-  ret i64 %w
-}}
-define void @store{bits}(ptr %p, i64 %w) {{
-  %v = {"add i64 %w, 0" if bits == 64 else "trunc i64 %w to i32"}
-  store atomic {word} %v, ptr %p seq_cst, align {align}
-  ret void
-}}
-define i64 @cas{bits}(ptr %p, i64 %a, i64 %b) {{
-  %e = {"add i64 %a, 0" if bits == 64 else "trunc i64 %a to i32"}
-  %n = {"add i64 %b, 0" if bits == 64 else "trunc i64 %b to i32"}
-  %r = cmpxchg ptr %p, {word} %e, {word} %n seq_cst seq_cst, align {align}
-  %v = extractvalue {{ {word}, i1 }} %r, 0
-  %w = {"add i64 %v, 0" if bits == 64 else "zext i32 %v to i64"}
-  ret i64 %w
-}}
-"""
-    for name, operation in OPERATIONS.items():
-        text += f"""
-define i64 @{name}{bits}(ptr %p, i64 %a) {{
-  %n = {"add i64 %a, 0" if bits == 64 else "trunc i64 %a to i32"}
-  %v = atomicrmw {operation} ptr %p, {word} %n seq_cst, align {align}
-  %w = {"add i64 %v, 0" if bits == 64 else "zext i32 %v to i64"}
-  ret i64 %w
-}}
-"""
-    return text
+@native
+def load32(place: int) -> int:
+    """The dword at a host address."""
+    return A32.load(place)
+
+
+@native
+def load64(place: int) -> int:
+    """The quadword at a host address."""
+    return A64.load(place)
+
+
+@native
+def store32(place: int, value: int) -> None:
+    """Write a dword."""
+    A32.store(place, value)
+
+
+@native
+def store64(place: int, value: int) -> None:
+    """Write a quadword."""
+    A64.store(place, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Machine code for words of one width: host address first (`change`: second); values as unsigned numbers."""
+
+    load: Callable[[int], int]
+    store: Callable[[int, int], None]
+    change: Callable[[int, int, int, int], int]
+    """Operation, place, data and second data; the value before: see `native_atomics.changed`."""
 
 
 @cache
-def compiled() -> dict[str, Callable[..., int]]:
-    """The functions by name and width, such as ``add64``: host address first; values as unsigned numbers."""
-    code = linked("".join(map(_functions, WIDTHS)), ObjectCache(default_folder()))
+def compiled(bits: int) -> Compiled:
+    """Machine code for words of 32 or 64 bits."""
+    code = link(ObjectCache(default_folder()), load32, load64, store32, store64, lanes.change32, lanes.change64)
     word, place = ctypes.c_uint64, ctypes.c_void_p
-    found: dict[str, Callable[..., int]] = {}
-    for bits in WIDTHS:
-        found[f"load{bits}"] = code.function(f"load{bits}", word, place)
-        found[f"store{bits}"] = code.function(f"store{bits}", None, place, word)
-        found[f"cas{bits}"] = code.function(f"cas{bits}", word, place, word, word)
-        for name in OPERATIONS:
-            found[f"{name}{bits}"] = code.function(f"{name}{bits}", word, place, word)
-    return found
+    return Compiled(
+        code.function(f"load{bits}", word, place),
+        code.function(f"store{bits}", None, place, word),
+        code.function(f"change{bits}", word, word, place, word, word),
+    )
 
 
 class Word:
@@ -78,7 +78,9 @@ class Word:
     An `AccessFault` where there is no plain memory that takes stores, a `RuleError` where the word is not aligned.
     """
 
-    __slots__ = ("_cas", "_host", "_load", "_memory", "_plain", "_sign", "_store", "_version", "address", "bits")
+    __slots__ = (
+        "_change", "_host", "_load", "_mask", "_memory", "_plain", "_sign", "_store", "_version", "address", "bits",
+    )  # fmt: skip
 
     def __init__(self, memory: GpuMemory, address: int, bits: int = 64) -> None:
         if address % (bits // 8):
@@ -86,8 +88,9 @@ class Word:
         self.address = address
         self.bits = bits
         self._memory = memory
-        functions = compiled()
-        self._load, self._store, self._cas = (functions[f"{name}{bits}"] for name in ("load", "store", "cas"))
+        functions = compiled(bits)
+        self._load, self._store, self._change = functions.load, functions.store, functions.change
+        self._mask = (1 << bits) - 1
         self._sign = 1 << bits - 1
         self._version = -1
         self._host = 0
@@ -119,12 +122,13 @@ class Word:
 
     def store(self, value: int) -> None:
         """Write it."""
-        self._store(self._find(), value & U64)
+        self._store(self._find(), value & self._mask)
 
     def rmw(self, operation: str, value: int) -> int:
         """Apply one of `OPERATIONS`; the value before."""
-        return signed(compiled()[f"{operation}{self.bits}"](self._find(), value & U64), self.bits)
+        return signed(self._change(OPERATIONS[operation], self._find(), value & self._mask, 0), self.bits)
 
     def cas(self, expected: int, value: int) -> int:
         """Write `value` where `expected` is; the value before."""
-        return signed(self._cas(self._find(), expected & U64, value & U64), self.bits)
+        before = self._change(lanes.CMPSWAP, self._find(), value & self._mask, expected & self._mask)
+        return signed(before, self.bits)

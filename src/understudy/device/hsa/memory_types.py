@@ -14,6 +14,7 @@ from understudy.core.rule import Rule
 from understudy.device.hsa import rules
 from understudy.device.hsa.agents import CAS_LOOPS, PCIE_ATOMICS, Agent, has_pcie_atomics
 from understudy.device.hsa.atomics import compiled
+from understudy.engine.gcn.jit.layout import ATOMICS
 from understudy.engine.gcn.memory_type import COARSE, MemoryType, Mtype
 
 KINDS: Final = {
@@ -21,8 +22,6 @@ KINDS: Final = {
     "umin": "min", "and": "and", "or": "or", "xor": "xor", "inc": "wrapinc", "dec": "wrapdec",
 }  # fmt: skip
 """The document's names of the read-modify-writes of instructions; floating-point ones have none."""
-_FUNCTIONS: Final = {"add": "add", "swap": "exch", "cmpswap": "cas"}
-"""Instructions that have a transaction of their own, and what `atomics` calls it."""
 
 
 def obstacle(kind: str) -> tuple[str, Rule] | None:
@@ -55,8 +54,8 @@ class PcieCompleter:
 
     def update(self, kind: str, bits: int, host: int, value: int, compare: int) -> int:
         """FetchAdd, Swap or CAS of 32 or 64 bits."""
-        function = compiled()[f"{_FUNCTIONS[kind]}{bits}"]
-        return function(host, compare, value) if kind == "cmpswap" else function(host, value)
+        mask = (1 << bits) - 1
+        return compiled(bits).change(ATOMICS.index(kind), host, value & mask, compare & mask)
 
 
 class MemoryTypes:
