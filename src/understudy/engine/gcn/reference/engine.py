@@ -70,16 +70,13 @@ class Cached:
 
     def execute(self, o: Lanes, mode: int) -> None:
         """Execute the instruction on an algebra that is set up for it."""
-        if not o.is_recorded:
-            execute(o, self.insn)
-            return
         replay = self.replays.get(mode)
         if replay is not None:
             replay(o)
             return
         self.uses += 1
         if self.uses > OFTEN and mode not in self.replays:
-            self.replays[mode] = record(execute, self.insn, o.mode)
+            self.replays[mode] = record(execute, self.insn, o.mode, o.is_plain)
         execute(o, self.insn)
 
 

@@ -172,7 +172,6 @@ class WatchingStepper(Stepper):
     def __init__(self, dispatch: Dispatch, enabled: Exceptions, watched: Sequence[range] = ()) -> None:
         self.watch = Watch(watched)
         lanes = Lanes.of(dispatch, WatchedMemory(dispatch, self.watch), WatchedFloats(self.watch))
-        lanes.is_recorded = False
         super().__init__(dispatch, lanes=lanes)
         self.enabled = enabled
 

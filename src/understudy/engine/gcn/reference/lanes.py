@@ -77,12 +77,12 @@ PARTS: Final = {"integers": LaneIntegers, "floats": LaneFloats, "accesses": Lane
 class Lanes(Composed, **PARTS):
     """`isa.gcn.algebra.WaveAlgebra` over the wave that `begin` named last: registers, control, and parts for the rest.
 
-    `target` is where execution goes on. `is_recorded`: instructions that run often may be replayed (`replay.py`), past
-    what a subclass overrides. `vgprs` and `sgprs` are the registers allocated, for s_getreg only. `accesses` and
-    `floats`: the parts for memory and floats, if they are not the plain ones.
+    `target` is where execution goes on. `is_plain`: instructions that are replayed (`replay.py`) may read registers
+    past `s` and `v`, which no subclass overrides. `vgprs` and `sgprs` are the registers allocated, for s_getreg only.
+    `accesses` and `floats`: the parts for memory and floats, if they are not the plain ones.
     """
 
-    is_recorded = True
+    is_plain = True
 
     def __init__(
         self,

@@ -70,8 +70,9 @@ class Symbol:
 class Recorder:
     """An algebra that writes down what is asked of it."""
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, plain: bool = True) -> None:
         self.mode = mode
+        self._access, self._part_of = (ACCESS, PART_OF) if plain else ({}, {})
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {"lanes_of": lanes_of}
         self._fold = LaneIntegers()
@@ -86,7 +87,9 @@ class Recorder:
             if name in INLINE and arguments[0] > 1 and not named:
                 return self._inline(name, *arguments)
         shown = [self._show(each) for each in arguments] + [f"{key}={self._show(v)}" for key, v in named.items()]
-        call = ACCESS[name].format(*shown) if name in ACCESS else f"{PART_OF.get(name, 'o')}.{name}({', '.join(shown)})"
+        call = f"{self._part_of.get(name, 'o')}.{name}({', '.join(shown)})"
+        if name in self._access:
+            call = self._access[name].format(*shown)
         if name in ("load", "scalar_load"):
             return self._list(
                 call, arguments[0] if name == "scalar_load" else max(arguments[1] // 32, 1), name != "load"
@@ -128,11 +131,14 @@ class Recorder:
         raise Unrecordable
 
 
-def record(execute: Callable[[Any, Insn], None], insn: Insn, mode: Mode) -> Replay | None:
-    """What executing `insn` under `mode` asks of the algebra, as a function of that; None if it cannot be written."""
+def record(execute: Callable[[Any, Insn], None], insn: Insn, mode: Mode, plain: bool = True) -> Replay | None:
+    """What executing `insn` under `mode` asks of the algebra, as a function of that; None if it cannot be written.
+
+    `plain`: registers and parts may be asked past the algebra's own operations (`ACCESS`, `PART_OF`).
+    """
     if insn.op.concrete:
         return None
-    recorder = Recorder(mode)
+    recorder = Recorder(mode, plain)
     try:
         execute(recorder, insn)
     except (Unrecordable, UnderstudyError, ArithmeticError, LookupError, TypeError, ValueError):

@@ -176,7 +176,7 @@ class StrictMemory(LaneAtomics):
 class StrictLanes(Lanes):
     """The algebra of a dispatch's waves."""
 
-    is_recorded = False
+    is_plain = False
 
     def __init__(self, dispatch: Dispatch, ledger: Ledger) -> None:
         super().__init__(
