@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 
@@ -16,23 +17,8 @@ class Composed:
         for part, kind in parts.items():
             for name in dir(kind):
                 if not name.startswith("_") and callable(getattr(kind, name)) and not hasattr(cls, name):
-                    setattr(cls, name, _Operation(part, name))
+                    setattr(cls, name, property(attrgetter(f"{part}.{name}")))
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
-
-
-class _Operation:
-    """A method of a part, which its owner keeps once somebody has asked for it."""
-
-    def __init__(self, part: str, name: str) -> None:
-        self.part = part
-        self.name = name
-
-    def __get__(self, owner: Any, kind: type) -> Any:
-        if owner is None:
-            return self
-        operation = getattr(getattr(owner, self.part), self.name)
-        owner.__dict__[self.name] = operation
-        return operation
