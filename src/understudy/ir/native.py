@@ -22,7 +22,7 @@ import enum
 import hashlib
 import sys
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -161,11 +161,12 @@ def call(function: int, *arguments: int) -> int:
 
 def read_float_control() -> int:
     """The host's float control register, where it is the MXCSR; else 0."""
-    return 0
+    return int(_float_control()[0]())
 
 
 def write_float_control(word: int) -> None:
     """Set it."""
+    _float_control()[1](word)
 
 
 class Function(Generic[P]):
@@ -265,3 +266,21 @@ def _translator() -> str:
         return hashlib.sha256(loader.get_data(path + "native_llvm.py")).hexdigest()
     except OSError as error:
         raise ModelBug(f"native code needs the package's sources: {error}") from error
+
+
+@native
+def _get_float_control() -> int:
+    return read_float_control()
+
+
+@native
+def _set_float_control(word: int) -> None:
+    write_float_control(word)
+
+
+@cache
+def _float_control() -> tuple[Callable[[], int], Callable[[int], int]]:
+    """Machine code to read and write the register with, which Python cannot."""
+    code = link(ObjectCache(), _get_float_control, _set_float_control)
+    read = code.function(_get_float_control.name, ctypes.c_uint64)
+    return read, code.function(_set_float_control.name, ctypes.c_uint64, ctypes.c_uint64)
