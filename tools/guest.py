@@ -30,6 +30,8 @@ SERVE: Final = "import sys; from understudy.cli.serve import app; app(sys.argv[1
 MARKER: Final = "understudy-guest: "
 BOOT_SECONDS: Final = 120
 """The longest time that the kernel may take, without KVM, before and after the programs."""
+GOODBYE_SECONDS: Final = 5
+"""How long a guest that has told all may take to power off."""
 LOADER: Final = "lib64/ld-linux-x86-64.so.2"
 LIBRARIES: Final = "usr/lib/x86_64-linux-gnu"
 
@@ -239,11 +241,19 @@ def watch(options: argparse.Namespace, kernel: Path, folder: Path, run: Run) -> 
     ]
     # Each step may take its limit, and some seconds to be looked at and killed.
     seconds = options.timeout or BOOT_SECONDS + (len(options.programs) + 2) * (options.limit + 15)
+    time_is_up = time.monotonic() + seconds
+    goodbye = None
     try:
-        guest.wait(seconds)
+        while guest.poll() is None:
+            now = time.monotonic()
+            if run.down and goodbye is None:
+                goodbye = now + GOODBYE_SECONDS
+            if goodbye is not None and now > goodbye:
+                return False  # all is told; a kernel that hangs in a module does not power off
+            if now > time_is_up:
+                return True
+            time.sleep(0.1)
         return False
-    except subprocess.TimeoutExpired:
-        return True
     finally:
         guest.kill()
         guest.wait()
