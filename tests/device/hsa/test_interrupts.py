@@ -14,8 +14,9 @@ from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.limits import Stopped, TimeLimit
 from understudy.device.hsa.exceptions import QueueError
-from understudy.device.hsa.signals import Condition
+from understudy.device.hsa.signals import Condition, Signal
 from understudy.host.hsa.gpu import Gpu, demo_code
+from understudy.host.hsa.launch import Launch
 
 Make = Callable[..., Bench]
 GRID = {"workgroup_size_x": 64, "grid_size_x": 64 * 64}
@@ -99,6 +100,36 @@ def test_ctrl_c_reaches_users(threads: int) -> None:
         x = gpu.array(np.ones(64, np.float32))
         gpu.run(code, "saxpy", grid=64, args=[2.0, x, x])
         assert x.tolist() == [3.0] * 64
+
+
+@pytest.mark.parametrize("by_dispatch", [False, True])
+def test_ctrl_c_between_a_packet_and_its_doorbell(by_dispatch: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody will ever ring for the slot: later launches go elsewhere, earlier ones and the queue's number stay."""
+    with Gpu.open("gfx900", execution="manual") as gpu:
+        kernel = gpu.load(demo_code("gfx900")).kernel("saxpy")
+        x = gpu.array(np.ones(64, np.float32))
+
+        def launch() -> Launch | None:
+            if by_dispatch:
+                return gpu.dispatch(kernel, 64, args=[2.0, x, x])
+            gpu.run(kernel.executable, "saxpy", 64, args=[2.0, x, x])
+            return None
+
+        earlier = launch()
+
+        def interrupt(self: Signal, value: int) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Signal, "store", interrupt)  # the doorbell's
+            with pytest.raises(KeyboardInterrupt):
+                launch()
+        if earlier is not None:
+            earlier.wait()
+        later = launch()
+        if later is not None:
+            later.wait()
+        assert x.tolist() == [9.0] * 64
 
 
 @pytest.mark.parametrize("engine", ["jit", "reference"])

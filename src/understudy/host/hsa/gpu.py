@@ -291,6 +291,7 @@ class Gpu:
             borrowed.release()
             if printf is not None:
                 printf.free()
+            self._leave(used)
             self._give(used)
             raise
 
@@ -361,6 +362,17 @@ class Gpu:
             found = next(idle, None) or self.queue()
             self._mine.add(found)
             return self._take(found)
+
+    def _leave(self, queue: Queue) -> None:
+        """A launch was broken off. A slot that it reserved and never told of would hold up all later packets.
+
+        So a queue of ours that has one is used no more; packets before it are processed still.
+        """
+        with self._lock:
+            if queue in self._mine and queue.is_active and queue.load_write_index() > queue.limit:
+                self._mine.remove(queue)
+                if self._queue is queue:
+                    self._queue = None
 
     def _give(self, queue: Queue) -> None:
         """A launch needs its queue no longer. One of ours that failed ends with the last of them."""
