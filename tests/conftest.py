@@ -6,8 +6,10 @@ installed are skipped with their reason.
 """
 
 import atexit
+import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -24,9 +26,23 @@ atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Tests send Ctrl-C; a shell that starts this in the background lets its programs ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Same examples in every run, and no time limits: a slow machine is no failure.
 settings.register_profile("understudy", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("understudy")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """What is collected stays: looking for garbage in it again and again would take a tenth of all time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

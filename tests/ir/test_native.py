@@ -7,6 +7,7 @@ import itertools
 import re
 import sys
 import zipfile
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,6 +67,7 @@ CONSTANTS = st.sampled_from([0, 1, 2, 7, 63, 64, 65, 255, 1 << 31, 1 << 32, (1 <
 COMPARISONS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
 
 
+@cache
 def words(depth: int = 2) -> st.SearchStrategy[str]:
     plain = st.one_of(st.sampled_from(NAMES), CONSTANTS.map(str), st.just("STEP"))
     if depth == 0:
@@ -99,6 +101,7 @@ def words(depth: int = 2) -> st.SearchStrategy[str]:
     )
 
 
+@cache
 def conditions() -> st.SearchStrategy[str]:
     one = st.one_of(words(1), st.tuples(words(1), COMPARISONS, words(1)).map(" ".join))
     return st.one_of(
@@ -113,6 +116,7 @@ def indented(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]
 
 
+@cache
 def statements(depth: int, in_loop: bool) -> st.SearchStrategy[list[str]]:
     name = st.sampled_from(NAMES)
     simple = [
@@ -149,6 +153,7 @@ def statements(depth: int, in_loop: bool) -> st.SearchStrategy[list[str]]:
     )
 
 
+@cache
 def blocks(depth: int, in_loop: bool = False) -> st.SearchStrategy[list[str]]:
     return st.lists(statements(depth, in_loop), min_size=1, max_size=4).map(lambda parts: list(itertools.chain(*parts)))
 

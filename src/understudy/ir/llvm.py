@@ -40,6 +40,12 @@ def host_features() -> frozenset[str]:
 
 
 @cache
+def _host_cpu() -> tuple[str, str]:
+    """Its name and features, as a target machine takes them: asking costs more than the machine."""
+    return _binding().get_host_cpu_name(), _binding().get_host_cpu_features().flatten()
+
+
+@cache
 def host_key() -> str:
     """A digest of everything on this machine that decides what code comes out: CPU, features, library versions."""
     import llvmlite
@@ -47,8 +53,7 @@ def host_key() -> str:
     binding = _binding()
     parts = (
         binding.get_process_triple(),
-        binding.get_host_cpu_name(),
-        binding.get_host_cpu_features().flatten(),
+        *_host_cpu(),
         llvmlite.__version__,
         ".".join(map(str, binding.llvm_version_info)),
     )
@@ -69,8 +74,8 @@ def _machine(tier: int) -> Any:
 def _new_machine(tier: int) -> Any:
     binding = _binding()
     return binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(),
-        features=binding.get_host_cpu_features().flatten(),
+        cpu=_host_cpu()[0],
+        features=_host_cpu()[1],
         opt=tier,
         jit=True,
         codemodel="jitdefault",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,6 @@ from understudy.ir import llvm
 from understudy.isa.gcn.state import FULL
 
 WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]
-JITS = {lanes: JitEngine(threads=1, tier=llvm.QUICK, lanes=lanes) for lanes in WIDTHS}
 every_lanes = pytest.mark.parametrize("lanes", WIDTHS)
 
 AT = 0x50_0000
@@ -49,6 +50,12 @@ BODIES = {
 }
 
 
+@cache
+def jit(lanes: int) -> JitEngine:
+    """One for all tests of a width."""
+    return JitEngine(threads=1, tier=llvm.QUICK, lanes=lanes)
+
+
 def looped(body: str, lead: int, turns: int, items: int = 64, active: int = FULL) -> tuple[Dispatch, np.ndarray]:
     """A wave that goes `turns` times over dwords that begin `lead` bytes into a page and are all that there is."""
     memory, begin = GpuMemory(), AT + lead
@@ -74,7 +81,7 @@ def test_edges_are_reached_directly(lanes: int, body: str, lead: int, monkeypatc
     ReferenceEngine().run(dispatch)
     expected, data[:] = data.copy(), first
     with exits(monkeypatch) as found:
-        JITS[lanes].run(dispatch)
+        jit(lanes).run(dispatch)
     assert data.tolist() == expected.tolist()
     assert found == []
 
@@ -85,7 +92,7 @@ def test_edges_are_reached_directly(lanes: int, body: str, lead: int, monkeypatc
 def test_the_first_byte_behind_is_a_fault(lanes: int, body: str, items: int) -> None:
     """Also of lanes of one chunk; lanes that are not active do not count."""
     ends = []
-    for run in (ReferenceEngine().run, JITS[lanes].run):
+    for run in (ReferenceEngine().run, jit(lanes).run):
         with pytest.raises(AccessFault) as caught:
             run(looped(body, 0x40, 2, items)[0])
         ends.append(str(caught.value))
@@ -93,14 +100,14 @@ def test_the_first_byte_behind_is_a_fault(lanes: int, body: str, items: int) -> 
     assert f"data ends at {AT + 0x40 + 4 * items:#x}" in ends[0]
     if body in ("near", "flat", "atomic"):
         assert f"lane {items}" in ends[0]
-        JITS[lanes].run(looped(body, 0x40, 2, items, (1 << items) - 1)[0])
+        jit(lanes).run(looped(body, 0x40, 2, items, (1 << items) - 1)[0])
 
 
 @every_lanes
 def test_the_last_byte_before_is_a_fault(lanes: int) -> None:
     dispatch, _ = looped("near", 0x40, 1)
     text = f"v_mov_b32_e32 v1, {AT + 0x3C:#x} | v_mov_b32_e32 v2, 0 | global_load_dword v3, v[1:2], off | s_endpgm"
-    for run in (ReferenceEngine().run, JITS[lanes].run):
+    for run in (ReferenceEngine().run, jit(lanes).run):
         with pytest.raises(AccessFault, match=rf"read of 4 bytes at {AT + 0x3C:#x}: no memory there, data begins at"):
             run(program(text, memory=_only(dispatch.memory)))
 
@@ -132,7 +139,7 @@ def test_runs_that_share_a_page(lanes: int) -> None:
     s_endpgm
     """
     found = []
-    for run in (ReferenceEngine().run, JITS[lanes].run):
+    for run in (ReferenceEngine().run, jit(lanes).run):
         for number, part in enumerate(parts, 1):
             part[:] = number
         own = GpuMemory()
@@ -155,7 +162,7 @@ def test_memory_that_the_host_aligns_less(lanes: int, skew: int, monkeypatch: py
         data = base[-int(base.ctypes.data) % 64 + skew :][:256]
         memory.map(AT, data, name="data")
         with exits(monkeypatch) as found:
-            JITS[lanes].run(program(loop(body, AT, 3), memory=memory))
+            jit(lanes).run(program(loop(body, AT, 3), memory=memory))
         assert data.copy().view(np.uint32).tolist() == [3 * n * (body != "scalar") for n in range(64)]
         assert bool(found) is (body == "atomic")
 

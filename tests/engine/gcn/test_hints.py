@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -120,9 +121,10 @@ out:
 """
 
 
-@pytest.mark.parametrize("one", [ReferenceEngine(), engine(), StrictEngine()], ids=["reference", "jit", "strict"])
-def test_a_wave_that_sleeps_lets_others_run(one: Engine) -> None:
+@pytest.mark.parametrize("make", [ReferenceEngine, engine, StrictEngine], ids=["reference", "jit", "strict"])
+def test_a_wave_that_sleeps_lets_others_run(make: Callable[[], Engine]) -> None:
     """The first look is behind the first pause: whoever serves other waves meanwhile finds the flag set."""
+    one = make()
     dispatch = program(WAKE + store(2), size=(128, 1, 1), lds_bytes=64, turn=1_000_000)
     one.run(dispatch)
     assert dwords(dispatch, 1)[0] < 20 if isinstance(one, StrictEngine) else dwords(dispatch, 1) == [1]
@@ -137,13 +139,13 @@ def asleep(count: int, step_limit: int, **options: Any) -> Dispatch:
 
 
 @pytest.mark.parametrize(
-    "one",
-    [ReferenceEngine(), engine(), engine(tier=TIERS[0]), StrictEngine()],
+    "make",
+    [ReferenceEngine, engine, lambda: engine(tier=TIERS[0]), StrictEngine],
     ids=["reference", "jit", "quick", "strict"],
 )
 @pytest.mark.parametrize("seed", [None, 3])
-def test_pauses_retire_and_do_not_count_against_the_limit(one: Engine, seed: int | None) -> None:
-    count = 1000
+def test_pauses_retire_and_do_not_count_against_the_limit(make: Callable[[], Engine], seed: int | None) -> None:
+    one, count = make(), 1000
     assert one.run(asleep(count, 3 * count + 2, seed=seed)).instructions == 4 * count + 2
     with pytest.raises(StepLimit, match=f"did not end within {3 * count + 1} instructions"):
         one.run(asleep(count, 3 * count + 1, seed=seed))

@@ -6,8 +6,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -33,15 +34,21 @@ ENDLESS: Final = {
     "steps": "again: | s_sethalt 0 | s_branch again",
     "far jumps": "s_getpc_b64 s[4:5] | s_nop 0 | s_setpc_b64 s[4:5]",
 }
-ENGINES: Final[dict[str, Engine]] = {
-    "one thread": engine(threads=1),
-    "two threads": engine(threads=2),
-    "reference": ReferenceEngine(),
-    "strict": StrictEngine(),
-    "exceptions": ExceptionEngine(Exceptions.INVALID),
+ENGINES: Final[dict[str, Callable[[], Engine]]] = {
+    "one thread": lambda: engine(threads=1),
+    "two threads": lambda: engine(threads=2),
+    "reference": ReferenceEngine,
+    "strict": StrictEngine,
+    "exceptions": lambda: ExceptionEngine(Exceptions.INVALID),
 }
 
 everywhere = pytest.mark.parametrize("name", ENGINES)
+
+
+@cache
+def named(name: str) -> Engine:
+    """One for all tests of that engine."""
+    return ENGINES[name]()
 
 
 @contextmanager
@@ -79,9 +86,10 @@ def still_works(one: Engine) -> None:
 @pytest.mark.parametrize("loop", ENDLESS)
 @everywhere
 def test_ctrl_c_ends_endless_kernels(name: str, loop: str) -> None:
+    one = named(name)
     with soon(), pytest.raises(KeyboardInterrupt), interrupted():
-        ENGINES[name].run(many(ENDLESS[loop]))
-    still_works(ENGINES[name])
+        one.run(many(ENDLESS[loop]))
+    still_works(one)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -107,24 +115,24 @@ def test_a_launch_that_was_interrupted_can_run_again() -> None:
 @pytest.mark.parametrize("loop", ENDLESS)
 @everywhere
 def test_time_limits_name_what_ran(name: str, loop: str) -> None:
-    watch = Watch(0.2)
+    one, watch = named(name), Watch(0.2)
     with soon(), pytest.raises(TimeLimit) as caught:
-        ENGINES[name].run(many(ENDLESS[loop], step_limit=1 << 50, watch=watch))
+        one.run(many(ENDLESS[loop], step_limit=1 << 50, watch=watch))
     text = str(caught.value)
     assert text.startswith("the kernel did not end within 0.2 s (time_limit_seconds; step_limit is 1125899906842624): ")
     assert "instructions so far" in text
     assert "of them pauses" in text
     assert [place.kind for place in caught.value.path] == ["pc", "wave", "work-group"]
-    still_works(ENGINES[name])
+    still_works(one)
 
 
 @everywhere
 def test_a_stop_ends_waves_on_every_thread(name: str) -> None:
-    watch, failed = Watch(None), []
+    one, watch, failed = named(name), Watch(None), []
 
     def work() -> None:
         try:
-            ENGINES[name].run(many(ENDLESS["arithmetic"], watch=watch))
+            one.run(many(ENDLESS["arithmetic"], watch=watch))
         except Stopped as error:
             failed.append(error)
 
@@ -135,7 +143,7 @@ def test_a_stop_ends_waves_on_every_thread(name: str) -> None:
     thread.join(SOON)
     assert not thread.is_alive()
     assert str(failed[0]).startswith("somebody pulled the plug while the kernel ran: the wave ")
-    still_works(ENGINES[name])
+    still_works(one)
 
 
 def test_time_limits_do_not_count_time_between_launches() -> None:

@@ -112,7 +112,7 @@ class PageTables:
         """Take the direct way for stores from every guest page that shows this host page."""
         spans = self._filled["store"]
         # Spans may overlap: find the pages in all of them before the first entry goes.
-        gone = {page for first, last in spans for page in self._showing(host_page, first, last)}
+        gone = set(self._showing(host_page, spans))
         for page in gone:
             self._arrays["store"][page] = 0
             for first, last in spans:
@@ -120,13 +120,15 @@ class PageTables:
                     ends = self._ends["store"][first:page]
                     np.minimum(ends, np.uint64(page << PAGE_BITS), out=ends)
 
-    def _showing(self, host_page: int, first: int, last: int) -> list[int]:
-        """Guest pages from `first` to `last` through which stores reach part of a host page."""
-        span = self._arrays["store"][first:last]
-        hosts = span + (np.arange(first, last, dtype=np.uint64) << np.uint64(PAGE_BITS))
-        low, high = hosts >> np.uint64(PAGE_BITS), (hosts + np.uint64(PAGE_SIZE - 1)) >> np.uint64(PAGE_BITS)
-        found = np.flatnonzero((span != 0) & ((low == host_page) | (high == host_page)))
-        return [int(page) + first for page in found]
+    def _showing(self, host_page: int, spans: list[tuple[int, int]]) -> list[int]:
+        """Guest pages of `spans` through which stores reach part of a host page."""
+        if not spans:
+            return []
+        addends = np.concatenate([self._arrays["store"][first:last] for first, last in spans])
+        pages = np.concatenate([np.arange(first, last, dtype=np.uint64) for first, last in spans])
+        from_first_host = (pages << np.uint64(PAGE_BITS)) + (addends - np.uint64((host_page - 1) * PAGE_SIZE + 1))
+        found: list[int] = pages[(from_first_host < np.uint64(2 * PAGE_SIZE - 1)) & (addends != 0)].tolist()
+        return found
 
     def _set(self, first: int, last: int, access: str, addend: int) -> None:
         self._arrays[access][first:last] = addend & MASK64
