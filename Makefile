@@ -13,8 +13,9 @@ DEV := .venv/.installed-dev
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 INPUTS := pyproject.toml Makefile tools/venv.sh
 # Files side by side on all processors, in the order of tests/conftest.py; a file's tests share what they set up.
+# One more than there are processors, because some wait: for a guest, a socket, a limit of time.
 PYTEST := $(BIN)/python -m pytest
-SIDE_BY_SIDE := -n $(or $(JOBS),auto) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+SIDE_BY_SIDE = -n $(or $(JOBS),$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 # Something of every layer and interface, two thousand tests in less than 30 CPU seconds.
 QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/test_code_object.py \
 	engine/gcn/test_group.py engine/gcn/reference/test_reference.py device/refsi/test_rules_*.py host/acceldev/test_acceldev.py \

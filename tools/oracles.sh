@@ -31,6 +31,11 @@ if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; th
 fi
 [ -z "$packages" ] ||
     echo "oracles: tests that compare with outside programs will be skipped; as root: apt-get install $packages"
+# What compilers, ours too, made of the kernels of tests/gcn_kernels: files are named after all that decides them.
+. "$(dirname "$0")/kept.sh"
+is_good() { :; }
+make_kept() { :; }
+kept gcn-kernels build/gcn-kernels tests/gcn_kernels/toolchain.py || true
 sh "$(dirname "$0")/pyfletcher.sh"
 if [ "${CI:-}" = true ]; then
     sh "$(dirname "$0")/guest-root.sh" build/guest/root || echo "oracles: tests with QEMU's device and guest will fail"

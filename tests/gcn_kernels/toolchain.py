@@ -1,6 +1,7 @@
 """Compilers of OpenCL C for the kernels of tests/vectors/gcn, with a cache of what they made.
 
-Objects lie in build/gcn-kernels, named after what decides them: source, prelude, options, compiler version.
+Objects lie in build/gcn-kernels, named after what decides them: source, prelude, options, compiler version. That folder is
+the same for all working trees of a user where tools/oracles.sh has been run.
 """
 
 import functools
