@@ -1,7 +1,7 @@
 """Compilers of OpenCL C for the kernels of tests/vectors/gcn, with a cache of what they made.
 
-Objects lie in build/gcn-kernels, named after what decides them: source, prelude, options, compiler version. That folder is
-the same for all working trees of a user where tools/oracles.sh has been run.
+Objects lie in build/gcn-kernels, named after what decides them: source, prelude, options, compiler version. Where
+tools/oracles.sh has been run, that folder is the same for all working trees of a user.
 """
 
 import functools

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from understudy.core.rule import Choice, Rule
@@ -27,14 +28,17 @@ def find_tests(tests_dir: Path) -> tuple[FoundTest, ...]:
     """Every test function and method below `tests_dir`, by reading the files; sorted by path and place."""
     found: list[FoundTest] = []
     for path in sorted(tests_dir.rglob("test_*.py")):
-        relative = path.relative_to(tests_dir).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=relative)
-        found += [
-            FoundTest(relative, node.name)
-            for node in ast.walk(tree)
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_")
-        ]
+        found += _tests_in(path.relative_to(tests_dir).as_posix(), path.read_text(encoding="utf-8"))
     return tuple(found)
+
+
+@cache
+def _tests_in(path: str, text: str) -> tuple[FoundTest, ...]:
+    return tuple(
+        FoundTest(path, node.name)
+        for node in ast.walk(ast.parse(text, filename=path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_")
+    )
 
 
 def named_after(rule: Rule, tests: Iterable[FoundTest]) -> tuple[FoundTest, ...]:
