@@ -25,32 +25,38 @@ class Probes:
     __slots__ = ("_probes", "active")
 
     def __init__(self) -> None:
-        self._probes: list[tuple[Probe, tuple[type[Event], ...]]] = []
+        self._probes: tuple[tuple[Probe, tuple[type[Event], ...], bool], ...] = ()
         self.active = False
 
-    def subscribe(self, probe: Probe, *wanted: type[Event]) -> Callable[[], None]:
+    def subscribe(self, probe: Probe, *wanted: type[Event], later: bool = False) -> Callable[[], None]:
         """Call `probe` with every event of the kinds `wanted` from now on, with all events where none is named.
 
-        A device may work faster where nobody wants what it would have to stop for. The result cancels the
-        subscription.
+        A device may work faster where nobody wants what it would have to stop for, and where those who do take it
+        `later`, all at once and in order: they must not expect to see the device as it was at the event. The result
+        cancels the subscription.
         """
-        entry = (probe, wanted or (Event,))
-        self._probes.append(entry)
+        entry = (probe, wanted or (Event,), later)
+        self._probes += (entry,)
         self.active = True
 
         def cancel() -> None:
-            if entry in self._probes:
-                self._probes.remove(entry)
+            self._probes = tuple(each for each in self._probes if each is not entry)
             self.active = bool(self._probes)
 
         return cancel
 
     def wants(self, *kinds: type[Event]) -> bool:
         """Whether somebody subscribed to events of any of these kinds."""
-        return self.active and any(issubclass(kind, wanted) for _, wanted in self._probes for kind in kinds)
+        return self.active and any(issubclass(kind, wanted) for _, wanted, _ in self._probes for kind in kinds)
+
+    def wants_at_once(self, *kinds: type[Event]) -> bool:
+        """Whether one of them looks at the device when it hears of an event."""
+        return self.active and any(
+            issubclass(kind, wanted) for _, wanted, later in self._probes if not later for kind in kinds
+        )
 
     def emit(self, event: Event) -> None:
         """Hand one record to every subscriber that wants it, in the order they came."""
-        for probe, wanted in tuple(self._probes):
+        for probe, wanted, _ in self._probes:
             if isinstance(event, wanted):
                 probe(event)

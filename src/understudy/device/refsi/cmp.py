@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,10 +15,12 @@ from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import launch, rules
+from understudy.device.refsi import native_commands as native
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.accelerator import Failure
 from understudy.device.refsi.commands import (
     CHUNK_BYTES,
+    COMMANDS,
     Command,
     CopyMem64,
     Finish,
@@ -26,7 +30,6 @@ from understudy.device.refsi.commands import (
     RunKernelSlice,
     StoreImm64,
     StoreReg64,
-    SyncCache,
     WriteReg64,
     decode,
 )
@@ -39,19 +42,17 @@ from understudy.device.refsi.events import (
 )
 from understudy.device.refsi.interfaces import COMMAND_PROCESSOR
 from understudy.device.refsi.profiles import Profile, Words
-from understudy.device.refsi.spec.events import StaleRead
 from understudy.device.refsi.status import BufferStatus
 
 if TYPE_CHECKING:
-    from understudy.device.refsi.fast_path import Bulk
+    from understudy.device.refsi.machine import Machine
 
 UNIT_KIND_SHIFT: Final = 24
 UNIT_INDEX_MASK: Final = (1 << UNIT_KIND_SHIFT) - 1
 UNIT_ID_MASK: Final = 0xFFFF_FFFF
+EVENTS: Final = (CommandStarted, CommandFinished, RegisterAccess)
 REMEMBERED: Final = 1 << 13
 """Chunks of a buffer that are kept as they were when it began."""
-WORTH_WHILE: Final = 32
-"""Chunks below which a buffer is not worth starting machine code for."""
 ADDRESS_RULES: Final[dict[type[Command], tuple[Rule, tuple[str, ...]]]] = {
     LoadReg64: (rules.LOAD_ADDRESS, ("src_addr",)),
     StoreReg64: (rules.STORE_ADDRESS, ("dst_addr",)),
@@ -70,39 +71,26 @@ def unit_of(chunk: int) -> Unit:
 class CommandProcessor(Stateful):
     """Executes buffers. `registers` are the 40 CMP registers, 64-bit words shared with whoever wants them.
 
-    `steps` gives the instructions retired so far. With `written`, plain commands run in bulk as machine code, and it
-    is told (host address, size) what they wrote.
+    `steps` gives the instructions retired so far. Commands run as machine code where they are `compiled`.
     """
 
     STATE = ("registers",)
 
-    def __init__(
-        self,
-        profile: Profile,
-        telemetry: Telemetry,
-        steps: Callable[[], int],
-        written: Callable[[int, int], None] | None = None,
-    ) -> None:
+    def __init__(self, profile: Profile, telemetry: Telemetry, steps: Callable[[], int], *, compiled: bool) -> None:
         self.profile = profile
         self.telemetry = telemetry
         self._steps = steps
+        self._compiled = compiled
         self._buffer = np.zeros(r.NUM_CMP_REGISTERS, dtype=np.uint64)
         self.registers: memoryview[int] = self._buffer.data.cast("B").cast("Q")
         self._failure: Failure | None = None
-        self._written = written
-        self._bulk: Bulk | None = None
-        self._handlers: dict[type[Command], Callable[[Any], None]] = {
-            Nop: self._nothing,
-            Finish: self._nothing,
-            WriteReg64: self._write_reg64,
-            LoadReg64: self._load_reg64,
-            StoreReg64: self._store_reg64,
-            StoreImm64: self._store_imm64,
-            CopyMem64: self._copy_mem64,
-            RunKernelSlice: self._run_kernel_slice,
-            RunInstances: self._run_instances,
-            SyncCache: self._sync_cache,
-        }
+
+    @cached_property
+    def machine(self) -> Machine:
+        """What executes commands."""
+        from understudy.device.refsi.machine import Machine  # LLVM, wanted by nobody who only looks at buffers
+
+        return Machine(self.registers, self.profile, compiled=self._compiled)
 
     def reset(self) -> None:
         """All registers zero."""
@@ -114,70 +102,107 @@ class CommandProcessor(Stateful):
         """Execute the buffer of `size` bytes at `address`; errors end it and are told in its status."""
         self.telemetry.emit(lambda time: BufferStarted(time, ticket, address, size))
         before = self._steps()
-        progress = Progress()
-        status = BufferStatus(ticket, address, size)
-        error = self._run(ticket, address, size, progress)
-        steps = self._steps() - before
-        if error is None:
-            status = BufferStatus(ticket, address, size, progress.done, steps)
-        else:
-            status = self._failed(status, progress, steps, error)
+        progress = Progress(ticket)
+        error = self._run(address, size, progress)
+        status = BufferStatus(ticket, address, size, progress.done, self._steps() - before)
+        if error is not None:
+            status = self._failed(status, progress, error)
         self.telemetry.emit(lambda time: BufferFinished(time, status))
         return status
 
-    def _run(self, ticket: int, address: int, size: int, progress: Progress) -> UnderstudyError | None:
+    def _run(self, address: int, size: int, progress: Progress) -> UnderstudyError | None:
         self._failure = None
         try:
             words, chunks = self.profile.open_buffer(address, size)
-            self._execute(ticket, words, chunks, progress)
+            self._execute(words, chunks, progress)
         except ModelBug:
             raise
         except UnderstudyError as error:
             return error
         return None
 
-    def _execute(self, ticket: int, words: Words, chunks: int, progress: Progress) -> None:
-        lax = self.profile.lax
+    def _execute(self, words: Words, chunks: int, progress: Progress) -> None:
         begun = bytes(words[: min(chunks, REMEMBERED)])
-        chunk = 0
-        while chunk < chunks:
-            if chunks - chunk >= WORTH_WHILE and self._written is not None and not self._watched():
-                chunk = self._plain(words, chunk, chunks, progress)
-                if chunk == chunks:
-                    break
-            progress.begin(chunk)
-            try:
-                command, following = decode(words, chunk, end=chunks, lax=lax)
-            except UnderstudyError as error:
-                error.message += _change(begun, words, chunk)
-                raise
-            progress.command = command
-            event = (ticket, progress.done, chunk, command)
-            self.telemetry.emit(lambda time, event=event: CommandStarted(time, *event))  # type: ignore[misc]
-            self._handlers[type(command)](command)
-            progress.done += 1
-            self.telemetry.emit(lambda time, event=event: CommandFinished(time, *event))  # type: ignore[misc]
-            if isinstance(command, Finish):
-                return
-            chunk = following
+        machine = self.machine
+        machine.open(words, chunks)
+        try:
+            while True:
+                probes = self.telemetry.probes
+                why = machine.run(probes.wants(*EVENTS), probes.wants_at_once(*EVENTS))
+                machine.settle()
+                progress.done = machine.block.done
+                if machine.block.noted:
+                    self._tell(progress)
+                if why == native.DONE:
+                    return
+                if why != native.TELL:
+                    self._serve(why, words, chunks, begun, progress)
+        finally:
+            machine.settle()
+
+    def _serve(self, why: int, words: Words, chunks: int, begun: bytes, progress: Progress) -> None:
+        """Give the command that stopped what it needs, or say what is wrong with it."""
+        machine = self.machine
+        progress.chunk, progress.command = machine.block.position, None
+        try:
+            command, following = decode(words, progress.chunk, end=chunks, lax=self.profile.lax)
+        except UnderstudyError as error:
+            error.message += _change(begun, words, progress.chunk)
+            raise
+        progress.command = command
+        if why == native.ELSEWHERE:
+            self._run_here(command, progress)
+            machine.skip(following)
+        else:
+            self._answer(why, command)
+            machine.serve(why)
         progress.chunk = None
 
-    def _watched(self) -> bool:
-        """Whether somebody wants what machine code would not tell."""
-        return self.telemetry.wants(CommandStarted, CommandFinished, RegisterAccess, StaleRead)
+    def _answer(self, why: int, command: Command) -> None:
+        block, memory = self.machine.block, self.profile.memory
+        if why == native.READ:
+            block.value = int.from_bytes(memory.read(block.address, r.REGISTER_BYTES, COMMAND_PROCESSOR), "little")
+        elif why == native.WRITE:
+            memory.write(block.address, block.value.to_bytes(r.REGISTER_BYTES, "little"), COMMAND_PROCESSOR)
+        elif why == native.WINDOW:
+            memory.window_register(block.number, block.value)
+        elif why == native.SYNC:
+            self.profile.sync(block.value)
+        elif isinstance(command, CopyMem64) and why == native.COPY:
+            memory.copy64(command.src_addr, command.dst_addr, command.count, unit_of(command.unit))
+        elif isinstance(command, (WriteReg64, LoadReg64, StoreReg64)) and why == native.REFUSED:
+            self.profile.check_register(command.reg_idx)
+            memory.window_register(block.number, block.value)
+            raise ModelBug(f"{command} was refused without a reason")
+        else:
+            raise ModelBug(f"{command} was left with {why}")
 
-    def _plain(self, words: Words, chunk: int, chunks: int, progress: Progress) -> int:
-        """Run the plain commands from `chunk` on; the chunk of the first other one."""
-        assert self._written is not None
-        if self._bulk is None:
-            from understudy.device.refsi.fast_path import Bulk  # LLVM, wanted by nobody who only looks at buffers
+    def _run_here(self, command: Command, progress: Progress) -> None:
+        """Execute a command that needs harts, or whose payload is long."""
+        event = (progress.ticket, progress.done, progress.chunk or 0, command)
+        self.telemetry.emit(lambda time: CommandStarted(time, *event))
+        if isinstance(command, RunInstances):
+            self._run_instances(command)
+        elif isinstance(command, RunKernelSlice):
+            self._run_kernel_slice(command)
+        progress.done += 1
+        self.telemetry.emit(lambda time: CommandFinished(time, *event))
 
-            self._bulk = Bulk(self.registers, self.profile.direct, self._written, self.profile.lax)
-        chunk, done = self._bulk.run(words, chunk, chunks)
-        progress.done += done
-        return chunk
+    def _tell(self, progress: Progress) -> None:
+        """Tell listeners what commands did."""
+        telemetry, ticket, lax = self.telemetry, progress.ticket, self.profile.lax
+        time, emit = telemetry.clock(), telemetry.probes.emit
+        for kind, index, chunk, header, *values in self.machine.events():
+            if kind == native.STARTED:
+                progress.event = event = (ticket, index, chunk, _command(header, values, lax))
+                emit(CommandStarted(time, *event))
+            elif kind == native.FINISHED:
+                emit(CommandFinished(time, *progress.event))
+            else:
+                is_write = kind == native.REGISTER_WRITTEN
+                emit(RegisterAccess(time, COMMAND_PROCESSOR, r.CMP.name, values[0], values[1], write=is_write))
 
-    def _failed(self, status: BufferStatus, progress: Progress, steps: int, error: UnderstudyError) -> BufferStatus:
+    def _failed(self, status: BufferStatus, progress: Progress, error: UnderstudyError) -> BufferStatus:
         name = "" if progress.command is None else progress.command.opcode.name
         failure = self._failure
         _name_address_rule(error, progress.command)
@@ -186,13 +211,9 @@ class CommandProcessor(Stateful):
             if not any(place.kind == "byte" for place in error.path):
                 error = error.at("byte", progress.chunk * 8)
         error = error.at("buffer", status.ticket)
-        return BufferStatus(
-            status.ticket,
-            status.address,
-            status.size,
-            progress.done,
-            steps,
-            error,
+        return replace(
+            status,
+            error=error,
             command=None if progress.chunk is None else progress.done,
             opcode=name,
             chunk=progress.chunk,
@@ -201,40 +222,7 @@ class CommandProcessor(Stateful):
             instance=None if failure is None else failure.instance,
         )
 
-    # -- commands -----------------------------------------------------------------------------------------------
-
-    def _nothing(self, command: Command) -> None:
-        """NOP and FINISH."""
-
-    def _write_reg64(self, command: WriteReg64) -> None:
-        number, value = command.reg_idx, command.imm_val
-        self.profile.check_register(number)
-        if number >= r.FIRST_WINDOW_REGISTER:
-            self.profile.memory.window_register(number, value)
-        self._set(number, value)
-
-    def _load_reg64(self, command: LoadReg64) -> None:
-        self.profile.check_register(command.reg_idx)
-        data = self.profile.memory.read(command.src_addr, r.REGISTER_BYTES, COMMAND_PROCESSOR)
-        value = int.from_bytes(data, "little")
-        self.profile.register_loaded(command.reg_idx, value)
-        self._set(command.reg_idx, value)
-
-    def _store_reg64(self, command: StoreReg64) -> None:
-        self.profile.check_register(command.reg_idx)
-        value = self.registers[command.reg_idx]
-        self._note(command.reg_idx, value, write=False)
-        self.profile.memory.write(command.dst_addr, value.to_bytes(r.REGISTER_BYTES, "little"), COMMAND_PROCESSOR)
-
-    def _store_imm64(self, command: StoreImm64) -> None:
-        data = command.imm_val.to_bytes(r.REGISTER_BYTES, "little")
-        self.profile.memory.write(command.dst_addr_lo, data, COMMAND_PROCESSOR)
-
-    def _copy_mem64(self, command: CopyMem64) -> None:
-        self.profile.memory.copy64(command.src_addr, command.dst_addr, command.count, unit_of(command.unit))
-
-    def _sync_cache(self, command: SyncCache) -> None:
-        self.profile.sync(command.flags)
+    # -- kernels ------------------------------------------------------------------------------------------------
 
     def _run_instances(self, command: RunInstances) -> None:
         entry = self._entry()
@@ -288,14 +276,11 @@ class CommandProcessor(Stateful):
         self.profile.check_entry(value)
         return r.ENTRY_PT_FN.get(value, "ENTRY_POINT_ADDR")
 
-    def _set(self, number: int, value: int) -> None:
-        self.registers[number] = value
-        self._note(number, value, write=True)
 
-    def _note(self, number: int, value: int, write: bool) -> None:
-        self.telemetry.emit(
-            lambda time: RegisterAccess(time, COMMAND_PROCESSOR, r.CMP.name, number, value, write=write)
-        )
+def _command(header: int, values: list[int], lax: bool) -> Command:
+    """The command that began with these words."""
+    kind, count = COMMANDS[header >> 8 & 0xFF], header >> 17 & 0x1FFF
+    return kind.parse(header >> 32, () if lax and kind is Finish else values[:count])
 
 
 def _change(begun: bytes, words: Words, chunk: int) -> str:
@@ -318,14 +303,13 @@ def _name_address_rule(error: UnderstudyError, command: Command | None) -> None:
         error.rule = rule
 
 
+@dataclass(slots=True)
 class Progress:
-    """How far a buffer has come: commands done, and the one under way."""
+    """How far a buffer has come: commands done, and the one that Python has to do with."""
 
-    def __init__(self) -> None:
-        self.done = 0
-        self.chunk: int | None = None
-        self.command: Command | None = None
-
-    def begin(self, chunk: int) -> None:
-        """The command whose header is chunk `chunk` is next."""
-        self.chunk, self.command = chunk, None
+    ticket: int
+    done: int = 0
+    chunk: int | None = None
+    command: Command | None = None
+    event: tuple[int, int, int, Command] = (0, 0, 0, Nop())
+    """Ticket, index, chunk and command of the one that listeners heard of last."""

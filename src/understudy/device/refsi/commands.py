@@ -146,8 +146,14 @@ class Command:
     def parse(cls, inline: int, payload: Sequence[int]) -> Self:
         """The command with this inline chunk and payload. The number of chunks has been checked."""
         make: Any = cls
+        command: Self
+        if cls.INLINE.fields[0].width == cls.INLINE.width:  # the inline chunk is one field, and the first one
+            first = len(cls.CHUNKS)
+            rest = (tuple(payload[first:]),) if cls.REST else ()
+            command = make(inline, *payload[:first], *rest)
+            return command
         values = [payload[part] if isinstance(part, int) else part.get(inline) for part in _sources(make)]
-        command: Self = make(*values, tuple(payload[len(cls.CHUNKS) :])) if cls.REST else make(*values)
+        command = make(*values, tuple(payload[len(cls.CHUNKS) :])) if cls.REST else make(*values)
         return command
 
     def check(self, inline: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from understudy.device.refsi.accelerator import Accelerator, Failure
 from understudy.device.refsi.cmp import CommandProcessor
 from understudy.device.refsi.interfaces import HOST, MemorySystem
 from understudy.device.refsi.profiler import count
-from understudy.device.refsi.profiles import RefsidrvProfile, SpecProfile
+from understudy.device.refsi.profiles import Profile, RefsidrvProfile, SpecProfile
 from understudy.device.refsi.refsidrv.devices import ReferenceCrash
 from understudy.device.refsi.refsidrv.memory import RefsidrvMemory
 from understudy.device.refsi.refsidrv.schedule import RefsidrvSchedule
@@ -144,7 +143,9 @@ class RefSiDevice(Stateful):
         memory.on_write = self.engine.code_written
         self.memory = memory
         profile = SpecProfile(memory, self.accelerator, coherence == COHERENT)
-        self.processor = CommandProcessor(profile, self.telemetry, self.telemetry.clock, self._bulk_written)
+        self.processor = CommandProcessor(
+            profile, self.telemetry, self.telemetry.clock, compiled=self.settings.engine == JIT
+        )
 
     def _build_refsidrv(self) -> None:
         memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family)
@@ -153,17 +154,18 @@ class RefSiDevice(Stateful):
         self._schedule = RefsidrvSchedule(self.accelerator, counting)
         if self.family == "m":
             profile = RefsidrvProfile(memory, self.accelerator, self._schedule)
-            self.processor = CommandProcessor(profile, self.telemetry, self.telemetry.clock, self._bulk_written)
+            self.processor = CommandProcessor(
+                profile, self.telemetry, self.telemetry.clock, compiled=self.settings.engine == JIT
+            )
+
+    def _command_processor(self, profile: Profile) -> CommandProcessor:
+        is_compiled = self.settings.engine == JIT
+        return CommandProcessor(profile, self.telemetry, self.telemetry.clock, compiled=is_compiled)
 
     def __repr__(self) -> str:
         chosen, count = self.settings, len(self._queue)
         waiting = f", {count} buffer{'s' * (count != 1)} waiting" if count else ""
         return f"<RefSiDevice {self.family.upper()}1, profile {chosen.profile}, engine {chosen.engine}{waiting}>"
-
-    @property
-    def _bulk_written(self) -> Callable[[int, int], None] | None:
-        """Whom to tell of memory that machine code wrote; None where nothing but Python shall run."""
-        return None if type(self.engine) is ReferenceEngine else self.engine.code_written
 
     def _open(self) -> None:
         if self.family == "m":

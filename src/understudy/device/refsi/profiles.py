@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.core.space import Unit
@@ -22,7 +22,14 @@ from understudy.device.refsi.launch import (
 from understudy.device.refsi.refsidrv.devices import Span
 from understudy.device.refsi.refsidrv.memory import RefsidrvMemory, refused
 from understudy.device.refsi.refsidrv.schedule import RefsidrvSchedule
-from understudy.device.refsi.registers import CMP, ENTRY_PT_FN, FIRST_WINDOW_REGISTER, NUM_CMP_REGISTERS
+from understudy.device.refsi.registers import (
+    CMP,
+    ENTRY_PT_FN,
+    FIRST_WINDOW_REGISTER,
+    NUM_CMP_REGISTERS,
+    REGISTER_BYTES,
+)
+from understudy.device.refsi.spec.dma import DmaController
 from understudy.device.refsi.spec.memory import SpecMemory
 from understudy.device.refsi.spec.schedule import SpecSchedule
 
@@ -37,6 +44,12 @@ class Profile(Protocol):
     """Whether commands are decoded as the reference driver does (see `commands`)."""
     memory: MemorySystem
     schedule: Schedule
+    dma: DmaController | None
+    """What commands may start plain transfers of by themselves."""
+    listed: int
+    """A bit for each CMP register that commands may name."""
+    is_synced: bool
+    """Whether SYNC_CACHE has nothing to do."""
 
     def open_buffer(self, address: int, size: int) -> tuple[Words, int]:
         """The chunks at `address`, live, and how many belong to the buffer; the former may be longer."""
@@ -69,12 +82,25 @@ class Profile(Protocol):
         """Start and end of the plain memory around `address` as the command processor reaches it for "read" or
         "write", and host minus device address; None where there is none."""
 
+    def dma_registers(self, address: int, access: str) -> Extent | None:
+        """Likewise the registers of `dma`, and the offset in them minus the device address."""
+
+    def transfer_started(self, number: int, source: tuple[int, int], target: tuple[int, int], size: int) -> None:
+        """A 1D transfer of the command processor is under way; device address and host address of each side."""
+
+    def windows_written(self, values: dict[int, int]) -> None:
+        """Commands wrote these window registers, by number, with values that they may have."""
+
+    def wrote(self, host: int, size: int) -> None:
+        """Commands wrote plain memory at this address of the process."""
+
 
 class SpecProfile:
     """The document, every error reported."""
 
     name: str = "spec"
     lax: bool = False
+    listed: int = sum(1 << offset for _, _, offset in CMP.elements())
 
     def __init__(self, memory: SpecMemory, accelerator: Accelerator, coherent_code: bool) -> None:
         self.memory: MemorySystem = memory
@@ -82,6 +108,8 @@ class SpecProfile:
         self._spec_memory = memory
         self._accelerator = accelerator
         self._coherent_code = coherent_code
+        self.dma: DmaController | None = memory.dma
+        self.is_synced = coherent_code and not memory.strict
 
     def open_buffer(self, address: int, size: int) -> tuple[Words, int]:
         """Whole chunks in memory."""
@@ -94,7 +122,7 @@ class SpecProfile:
 
     def check_register(self, number: int) -> None:
         """Only registers that the document lists."""
-        if number not in _LISTED:
+        if not self.listed >> number & 1:
             raise RuleError(
                 f"there is no CMP register {number}, expected 0 to 6 or 8 to {NUM_CMP_REGISTERS - 1}",
                 rule=rules.REG_IDX,
@@ -152,16 +180,40 @@ class SpecProfile:
             self._accelerator.flush_code()
 
     def direct(self, address: int, access: str) -> Extent | None:
-        """Memory, through windows or not."""
-        found = self._spec_memory.decoder.span(address, COMMAND_PROCESSOR, access)
+        """Memory, through windows or not, unless somebody hears of each stale read of it."""
+        memory = self._spec_memory
+        found = memory.decoder.span(address, COMMAND_PROCESSOR, access)
         if found is None or found[2].ram is None:
             return None
         start, end, place = found
+        if access == "read" and memory.cached(place) and memory.hears_of_stale_reads:
+            return None
         assert place.ram is not None
         return start, end, place.ram.base_host + place.physical - place.mapping.base - address
 
+    def dma_registers(self, address: int, access: str) -> Extent | None:
+        """The registers, through windows or not, where they are aligned."""
+        found = self._spec_memory.decoder.span(address, COMMAND_PROCESSOR, access)
+        if found is None or found[2].mapping.region is not self.dma:
+            return None
+        start, end, place = found
+        offset = place.physical - place.mapping.base - address
+        return None if offset % REGISTER_BYTES else (start, end, offset)
 
-_LISTED: Final = frozenset(offset for _, _, offset in CMP.elements())
+    def transfer_started(self, number: int, source: tuple[int, int], target: tuple[int, int], size: int) -> None:
+        """See `DmaController.started`."""
+        memory = self._spec_memory
+        sides = [memory.side(host, size) for _, host in (source, target)]
+        memory.dma.started(COMMAND_PROCESSOR, number, (source[0], target[0]), sides)
+
+    def windows_written(self, values: dict[int, int]) -> None:
+        """All of them at once: nobody has used them in between."""
+        self._spec_memory.window_registers(values)
+
+    def wrote(self, host: int, size: int) -> None:
+        """Engines are told."""
+        if self._spec_memory.on_write is not None:
+            self._spec_memory.on_write(host, size)
 
 
 class RefsidrvProfile:
@@ -169,6 +221,9 @@ class RefsidrvProfile:
 
     name: str = "refsidrv"
     lax: bool = True
+    listed: int = (1 << NUM_CMP_REGISTERS) - 1
+    is_synced: bool = False
+    dma: DmaController | None = None
 
     def __init__(self, memory: RefsidrvMemory, accelerator: Accelerator, schedule: RefsidrvSchedule) -> None:
         self.memory: MemorySystem = memory
@@ -234,6 +289,18 @@ class RefsidrvProfile:
         """Memory itself; windows are not worth while here."""
         found = self._refsidrv_memory.bus.ram_around(address)
         return None if found is None else (found[0], found[1], found[2].base_host - found[0])
+
+    def dma_registers(self, address: int, access: str) -> Extent | None:
+        """None."""
+
+    def transfer_started(self, number: int, source: tuple[int, int], target: tuple[int, int], size: int) -> None:
+        """Never."""
+
+    def windows_written(self, values: dict[int, int]) -> None:
+        """Never: windows open one register after the other."""
+
+    def wrote(self, host: int, size: int) -> None:
+        """Nobody need be told."""
 
 
 def _in_block(copy: BlockCopy, error: AccessFault) -> UnderstudyError:

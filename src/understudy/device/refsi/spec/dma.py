@@ -7,7 +7,7 @@ started and performed as late as the documents allow (choice `refsi/dma-late`).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -81,7 +81,7 @@ class Context(Stateful):
     __slots__ = STATE = ("done", "outstanding", "started", "unfinished", "values")
 
     def __init__(self) -> None:
-        self.values = [0] * NUM_DMA_REGISTERS
+        self.values = memoryview(bytearray(NUM_DMA_REGISTERS * REGISTER_BYTES)).cast("Q")
         self.started = 0
         self.done = 0
         self.outstanding: dict[int, Transfer] = {}
@@ -150,6 +150,37 @@ class DmaController(Stateful):
             self._wait(context, value)
         elif index != DMA_STARTSEQ.offset:
             context.values[index] = value
+
+    # ---- transfers that the command processor executes by itself
+
+    @property
+    def is_late(self) -> bool:
+        """Whether transfers are performed when they are waited for."""
+        return self.timing == LATE
+
+    @property
+    def named(self) -> int:
+        """A bit for each register that can be written."""
+        return sum(1 << offset for _, register, offset in DMA.elements() if register is not None)
+
+    def lend(self, unit: Unit) -> Context | None:
+        """The registers of `unit`; None while somebody hears of what is done with them, or a transfer is under way."""
+        if self._memory.telemetry.wants(RegisterAccess, DmaTransfer):
+            return None
+        if any(context.outstanding for context in self._contexts.values()):
+            return None
+        return self.context(unit)
+
+    def started(self, unit: Unit, number: int, addresses: tuple[int, int], sides: Sequence[Side]) -> None:
+        """A 1D transfer of `unit`, which has been checked and has an ID, is under way."""
+        context, (source, target) = self.context(unit), sides
+        size = source.shape.row_bytes
+
+        def event(time: int) -> DmaTransfer:
+            return DmaTransfer(time, unit, number, *addresses, (size,), (), ())
+
+        context.unfinished.append(number)
+        context.outstanding[number] = Transfer(unit, number, source, target, event)
 
     def settle(self) -> None:
         """Complete every outstanding transfer of every unit."""

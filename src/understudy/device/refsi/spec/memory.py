@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from understudy.core.errors import AccessFault, BeyondModel, ModelBug, RuleError, WireError
 from understudy.core.lint import Lint
 from understudy.core.rule import Rule
 from understudy.core.snapshot import Stateful
@@ -31,7 +31,7 @@ from understudy.device.refsi.spec.decode import Decoder, Place
 from understudy.device.refsi.spec.dma import LATE, DmaController
 from understudy.device.refsi.spec.events import STALE_READ, StaleRead
 from understudy.device.refsi.spec.port import SpecPort
-from understudy.device.refsi.spec.transfer import Side, check_pieces, read_place, slice_of, write_place
+from understudy.device.refsi.spec.transfer import Shape, Side, check_pieces, read_place, slice_of, write_place
 from understudy.device.refsi.spec.windows import Topology, WindowFile
 
 COHERENT: Final = "coherent"
@@ -183,6 +183,11 @@ class SpecMemory(Stateful):
         if self.windows.write(number, value):
             self._remapped()
 
+    def window_registers(self, values: dict[int, int]) -> None:
+        """The same for several registers at once, with values that they may have."""
+        if self.windows.take(values):
+            self._remapped()
+
     def settle(self) -> None:
         """Complete all outstanding DMA transfers: the device is idle."""
         self.dma.settle()
@@ -284,6 +289,14 @@ class SpecMemory(Stateful):
     def locate(self, address: int, size: int, unit: Unit, access: str) -> Place:
         """Where these bytes (1 or more) lie for `unit`; `AccessFault` with the rule otherwise."""
         return self.decoder.locate(address, size, unit, access)
+
+    def side(self, host: int, size: int) -> Side:
+        """Bytes of plain memory, given by their address in this process, as the side of a transfer."""
+        for mapping in self.decoder.space:
+            if isinstance(mapping.region, Ram) and 0 <= host - mapping.region.base_host < mapping.region.size:
+                place = Place(mapping, mapping.base + host - mapping.region.base_host, size)
+                return Side(place, Shape(size), (size, size))
+        raise ModelBug(f"no memory of this device is at {host:#x} of the process")
 
     def cached(self, place: Place) -> bool:
         """Whether harts reach `place` through their data caches."""

@@ -153,8 +153,13 @@ class WindowFile(Stateful):
         if not 0 <= value < 1 << 64:
             raise RuleError(f"value {value:#x} does not fit a 64-bit register", rule=rules.WRITE_REG64)
         self._check(number, value)
+        return self.take({number: value})
+
+    def take(self, values: dict[int, int]) -> bool:
+        """Set registers to values that they may have; whether any active window changed."""
         before = self.active
-        self._values[number] = value
+        for number, value in values.items():
+            self._values[number] = value
         self._refresh()
         return self.active != before
 
