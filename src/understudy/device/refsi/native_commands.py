@@ -168,6 +168,7 @@ def commands(block: Block) -> int:
     """Execute commands from `position` on, up to one that needs something, or the end; why."""
     words, registers = U64.at(block.words), U64.at(block.registers)
     end, lax, listens, why = block.end, block.is_lax, block.listens, DONE
+    limit, listed = block.limit, block.listed
     mask = ANY_COUNT if lax else EVEN_COUNT
     if block.served:
         why = resumed(block)
@@ -176,53 +177,40 @@ def commands(block: Block) -> int:
         header = words[at]
         inline, opcode, chunks = header >> 32, header >> 8 & 0xFF, header >> 17 & 0x1FFF
         following = at + 1 + chunks
-        if header & mask != PACKET or opcode > Opcode.SYNC_CACHE or (following > end and not lax):
+        if (header & mask != PACKET) | (opcode > Opcode.SYNC_CACHE) | ((following > end) & (lax == 0)):
             why = MALFORMED
             break
-        if opcode == Opcode.RUN_KERNEL_SLICE or opcode == Opcode.RUN_INSTANCES:
-            why = ELSEWHERE
-            break
-        one, two, three = 0, 0, 0
-        if opcode == Opcode.NOP:
-            if listens and chunks:
+        if chunks != PAYLOADS >> 4 * opcode & 0xF:
+            if opcode == Opcode.RUN_KERNEL_SLICE or opcode == Opcode.RUN_INSTANCES:
                 why = ELSEWHERE
-                break
-        elif opcode != Opcode.FINISH or not lax:
-            if chunks != PAYLOADS >> 4 * opcode & 0xF:
+            elif opcode == Opcode.NOP:
+                why = ELSEWHERE if listens else DONE
+            elif opcode != Opcode.FINISH or not lax:
                 why = MALFORMED
+            if why:
                 break
-            if chunks:
-                one = word(block, at + 1)
-            if chunks == 3:
-                two, three = word(block, at + 2), word(block, at + 3)
-                if not lax and (three & UNIT_RESERVED or three >> KIND_SHIFT > MOST_KINDS):
-                    why = MALFORMED
-                    break
-            if opcode == Opcode.SYNC_CACHE and not lax and inline > CACHE_FLAGS:
-                why = MALFORMED
+        one = words[at + 1] if at + 1 < limit else 0
+        if opcode >= Opcode.COPY_MEM64:
+            why = checked(block, opcode, inline, at)
+            if why:
                 break
         if listens:
-            block.before = block.noted
-            if not block.told:
-                if block.noted + MOST_EVENTS > MAX_EVENTS:
-                    why = TELL
-                    break
-                note(block, STARTED, done, at, header, one, two, three)
-                if opcode == Opcode.STORE_REG64 and block.listed >> inline & 1:
-                    note(block, REGISTER_READ, 0, 0, 0, inline, registers[inline], 0)
-                if block.is_live:
-                    why, block.told = TELL, 1
-                    break
-        if opcode == Opcode.STORE_IMM64:
-            why = stored(block, inline, one)
+            why = announced(block, header, at, done)
+            if why:
+                break
+        if opcode >= Opcode.WRITE_REG64 and opcode <= Opcode.STORE_REG64 and not listed >> inline & 1:
+            why = REFUSED
         elif opcode == Opcode.WRITE_REG64:
             why = written(block, inline, one, 1)
         elif opcode == Opcode.LOAD_REG64:
             why = loaded(block, inline, one)
-        elif opcode == Opcode.STORE_REG64:
-            why = stored(block, one, registers[inline]) if block.listed >> inline & 1 else REFUSED
+        elif opcode == Opcode.STORE_REG64 or opcode == Opcode.STORE_IMM64:
+            address, value = inline, one
+            if opcode == Opcode.STORE_REG64:
+                address, value = one, registers[inline]
+            why = stored(block, address, value)
         elif opcode == Opcode.COPY_MEM64:
-            why = copied(block, inline, one, two, three)
+            why = copied(block, inline, one, word(block, at + 2), word(block, at + 3))
         elif opcode == Opcode.SYNC_CACHE:
             block.value = inline
             why = DONE if block.is_synced else SYNC
@@ -243,6 +231,35 @@ def commands(block: Block) -> int:
 def word(block: Block, at: int) -> int:
     """A chunk; zeros lie behind those that can be read."""
     return U64.at(block.words)[at] if at < block.limit else 0
+
+
+@inlined
+def checked(block: Block, opcode: int, inline: int, at: int) -> int:
+    """Whether an opcode has more to it: fields that the document restricts, or harts."""
+    if opcode == Opcode.RUN_KERNEL_SLICE or opcode == Opcode.RUN_INSTANCES:
+        return ELSEWHERE
+    if block.is_lax:
+        return DONE
+    if opcode == Opcode.SYNC_CACHE:
+        return MALFORMED if inline > CACHE_FLAGS else DONE
+    unit = word(block, at + 3)
+    return MALFORMED if unit & UNIT_RESERVED or unit >> KIND_SHIFT > MOST_KINDS else DONE
+
+
+@native
+def announced(block: Block, header: int, at: int, index: int) -> int:
+    """Note that a command begins; `TELL` where that has to be heard first."""
+    block.before = block.noted
+    if block.told:
+        return DONE
+    if block.noted + MOST_EVENTS > MAX_EVENTS:
+        return TELL
+    note(block, STARTED, index, at, header, word(block, at + 1), word(block, at + 2), word(block, at + 3))
+    number = header >> 32
+    if header >> 8 & 0xFF == Opcode.STORE_REG64 and block.listed >> number & 1:
+        note(block, REGISTER_READ, 0, 0, 0, number, U64.at(block.registers)[number], 0)
+    block.told = block.is_live
+    return TELL if block.is_live else DONE
 
 
 @native
@@ -274,8 +291,6 @@ def resumed(block: Block) -> int:
 @inlined
 def loaded(block: Block, number: int, address: int) -> int:
     """LOAD_REG64."""
-    if not block.listed >> number & 1:
-        return REFUSED
     found = 0 if address & 7 else extent(block, address, 8, READABLE | REGISTERS)
     if found:
         row = Row.from_address(found)
@@ -292,8 +307,6 @@ def loaded(block: Block, number: int, address: int) -> int:
 @inlined
 def written(block: Block, number: int, value: int, opens: int) -> int:
     """Set a register; one of a window takes effect where it `opens` one."""
-    if not block.listed >> number & 1:
-        return REFUSED
     if number >= FIRST_WINDOW and opens:
         block.number, block.value = number, value
         if block.is_lax:
