@@ -136,7 +136,7 @@ def compiled(processor: str, folder: Path) -> Path:
 def settled(ready: Launch) -> int:
     """Run until the optimised code is in use; the wave instructions of a run."""
     ready.run()
-    while ready.engine.is_rising:
+    while ready.engine.is_tiering_up:
         time.sleep(0.01)
         ready.engine.adopt()
     return ready.run().instructions

@@ -175,7 +175,7 @@ def test_code_that_was_being_optimised_is_so_in_a_child() -> None:
 
     def work() -> str:
         began = time.monotonic()
-        while engine.is_rising:
+        while engine.is_tiering_up:
             launch.run()
             if time.monotonic() - began > SOON:
                 return "never"

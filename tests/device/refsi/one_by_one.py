@@ -30,7 +30,7 @@ class OneByOne(CommandProcessor):
         while chunk < chunks:
             progress.chunk, progress.command = chunk, None
             try:
-                command, following = decode(words, chunk, end=chunks, lax=self.profile.lax)
+                command, following = decode(words, chunk, end=chunks, lenient=self.profile.lenient)
             except Exception as error:
                 error.message += _change(begun, words, chunk)  # type: ignore[attr-defined]
                 raise

@@ -62,10 +62,10 @@ def test_buffers_round_trip(buffer: list[Command]) -> None:
 
 
 @given(st.lists(word, min_size=1, max_size=12), st.booleans())
-def test_hostile_words_give_commands_or_wire_errors(words: list[int], lax: bool) -> None:
+def test_hostile_words_give_commands_or_wire_errors(words: list[int], lenient: bool) -> None:
     error = None
     try:
-        command, following = decode(words, lax=lax)
+        command, following = decode(words, lenient=lenient)
     except WireError as refused:
         error = refused
     if error is None:
@@ -114,15 +114,15 @@ def test_refusals(words: list[int], rule: object, message: str) -> None:
 
 
 def test_lax_decoding_is_the_reference_drivers() -> None:
-    assert decode([0xC0030200, 5], lax=True) == (WriteReg64(0, 5), 2), "odd counts are halved"
-    assert decode([0xC0020100, 9], lax=True) == (Finish(), 2), "FINISH may announce payload"
-    assert decode([0xFCC0000900], lax=True) == (SyncCache(0xFC), 1)
-    assert decode([0x104C0040700, 1, 2], lax=True) == (RunKernelSlice(4, 1, 2), 3)
-    assert decode([0xC0020200, 7], end=1, lax=True) == (WriteReg64(0, 7), 2), "payload behind the buffer is used"
-    assert decode([0xC0020200], lax=True) == (WriteReg64(0, 0), 2), "and zeros behind the memory"
+    assert decode([0xC0030200, 5], lenient=True) == (WriteReg64(0, 5), 2), "odd counts are halved"
+    assert decode([0xC0020100, 9], lenient=True) == (Finish(), 2), "FINISH may announce payload"
+    assert decode([0xFCC0000900], lenient=True) == (SyncCache(0xFC), 1)
+    assert decode([0x104C0040700, 1, 2], lenient=True) == (RunKernelSlice(4, 1, 2), 3)
+    assert decode([0xC0020200, 7], end=1, lenient=True) == (WriteReg64(0, 7), 2), "payload behind the buffer is used"
+    assert decode([0xC0020200], lenient=True) == (WriteReg64(0, 0), 2), "and zeros behind the memory"
     for words in ([0x80000000], [0xC0000001], [0xC0000A00], [0xC0000200]):
         with pytest.raises(WireError):
-            decode(words, lax=True)
+            decode(words, lenient=True)
 
 
 def test_fields_must_fit_when_encoding() -> None:

@@ -219,7 +219,7 @@ def test_an_engine_may_go_while_its_code_is_optimised() -> None:
         end = rig.place(LOOP)
         for _ in range(4):
             rig.run(end, x6=10)
-        engine._improve(translations(engine)[0])
+        engine._tier_up(translations(engine)[0])
         future = translations(engine)[0].better
         assert future is not None
         del engine, rig

@@ -214,7 +214,7 @@ class Templates:
             for kept in self._order:
                 kept.row = None
             self._lay_out()
-        if self.engine.is_rising:
+        if self.engine.is_tiering_up:
             self.engine.adopt()
             for kept in self._order:
                 self._adopt(kept)

@@ -145,7 +145,7 @@ class CommandProcessor(Stateful):
         machine = self.machine
         progress.chunk, progress.command = machine.block.position, None
         try:
-            command, following = decode(words, progress.chunk, end=chunks, lax=self.profile.lax)
+            command, following = decode(words, progress.chunk, end=chunks, lenient=self.profile.lenient)
         except UnderstudyError as error:
             error.message += _change(begun, words, progress.chunk)
             raise
@@ -190,11 +190,11 @@ class CommandProcessor(Stateful):
 
     def _tell(self, progress: Progress) -> None:
         """Tell listeners what commands did."""
-        telemetry, ticket, lax = self.telemetry, progress.ticket, self.profile.lax
+        telemetry, ticket, lenient = self.telemetry, progress.ticket, self.profile.lenient
         time, emit = telemetry.clock(), telemetry.probes.emit
         for kind, index, chunk, header, *values in self.machine.events():
             if kind == native.STARTED:
-                progress.event = event = (ticket, index, chunk, _command(header, values, lax))
+                progress.event = event = (ticket, index, chunk, _command(header, values, lenient))
                 emit(CommandStarted(time, *event))
             elif kind == native.FINISHED:
                 emit(CommandFinished(time, *progress.event))
@@ -277,10 +277,10 @@ class CommandProcessor(Stateful):
         return r.ENTRY_PT_FN.get(value, "ENTRY_POINT_ADDR")
 
 
-def _command(header: int, values: list[int], lax: bool) -> Command:
+def _command(header: int, values: list[int], lenient: bool) -> Command:
     """The command that began with these words."""
     kind, count = COMMANDS[header >> 8 & 0xFF], header >> 17 & 0x1FFF
-    return kind.parse(header >> 32, () if lax and kind is Finish else values[:count])
+    return kind.parse(header >> 32, () if lenient and kind is Finish else values[:count])
 
 
 def _change(begun: bytes, words: Words, chunk: int) -> str:

@@ -2,8 +2,8 @@
 
 The order of everything is the document's. Chunks are 64-bit words; indices count chunks from the start of the buffer.
 
-Two readings exist. The document's, `lax` False: reserved bits, odd counts and fields that do not fit are refused. The
-reference driver's, `lax` True: it looks only at bits 31-30 and 7-0 of a header and at the number of payload chunks.
+Two readings exist. The document's (`lenient` False): reserved bits, odd counts and fields that do not fit are refused.
+The reference driver's (`lenient` True): only bits 31-30 and 7-0 of a header and the number of payload chunks count.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def encode_header(header: Header) -> int:
     return HEADER.encode(OPCODE=header.opcode, COUNT=2 * header.chunks, INLINE=header.inline)
 
 
-def decode_header(word: int, *, lax: bool = False) -> Header:
-    """Read a header chunk; `WireError` with the rule that it breaks. `lax` accepts any opcode and odd counts."""
+def decode_header(word: int, *, lenient: bool = False) -> Header:
+    """Read a header chunk; `WireError` with the rule that it breaks. `lenient` accepts any opcode and odd counts."""
     reserved, opcode, count, packet_id, inline = [word >> part.lsb & part.max for part in HEADER.fields]
     if packet_id != PACKET_ID:
         raise WireError(
@@ -102,9 +102,9 @@ def decode_header(word: int, *, lax: bool = False) -> Header:
             f"header {word:#018x}: reserved bits 7-0 are {reserved:#x}, expected 0",
             rule=rules.HEADER_RESERVED,
         )
-    if not lax and opcode not in _OPCODES:
+    if not lenient and opcode not in _OPCODES:
         raise WireError(f"header {word:#018x}: there is no opcode {opcode}", rule=rules.HEADER_OPCODE)
-    if not lax and count % 2:
+    if not lenient and count % 2:
         raise WireError(
             f"header {word:#018x}: count (bits 29-16) is {count}, expected an even number", rule=rules.HEADER_COUNT
         )
@@ -354,31 +354,31 @@ COMMANDS: Final[dict[int, type[Command]]] = {
 
 
 def decode(
-    words: Sequence[int] | memoryview[int], index: int = 0, *, end: int | None = None, lax: bool = False
+    words: Sequence[int] | memoryview[int], index: int = 0, *, end: int | None = None, lenient: bool = False
 ) -> tuple[Command, int]:
     """Read the command whose header is chunk `index`; gives it and the index of the next header.
 
     `end` is the number of chunks in the buffer (default: all of `words`). The document's reading refuses a payload
-    that passes it; the `lax` one reads on for as long as `words` has chunks, and zeros behind.
+    that passes it; the `lenient` one reads on for as long as `words` has chunks, and zeros behind.
     Raises `WireError` with the rule, the chunk and the byte offset.
     """
     size = len(words) if end is None else end
     if not 0 <= index < size:
         raise WireError(f"no chunk {index} in a buffer of {size} chunks", rule=rules.CHUNKS)
     try:
-        return _decode(words, index, size, lax)
+        return _decode(words, index, size, lenient)
     except WireError as error:
         raise error.at("chunk", index).at("byte", index * CHUNK_BYTES) from None
 
 
-def _decode(words: Sequence[int] | memoryview[int], index: int, size: int, lax: bool) -> tuple[Command, int]:
-    header = decode_header(words[index], lax=lax)
+def _decode(words: Sequence[int] | memoryview[int], index: int, size: int, lenient: bool) -> tuple[Command, int]:
+    header = decode_header(words[index], lenient=lenient)
     kind = COMMANDS.get(header.opcode)
     if kind is None:
         raise WireError(f"header {words[index]:#018x}: there is no opcode {header.opcode}", rule=rules.HEADER_OPCODE)
     first = index + 1
     following = first + header.chunks
-    if lax and kind in (Nop, Finish):
+    if lenient and kind in (Nop, Finish):
         return kind.parse(header.inline, ()), following
     expected = kind.payload_chunks(header.inline)
     if expected is not None and header.chunks != expected:
@@ -386,23 +386,23 @@ def _decode(words: Sequence[int] | memoryview[int], index: int, size: int, lax: 
             f"{kind.opcode.name}: count announces {header.chunks} payload chunks, expected {expected}",
             rule=rules.HEADER_COUNT,
         )
-    if following > size and not lax:
+    if following > size and not lenient:
         raise WireError(
             f"{kind.opcode.name}: {header.chunks} payload chunks announced, but the buffer ends after {size - first}",
             rule=rules.CHUNKS,
         )
     command = kind.parse(header.inline, [words[i] if i < len(words) else 0 for i in range(first, following)])
-    if not lax:
+    if not lenient:
         command.check(header.inline)
     return command, following
 
 
-def decode_all(words: Sequence[int] | memoryview[int], *, lax: bool = False) -> list[tuple[int, Command]]:
+def decode_all(words: Sequence[int] | memoryview[int], *, lenient: bool = False) -> list[tuple[int, Command]]:
     """Every command up to FINISH or the end of `words`, each with the index of its header."""
     found: list[tuple[int, Command]] = []
     index = 0
     while index < len(words):
-        command, following = decode(words, index, lax=lax)
+        command, following = decode(words, index, lenient=lenient)
         found.append((index, command))
         if isinstance(command, Finish):
             break

@@ -33,7 +33,7 @@ class Machine:
         block.registers = _address(registers)
         block.extents, block.pending = ctypes.addressof(self._extents), ctypes.addressof(self._pending)
         block.events = self._events.ctypes.data
-        block.is_lax, block.listed, block.is_synced = profile.lax, profile.listed, profile.is_synced
+        block.is_lenient, block.listed, block.is_synced = profile.lenient, profile.listed, profile.is_synced
         self._lent: Context | None = None
         self._run: Callable[[Block], int] = native.commands
         if compiled:

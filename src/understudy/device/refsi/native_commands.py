@@ -79,7 +79,7 @@ class Block(ctypes.Structure):
     end: int
     done: int
     registers: int
-    is_lax: int
+    is_lenient: int
     listed: int
     """A bit for each CMP register that commands may name."""
     is_synced: int
@@ -167,9 +167,9 @@ class Pending(ctypes.Structure):
 def commands(block: Block) -> int:
     """Execute commands from `position` on, up to one that needs something, or the end; why."""
     words, registers = U64.at(block.words), U64.at(block.registers)
-    end, lax, listens, why = block.end, block.is_lax, block.listens, DONE
+    end, lenient, listens, why = block.end, block.is_lenient, block.listens, DONE
     limit, listed = block.limit, block.listed
-    mask = ANY_COUNT if lax else EVEN_COUNT
+    mask = ANY_COUNT if lenient else EVEN_COUNT
     if block.served:
         why = resumed(block)
     at, done = block.position, block.done
@@ -177,7 +177,7 @@ def commands(block: Block) -> int:
         header = words[at]
         inline, opcode, chunks = header >> 32, header >> 8 & 0xFF, header >> 17 & 0x1FFF
         following = at + 1 + chunks
-        if (header & mask != PACKET) | (opcode > Opcode.SYNC_CACHE) | ((following > end) & (lax == 0)):
+        if (header & mask != PACKET) | (opcode > Opcode.SYNC_CACHE) | ((following > end) & (lenient == 0)):
             why = MALFORMED
             break
         if chunks != PAYLOADS >> 4 * opcode & 0xF:
@@ -185,7 +185,7 @@ def commands(block: Block) -> int:
                 why = ELSEWHERE
             elif opcode == Opcode.NOP:
                 why = ELSEWHERE if listens else DONE
-            elif opcode != Opcode.FINISH or not lax:
+            elif opcode != Opcode.FINISH or not lenient:
                 why = MALFORMED
             if why:
                 break
@@ -238,7 +238,7 @@ def checked(block: Block, opcode: int, inline: int, at: int) -> int:
     """Whether an opcode has more to it: fields that the document restricts, or harts."""
     if opcode == Opcode.RUN_KERNEL_SLICE or opcode == Opcode.RUN_INSTANCES:
         return ELSEWHERE
-    if block.is_lax:
+    if block.is_lenient:
         return DONE
     if opcode == Opcode.SYNC_CACHE:
         return MALFORMED if inline > CACHE_FLAGS else DONE
@@ -277,7 +277,7 @@ def resumed(block: Block) -> int:
     served, block.served, block.told = block.served, 0, 0
     why = DONE
     if served == READ:
-        why = written(block, block.number, block.value, 1 - block.is_lax)
+        why = written(block, block.number, block.value, 1 - block.is_lenient)
     elif served == WINDOW:
         set_register(block, block.number, block.value)
     if not why:
@@ -296,10 +296,10 @@ def loaded(block: Block, number: int, address: int) -> int:
         row = Row.from_address(found)
         host = row.addend + address
         if not row.uses & REGISTERS:
-            return written(block, number, V64[host], 1 - block.is_lax)
+            return written(block, number, V64[host], 1 - block.is_lenient)
         index = host - block.dma >> 3
         if block.dma_named >> index & 1:
-            return written(block, number, told(block, index), 1 - block.is_lax)
+            return written(block, number, told(block, index), 1 - block.is_lenient)
     block.number, block.address = number, address
     return READ
 
@@ -309,7 +309,7 @@ def written(block: Block, number: int, value: int, opens: int) -> int:
     """Set a register; one of a window takes effect where it `opens` one."""
     if number >= FIRST_WINDOW and opens:
         block.number, block.value = number, value
-        if block.is_lax:
+        if block.is_lenient:
             return WINDOW
         if number >= FIRST_SCALE:
             if value & SCALE_RESERVED:

@@ -40,7 +40,7 @@ class Profile(Protocol):
     """What the command processor asks its profile."""
 
     name: str
-    lax: bool
+    lenient: bool
     """Whether commands are decoded as the reference driver does (see `commands`)."""
     memory: MemorySystem
     schedule: Schedule
@@ -99,7 +99,7 @@ class SpecProfile:
     """The document, every error reported."""
 
     name: str = "spec"
-    lax: bool = False
+    lenient: bool = False
     listed: int = sum(1 << offset for _, _, offset in CMP.elements())
 
     def __init__(self, memory: SpecMemory, accelerator: Accelerator, coherent_code: bool) -> None:
@@ -220,7 +220,7 @@ class RefsidrvProfile:
     """The reference driver, bit for bit."""
 
     name: str = "refsidrv"
-    lax: bool = True
+    lenient: bool = True
     listed: int = (1 << NUM_CMP_REGISTERS) - 1
     is_synced: bool = False
     dma: DmaController | None = None

@@ -33,17 +33,17 @@ from understudy.device.hsa.signals import Condition, Signal
 from understudy.device.hsa.snapshot import DeviceState
 from understudy.host.hsa.arguments import Local, Segments, pack
 from understudy.host.hsa.executable import Executable, Kernel, file_bytes, read
-from understudy.host.hsa.hidden import Printf, given_by_name, told
+from understudy.host.hsa.hidden import Printf, given_by_name, hidden_arguments
 from understudy.host.hsa.launch import (
     KERNARG_ALIGNMENT,
+    Dim3,
     Launch,
     Result,
     Size,
-    Three,
+    as_dim3,
     beyond,
     group_of,
     private_bytes,
-    three,
 )
 from understudy.host.hsa.memory import Arrays, Block, Borrowed
 
@@ -266,8 +266,8 @@ class Gpu:
         are not device memory any more: `share` those that it has to find again.
         """
         self.device.check_open()
-        offsets = ORIGIN if offset is ORIGIN else three(offset, "offset", 0)[0]
-        sizes, dimensions = three(grid, "grid")
+        offsets = ORIGIN if offset is ORIGIN else as_dim3(offset, "offset", 0)[0]
+        sizes, dimensions = as_dim3(grid, "grid")
         shape = self._group(kernel, sizes, group)
         draft = KernelDispatchPacket.over(
             dimensions, sizes, shape, barrier=int(barrier), acquire_scope=acquire, release_scope=release
@@ -277,7 +277,7 @@ class Gpu:
         try:
             given = given_by_name(kernel.image, hidden, borrowed.address) if hidden else {}
             printf = Printf.of(self.device, kernel.image, given)
-            words = told(self.device, used, offsets, given, printf.address if printf else 0)
+            words = hidden_arguments(self.device, used, offsets, given, printf.address if printf else 0)
             pointer_bytes = self.device.signal_bits // 8
             segments = pack(kernel.image, args, draft, words, borrowed.address, group_bytes, pointer_bytes)
             packet = replace(
@@ -310,11 +310,11 @@ class Gpu:
         Arrays have to be device memory already. Hidden arguments are told of the queue that launches use by default;
         `hidden` gives others, and without it there is no printf buffer.
         """
-        sizes, dimensions = three(grid, "grid")
+        sizes, dimensions = as_dim3(grid, "grid")
         draft = KernelDispatchPacket.over(dimensions, sizes, self._group(kernel, sizes, group))
         address = self._arrays.address
         given = given_by_name(kernel.image, hidden or {}, address)
-        words = told(self.device, self._own(), ORIGIN, given)
+        words = hidden_arguments(self.device, self._own(), ORIGIN, given)
         return pack(kernel.image, args, draft, words, address, group_bytes, self.device.signal_bits // 8)
 
     # ---- parts ---------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ class Gpu:
                 self._loaded[key] = self.compile(data.decode("utf-8", "replace")) if is_source else self.load(data)
             return self._loaded[key]
 
-    def _group(self, kernel: Kernel, grid: Three, group: Size | None) -> Three:
+    def _group(self, kernel: Kernel, grid: Dim3, group: Size | None) -> Dim3:
         """The work-group size of a launch; a lint where the kernel was compiled for smaller ones."""
         found = group_of(kernel, grid, group)
         text = beyond(kernel, found)

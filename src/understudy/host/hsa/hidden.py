@@ -12,13 +12,15 @@ from understudy.device.hsa.launch.kernarg import PREFIX, Hidden
 from understudy.device.hsa.queues import Queue
 from understudy.host import printf_buffer
 from understudy.host.hsa.arguments import Address, address_of
-from understudy.host.hsa.launch import Three
+from understudy.host.hsa.launch import Dim3
 from understudy.image.hsa.code_object import Kernel
 
 PRINTF: Final = PREFIX + "printf_buffer"
 
 
-def told(device: HsaDevice, queue: Queue, offset: Three, given: Mapping[str, int], printf: int = 0) -> Hidden:
+def hidden_arguments(
+    device: HsaDevice, queue: Queue, offset: Dim3, given: Mapping[str, int], printf: int = 0
+) -> Hidden:
     """What hidden arguments say of a launch on `queue`: what is `given` by value kind, else what the device knows.
 
     `printf` is the address of the printf buffer.

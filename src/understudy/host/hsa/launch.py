@@ -21,7 +21,7 @@ KERNARG_ALIGNMENT: Final = 64
 
 Size = SupportsIndex | Sequence[SupportsIndex]
 """Work-items in x, or in x, y and z."""
-Three = tuple[int, int, int]
+Dim3 = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _placed(place: Place, kernel: Kernel) -> Place:
 # ---- sizes ---------------------------------------------------------------------------------------------------------
 
 
-def three(size: Size, what: str, least: int = 1) -> tuple[Three, int]:
+def as_dim3(size: Size, what: str, least: int = 1) -> tuple[Dim3, int]:
     """Sizes in x, y and z, `least` or more each, and how many of them were given; `WireError` for what is no size."""
     try:
         given = tuple(map(operator.index, size if isinstance(size, Iterable) else (size,)))
@@ -129,7 +129,7 @@ def three(size: Size, what: str, least: int = 1) -> tuple[Three, int]:
     return (x, y, z), len(given)
 
 
-def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
+def group_of(kernel: Kernel, grid: Dim3, group: Size | None) -> Dim3:
     """The work-group size: as given, as the kernel requires, or one wave along x.
 
     `RuleError` where the kernel requires another one.
@@ -138,15 +138,15 @@ def group_of(kernel: Kernel, grid: Three, group: Size | None) -> Three:
     required = metadata.required_workgroup_size if metadata else ()
     if group is None:
         if len(required) == 3:
-            return three(required, f"the size of work-groups that kernel {kernel.name} requires")[0]
+            return as_dim3(required, f"the size of work-groups that kernel {kernel.name} requires")[0]
         return min(DEFAULT_GROUP, grid[0]), 1, 1
-    sizes, _ = three(group, "group")
+    sizes, _ = as_dim3(group, "group")
     if len(required) == 3 and sizes != required:
         raise RuleError(f"work-groups of {sizes}, but kernel {kernel.name} requires {tuple(required)}")
     return sizes
 
 
-def beyond(kernel: Kernel, group: Three) -> str:
+def beyond(kernel: Kernel, group: Dim3) -> str:
     """What is odd about work-groups that are larger than the kernel was compiled for; "" for others."""
     metadata, items = kernel.image.metadata, group[0] * group[1] * group[2]
     most = metadata.max_workgroup_size if metadata else 0

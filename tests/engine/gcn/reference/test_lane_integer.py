@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.core.errors import ModelBug
-from understudy.engine.gcn.reference.lane_integer import UNSIGNED, LaneIntegers, lanes_of, signed, some, width_of
+from understudy.engine.gcn.reference.lane_integer import UNSIGNED, LaneIntegers, any_lane, lanes_of, signed, width_of
 
 ALGEBRA = LaneIntegers()
 WIDTHS = (8, 16, 32, 64)
@@ -183,8 +183,8 @@ def test_scalars_as_lanes_are_shared_and_read_only() -> None:
 
 
 def test_some() -> None:
-    assert not some(np.zeros(64, np.bool_))
-    assert some(lanes(1, [0] * 63 + [1]))
+    assert not any_lane(np.zeros(64, np.bool_))
+    assert any_lane(lanes(1, [0] * 63 + [1]))
 
 
 @pytest.mark.parametrize("what", [True, 1.0, np.uint32(3), np.zeros(63, np.uint32), np.zeros(64, np.int32), None])

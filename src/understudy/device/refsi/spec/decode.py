@@ -28,7 +28,7 @@ _NO_SEAT: Final = {1: ("hart_id", rules.WINDOW_PER_HART), 2: ("core_id", rules.W
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where `size` bytes of one access lie: in one region, perhaps through a window, perhaps in several runs.
 
     `physical` is the address of the first byte.
@@ -65,12 +65,12 @@ class Place:
         else:
             yield from self.window.runs(self.offset, self.size, self.seat)
 
-    def at(self, skip: int, size: int) -> Place:
+    def at(self, skip: int, size: int) -> Location:
         """The part of this place that begins `skip` bytes in."""
         if self.window is None:
-            return Place(self.mapping, self.physical + skip, size)
+            return Location(self.mapping, self.physical + skip, size)
         offset = self.offset + skip
-        return Place(self.mapping, self.window.run(offset, self.seat)[0], size, self.window, self.seat, offset)
+        return Location(self.mapping, self.window.run(offset, self.seat)[0], size, self.window, self.seat, offset)
 
 
 class Decoder:
@@ -81,7 +81,7 @@ class Decoder:
         self.windows = windows
         self.topology = topology
 
-    def locate(self, address: int, size: int, unit: Unit, access: str) -> Place:
+    def locate(self, address: int, size: int, unit: Unit, access: str) -> Location:
         """Where the `size` (1 or more) bytes at `address` lie for `unit`; `access` is read, write or execute."""
         self.topology.check(unit, address, access)
         last = address + size - 1
@@ -92,10 +92,10 @@ class Decoder:
         if windows:
             return self._through(windows[0], address, size, unit, access)
         if physical and physical[0].base <= address and last < physical[0].end:
-            return Place(physical[0], address, size)
+            return Location(physical[0], address, size)
         raise self._missing(address, size, access, physical)
 
-    def span(self, address: int, unit: Unit, access: str) -> tuple[int, int, Place] | None:
+    def span(self, address: int, unit: Unit, access: str) -> tuple[int, int, Location] | None:
         """The widest (start, end) around `address` that `unit` reaches at one distance, and the place of `address`.
 
         None where `locate` would refuse the byte at `address`.
@@ -124,7 +124,7 @@ class Decoder:
                 end = min(end, other.base)
         return start, end, place
 
-    def _through(self, window: Window, address: int, size: int, unit: Unit, access: str) -> Place:
+    def _through(self, window: Window, address: int, size: int, unit: Unit, access: str) -> Location:
         """An access that only `window` claims."""
         what = f"{access} of {size} bytes at {address:#x} through {window.name}"
         if not window.base <= address <= address + size <= window.end:
@@ -146,7 +146,7 @@ class Decoder:
         mapping = self.space.find(first)
         if mapping is None or final > mapping.end:
             raise self._bad_target(what, window, seat, first, final, address, access)
-        return Place(mapping, first, size, window, seat, offset)
+        return Location(mapping, first, size, window, seat, offset)
 
     def _bad_target(
         self, what: str, window: Window, seat: tuple[int, int], first: int, final: int, address: int, access: str

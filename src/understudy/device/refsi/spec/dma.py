@@ -34,7 +34,7 @@ from understudy.device.refsi.registers import (
     NUM_DMA_REGISTERS,
     REGISTER_BYTES,
 )
-from understudy.device.refsi.spec.decode import Place
+from understudy.device.refsi.spec.decode import Location
 from understudy.device.refsi.spec.events import DMA_HAZARD, DmaHazard
 from understudy.device.refsi.spec.transfer import Shape, Side, check_pieces, copy, rows_overlap, sides_meet
 from understudy.device.refsi.spec.windows import unit_name
@@ -54,10 +54,10 @@ class Memory(Protocol):
 
     telemetry: Telemetry
 
-    def locate(self, address: int, size: int, unit: Unit, access: str) -> Place:
+    def locate(self, address: int, size: int, unit: Unit, access: str) -> Location:
         """Where these bytes lie for `unit`; `AccessFault` with the rule otherwise."""
 
-    def protected(self, place: Place) -> bool:
+    def protected(self, place: Location) -> bool:
         """Whether harts may not write there."""
 
     def moved(self, unit: Unit, source: Side, target: Side) -> None:

@@ -27,7 +27,7 @@ from understudy.device.refsi.registers import (
     TCDM_SIZE,
 )
 from understudy.device.refsi.spec.coherence import DataCaches
-from understudy.device.refsi.spec.decode import Decoder, Place
+from understudy.device.refsi.spec.decode import Decoder, Location
 from understudy.device.refsi.spec.dma import LATE, DmaController
 from understudy.device.refsi.spec.events import STALE_READ, StaleRead
 from understudy.device.refsi.spec.port import SpecPort
@@ -142,7 +142,7 @@ class SpecMemory(Stateful):
         offset = place.physical - place.mapping.base
         return place.ram.view[offset : offset + size]
 
-    def read_register(self, place: Place, address: int, unit: Unit) -> bytes:
+    def read_register(self, place: Location, address: int, unit: Unit) -> bytes:
         """Read the memory-mapped register at `place`, which `unit` sees at `address`."""
         self._check_register(place, address, "read")
         try:
@@ -150,7 +150,7 @@ class SpecMemory(Stateful):
         except AccessFault as fault:
             raise _relocated(fault, address) from None
 
-    def write_register(self, place: Place, address: int, data: bytes, unit: Unit) -> None:
+    def write_register(self, place: Location, address: int, data: bytes, unit: Unit) -> None:
         """Write the memory-mapped register at `place`, which `unit` sees at `address`."""
         self._check_register(place, address, "write")
         try:
@@ -271,7 +271,7 @@ class SpecMemory(Stateful):
             self._protected = ()
             self._remapped()
 
-    def protected(self, place: Place) -> bool:
+    def protected(self, place: Location) -> bool:
         """Whether a byte of `place` is protected."""
         if not self._protected:
             return False
@@ -286,7 +286,7 @@ class SpecMemory(Stateful):
 
     # ---- what parts of the memory system tell each other
 
-    def locate(self, address: int, size: int, unit: Unit, access: str) -> Place:
+    def locate(self, address: int, size: int, unit: Unit, access: str) -> Location:
         """Where these bytes (1 or more) lie for `unit`; `AccessFault` with the rule otherwise."""
         return self.decoder.locate(address, size, unit, access)
 
@@ -294,15 +294,15 @@ class SpecMemory(Stateful):
         """Bytes of plain memory, given by their address in this process, as the side of a transfer."""
         for mapping in self.decoder.space:
             if isinstance(mapping.region, Ram) and 0 <= host - mapping.region.base_host < mapping.region.size:
-                place = Place(mapping, mapping.base + host - mapping.region.base_host, size)
+                place = Location(mapping, mapping.base + host - mapping.region.base_host, size)
                 return Side(place, Shape(size), (size, size))
         raise ModelBug(f"no memory of this device is at {host:#x} of the process")
 
-    def cached(self, place: Place) -> bool:
+    def cached(self, place: Location) -> bool:
         """Whether harts reach `place` through their data caches."""
         return self.caches is not None and place.mapping is self._dram
 
-    def wrote(self, place: Place) -> None:
+    def wrote(self, place: Location) -> None:
         """Memory at `place` was written."""
         if self.on_write is not None:
             for start, size in place.runs():
@@ -317,7 +317,7 @@ class SpecMemory(Stateful):
         runs = source.runs()
         if runs is not None and len(runs[0]) <= MAX_RUNS_CHECKED:
             for first, length in zip(runs[0].tolist(), runs[1].tolist(), strict=True):
-                self._note_memory_read(unit, Place(source.place.mapping, first, length), None)
+                self._note_memory_read(unit, Location(source.place.mapping, first, length), None)
 
     @property
     def hears_of_stale_reads(self) -> bool:
@@ -334,10 +334,10 @@ class SpecMemory(Stateful):
 
     # ---- within
 
-    def _locate(self, address: int, size: int, unit: Unit, access: str) -> Place | None:
+    def _locate(self, address: int, size: int, unit: Unit, access: str) -> Location | None:
         return self.decoder.locate(address, size, unit, access) if size else None
 
-    def _check_register(self, place: Place, address: int, access: str) -> None:
+    def _check_register(self, place: Location, address: int, access: str) -> None:
         if not place.contiguous:
             raise _fault(
                 f"{access} of {place.size} bytes at {address:#x}: a register in pieces through an interleaved window",
@@ -346,13 +346,13 @@ class SpecMemory(Stateful):
                 rules.REGISTER_WHOLE,
             )
 
-    def _note_memory_read(self, reader: Unit, place: Place, data: bytes | None) -> None:
+    def _note_memory_read(self, reader: Unit, place: Location, data: bytes | None) -> None:
         if self.caches is None or not self.hears_of_stale_reads or not self.cached(place):
             return
         done = 0
         for start, size in place.runs():
             if data is None:
-                seen = read_place(Place(place.mapping, start, size))
+                seen = read_place(Location(place.mapping, start, size))
             else:
                 seen = data[done : done + size]
             self.report_stale(reader, start, seen, None)
@@ -371,7 +371,7 @@ class SpecMemory(Stateful):
             self.on_remap()
 
 
-def _copy_elements(source: Place, target: Place, count: int) -> None:
+def _copy_elements(source: Location, target: Location, count: int) -> None:
     """COPY_MEM64 in plain memory: at once where that gives the same bytes as one by one."""
     size = count * REGISTER_BYTES
     (first, end), (to_first, to_end) = _bounds(source), _bounds(target)
@@ -400,7 +400,7 @@ def _repeat(period: memoryview, target: memoryview) -> None:
         done += more
 
 
-def _bounds(place: Place) -> tuple[int, int]:
+def _bounds(place: Location) -> tuple[int, int]:
     """First physical address, and the one behind the last."""
     last = place.at(place.size - 1, 1).physical
     return place.physical, last + 1

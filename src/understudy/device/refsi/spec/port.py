@@ -12,7 +12,7 @@ from understudy.device.refsi.spec.transfer import read_place, write_place
 from understudy.device.refsi.spec.windows import unit_name
 
 if TYPE_CHECKING:
-    from understudy.device.refsi.spec.decode import Place
+    from understudy.device.refsi.spec.decode import Location
     from understudy.device.refsi.spec.memory import SpecMemory
 
 MASK64 = (1 << 64) - 1
@@ -134,7 +134,7 @@ class SpecPort:
         self._memory.wrote(place)
         return old
 
-    def _load_cached(self, place: Place) -> bytes:
+    def _load_cached(self, place: Location) -> bytes:
         memory, hart = self._memory, self.unit.index
         assert memory.caches is not None
         parts = []
@@ -145,7 +145,7 @@ class SpecPort:
             parts.append(seen)
         return b"".join(parts)
 
-    def _writable(self, address: int, size: int) -> Place:
+    def _writable(self, address: int, size: int) -> Location:
         place = self._memory.locate(address, size, self.unit, "write")
         if self._memory.protected(place):
             raise AccessFault(
@@ -156,7 +156,7 @@ class SpecPort:
             )
         return place
 
-    def _drop(self, place: Place) -> None:
+    def _drop(self, place: Location) -> None:
         memory = self._memory
         if memory.caches is not None and memory.cached(place):
             for start, length in place.runs():
@@ -176,7 +176,7 @@ class SpecPort:
         self._reached[access] = (self._memory.generation, (start, end, addend))
         return start, end, addend
 
-    def _direct(self, address: int, access: str) -> tuple[int, int, Place] | None:
+    def _direct(self, address: int, access: str) -> tuple[int, int, Location] | None:
         """The range around `address` that engines may reach directly, and the place of `address`."""
         memory = self._memory
         found = memory.decoder.span(address, self.unit, _ACCESS[access])

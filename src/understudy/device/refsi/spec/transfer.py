@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from understudy.core.errors import BeyondModel
 from understudy.core.space import Ram
-from understudy.device.refsi.spec.decode import Place
+from understudy.device.refsi.spec.decode import Location
 
 MAX_RUNS: Final = 1 << 20
 """Most separate runs of bytes that are compared or copied one by one."""
@@ -54,7 +54,7 @@ class Shape:
 class Side:
     """Source or destination: where its whole extent lies, and the bytes between the starts of rows and planes."""
 
-    place: Place
+    place: Location
     shape: Shape
     strides: tuple[int, int]
 
@@ -80,7 +80,7 @@ class Side:
         row, plane = self.strides[0] if self.shape.rows > 1 else 0, self.strides[1] if self.shape.planes > 1 else 0
         return np.lib.stride_tricks.as_strided(flat, shape, (plane, row, 1))
 
-    def rows(self) -> Iterator[Place]:
+    def rows(self) -> Iterator[Location]:
         """The place of each row, in order."""
         for plane in range(self.shape.planes):
             for row in range(self.shape.rows):
@@ -157,28 +157,28 @@ def copy(source: Side, target: Side) -> None:
         write_place(to_row, read_place(from_row))
 
 
-def check_pieces(what: str, place: Place, rows: int = 1) -> None:
+def check_pieces(what: str, place: Location, rows: int = 1) -> None:
     """`BeyondModel` if `place`, touched in `rows` rows, falls into more pieces than are copied one by one."""
     pieces = place.pieces + rows
     if place.window is not None and place.pieces > 1 and pieces > MAX_RUNS:
         raise BeyondModel(f"{what} in more than {MAX_RUNS} pieces through the interleaved {place.window.name}")
 
 
-def slice_of(place: Place) -> memoryview:
+def slice_of(place: Location) -> memoryview:
     """The bytes of a contiguous place in plain memory, shared."""
     memory, first = place.ram, place.physical - place.mapping.base
     assert memory is not None
     return memory.view[first : first + place.size]
 
 
-def read_place(place: Place) -> bytes:
+def read_place(place: Location) -> bytes:
     """The bytes of a place in plain memory."""
     memory, base = place.ram, place.mapping.base
     assert memory is not None
     return b"".join(bytes(memory.view[start - base : start - base + size]) for start, size in place.runs())
 
 
-def write_place(place: Place, data: bytes) -> None:
+def write_place(place: Location, data: bytes) -> None:
     """Store the bytes of a place in plain memory."""
     memory, base = place.ram, place.mapping.base
     assert memory is not None

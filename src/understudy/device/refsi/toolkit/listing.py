@@ -293,7 +293,7 @@ _EXPLAIN: Final[dict[type[Command], Callable[..., str]]] = {
 def _resume(words: Sequence[int] | memoryview[int], index: int) -> int:
     """Where to read on behind a chunk that is no command: behind the payload it announces, if it is a header at all."""
     try:
-        header = decode_header(words[index], lax=True)
+        header = decode_header(words[index], lenient=True)
     except WireError:
         return index + 1
     return min(index + 1 + header.chunks, len(words))
@@ -310,7 +310,7 @@ def _raw(words: Sequence[int] | memoryview[int], start: int, end: int, error: Wi
 def _lax_reading(words: Sequence[int] | memoryview[int], index: int) -> str:
     """What the reference driver makes of it, where it makes something of it."""
     try:
-        command, _ = decode(words, index, lax=True)
+        command, _ = decode(words, index, lenient=True)
     except WireError:
         return ""
     return f" (the reference driver reads {text(command)})" if not isinstance(command, Nop) else ""

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from understudy.engine.gcn.jit.emit_strip import Resume
-from understudy.engine.gcn.jit.region import Place, Region
+from understudy.engine.gcn.jit.region import BlockKey, Region
 from understudy.ir.translator import translator_key
 
 
@@ -17,7 +17,7 @@ def record_key(region: Region, *options: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def to_record(object_key: str, region: Region, resumes: list[Resume], live: dict[Place, int]) -> bytes:
+def to_record(object_key: str, region: Region, resumes: list[Resume], live: dict[BlockKey, int]) -> bytes:
     """A record: the key of the machine code, and what goes with it."""
     parts = {
         "object": object_key,
@@ -27,7 +27,7 @@ def to_record(object_key: str, region: Region, resumes: list[Resume], live: dict
     return json.dumps(parts).encode()
 
 
-def from_record(record: bytes, region: Region) -> tuple[str, list[Resume], dict[Place, int]]:
+def from_record(record: bytes, region: Region) -> tuple[str, list[Resume], dict[BlockKey, int]]:
     """What `to_record` was given."""
     parts: dict[str, Any] = json.loads(record)
     insns = {node.insn.pc: node.insn for block in region.blocks.values() for node in block.nodes}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_integer import Integers
-from understudy.engine.gcn.jit.region import Block, Place, Region
+from understudy.engine.gcn.jit.region import Block, BlockKey, Region
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn.state import WORDS_AT
 
@@ -52,7 +52,7 @@ class Control:
             self.hand_over(layout.STEP, self.block.nodes[self.index].insn.pc, self.index)
         return label
 
-    def go(self, place: Place) -> None:
+    def go(self, place: BlockKey) -> None:
         """Go on at a place, in this region or elsewhere."""
         self.is_over = True
         if place in self.labels:

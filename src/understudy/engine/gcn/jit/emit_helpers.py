@@ -55,23 +55,23 @@ class InlineCaches:
     def __init__(self, text: LaneText, helpers: Helpers) -> None:
         self.text = text
         self.helpers = helpers
-        self._taken = dict.fromkeys(layout.SITES, 0)
+        self._taken = dict.fromkeys(layout.INLINE_CACHES, 0)
 
     def take(self, kind: str) -> str:
         """Where one more access keeps what it knows about the memory that it met last: its inline cache.
 
         Arrays lie in few runs of memory, so this is nearly always the right one, and known long before the address.
         """
-        number = self._taken[kind] % layout.SITES[kind]
+        number = self._taken[kind] % layout.INLINE_CACHES[kind]
         self._taken[kind] += 1
-        before = sum(count for other, count in layout.SITES.items() if other < kind)
-        word = layout.SITE + layout.SITE_WORDS * (before + number)
+        before = sum(count for other, count in layout.INLINE_CACHES.items() if other < kind)
+        word = layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * (before + number)
         return self.text.let(f"getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * word}")
 
     def load(self, cache: str) -> list[str]:
         """First guest address, limit and addend of the run of memory that an inline cache knows."""
         let = self.text.let
-        ats = [cache, *(let(f"getelementptr i64, ptr {cache}, i64 {k}") for k in range(1, layout.SITE_WORDS))]
+        ats = [cache, *(let(f"getelementptr i64, ptr {cache}, i64 {k}") for k in range(1, layout.INLINE_CACHE_WORDS))]
         return [let(f"load i64, ptr {at}{REGISTERS}") for at in ats]
 
     def refill(self, kind: str, address: str, cache: str) -> None:

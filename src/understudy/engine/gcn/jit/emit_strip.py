@@ -260,7 +260,7 @@ class StripEmitter:
         if len(masks) > layout.PARTIALS:
             raise Untranslated
         with text.apart(f"leave{g}"):
-            set_word(text, layout.SEGMENT, str(len(self.resumes)))
+            set_word(text, layout.SIDE_EXIT, str(len(self.resumes)))
             set_word(text, layout.LANE, f"%sh{g}")
             for k, name in enumerate(masks.values()):
                 set_word(text, layout.PARTIAL + k, text.let(f"load i64, ptr %{name}"))

@@ -21,7 +21,7 @@ from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.liveness import Observed
-from understudy.engine.gcn.jit.region import Fetch, Place
+from understudy.engine.gcn.jit.region import BlockKey, Fetch
 from understudy.engine.gcn.jit.runtime import shared_runtime
 from understudy.engine.gcn.jit.thread_pool import PinnedPool
 from understudy.engine.gcn.jit.translation import CodeSpace, Translation, Translator
@@ -48,7 +48,7 @@ class JitEngine:
     """Runs dispatches as machine code of the host.
 
     `threads`: how many work-groups run side by side; by default one per processor of this process. `tier` fixes the
-    tier instead of rising through them. `lanes` fixes the width of a chunk. `cache`: where objects are kept.
+    tier instead of tiering up. `lanes` fixes the width of a chunk. `cache`: where objects are kept.
     `observed`: whether somebody looks at vector registers that the program will not read again.
     """
 
@@ -113,7 +113,7 @@ class JitEngine:
                 spaces[target.name] = CodeSpace(Translator(target, self.lanes, self.cache, self.observed), memory)
             return spaces[target.name]
 
-    def install(self, code: CodeSpace, place: Place, fetch: Fetch) -> bool:
+    def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
         """Make code that can be entered at a place part of the table; False where there is none to be made.
 
         The caller holds the lock.
@@ -133,13 +133,13 @@ class JitEngine:
         self._tiering_up[self._compiler.submit(code.translator.optimised, made)] = code, made
 
     @property
-    def is_rising(self) -> bool:
+    def is_tiering_up(self) -> bool:
         """Whether better code is on its way."""
         return bool(self._tiering_up or self._interrupted)
 
     def adopt(self) -> None:
         """Take up what the background thread has finished."""
-        if not self.is_rising:
+        if not self.is_tiering_up:
             return
         with self.lock:
             while self._interrupted:

@@ -13,8 +13,8 @@ TABLES: Final = ENGINE + 1
 """Host address of the level-1 page table."""
 CODE: Final = ENGINE + 2
 """Host address of the code table for look-ups by `key`."""
-SEGMENT: Final = ENGINE + 3
-"""The segment that could not be finished."""
+SIDE_EXIT: Final = ENGINE + 3
+"""The side exit taken: which strip could not be finished."""
 LANE: Final = ENGINE + 4
 """First lane of the chunk in which that was."""
 GDS_BASE: Final = ENGINE + 5
@@ -24,15 +24,15 @@ LIMIT: Final = ENGINE + 7
 FUNCTION: Final = ENGINE + 8
 """Host address of the region that ran last."""
 PARTIAL: Final = ENGINE + 9
-"""From here on: masks that chunks before LANE have written, in the order of the segment's list."""
+"""From here on: masks that chunks before LANE have written, in the order of the side exit's list."""
 PARTIALS: Final = 16
 TEMPLATE: Final = PARTIAL + PARTIALS
 """Which first scalar registers (the scheduler's number of them) still lie in memory; 0: something was written since."""
-SITE: Final = 64
+INLINE_CACHE: Final = 64
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
-SITE_WORDS: Final = 3
+INLINE_CACHE_WORDS: Final = 3
 """Its first guest address, how far from there a chunk of dwords may begin, host minus guest address."""
-SITES: Final = {"load": 16, "store": 8, "scalar": 8}
+INLINE_CACHES: Final = {"load": 16, "store": 8, "scalar": 8}
 """How many accesses of a kind have words of their own; further ones share them."""
 
 # How a region hands over.
@@ -44,7 +44,7 @@ STEP: Final = 2
 END: Final = 3
 BARRIER: Final = 4
 RESUME: Final = 5
-"""A segment could not be finished from lane LANE on: the reference engine does the rest or finds the fault."""
+"""A strip could not be finished from lane LANE on: the reference engine does the rest or finds the fault."""
 SLEEP: Final = 8
 """A pause: other waves have their turn."""
 MISS: Final = 6

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from understudy.engine.gcn.jit.region import Block, Node, Place, Region
+from understudy.engine.gcn.jit.region import Block, BlockKey, Node, Region
 from understudy.isa.gcn.state import VGPRS
 
 ALL: Final = (1 << VGPRS) - 1
@@ -62,7 +62,7 @@ class Liveness:
         self.region = region
         self.observed = observed
         self._at_end = NOTHING if observed is Observed.NEVER else EVERYTHING
-        self._before: dict[Place, list[Live]] = {
+        self._before: dict[BlockKey, list[Live]] = {
             place: [EVERYTHING if observed is Observed.ALWAYS else NOTHING] * (len(block.nodes) + 1)
             for place, block in region.blocks.items()
         }
@@ -75,7 +75,7 @@ class Liveness:
         """What is live before instruction `index` of a block, or behind its last one."""
         return self._before[block.place][index]
 
-    def rows(self) -> dict[Place, int]:
+    def rows(self) -> dict[BlockKey, int]:
         """Of each entry of the region, how many registers from v0 on may be read in some lane."""
         heads = {place: self._head(place) for place in self.region.entries}
         return {place: (live.active | live.inactive).bit_length() for place, live in heads.items()}
@@ -102,7 +102,7 @@ class Liveness:
             live |= EVERYTHING if block.next is None else self._head(block.next)
         return live
 
-    def _head(self, place: Place) -> Live:
+    def _head(self, place: BlockKey) -> Live:
         known = self._before.get(place)
         return EVERYTHING if known is None else known[0]
 

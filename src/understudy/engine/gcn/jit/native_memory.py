@@ -35,7 +35,7 @@ FLAT, LDS, GDS = SPACES.index("flat"), SPACES.index("lds"), SPACES.index("gds")
 
 @layout
 class InlineCache(ctypes.Structure):
-    """What an access remembers of the memory that it met last: see `layout.SITE`."""
+    """What an access remembers of the memory that it met last: see `layout.INLINE_CACHE`."""
 
     start: int
     limit: int

@@ -25,7 +25,7 @@ MODE_REGISTER: Final = 1
 INDEXED_OR_SKIPPING: Final = 3 << 27
 """Bits of MODE under which only the reference engine runs: GPR indexing and VSKIP."""
 
-Place = tuple[int, int]
+BlockKey = tuple[int, int]
 """Address and MODE."""
 Fetch = Callable[[int], Insn]
 
@@ -50,23 +50,23 @@ class Node:
 class Block:
     """Instructions that run one after the other; `next` is where it goes on without a branch."""
 
-    place: Place
+    place: BlockKey
     nodes: list[Node] = field(default_factory=list)
-    next: Place | None = None
+    next: BlockKey | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Region:
     """Blocks by place. `entries` are the places where it can be entered, `heads` those where fuel is looked at."""
 
-    start: Place
-    blocks: dict[Place, Block]
-    entries: list[Place]
-    heads: set[Place]
+    start: BlockKey
+    blocks: dict[BlockKey, Block]
+    entries: list[BlockKey]
+    heads: set[BlockKey]
 
-    def needs(self) -> dict[Place, int]:
+    def needs(self) -> dict[BlockKey, int]:
         """How many instructions may run from each block on until fuel is looked at again: every loop has a head."""
-        found: dict[Place, int] = {}
+        found: dict[BlockKey, int] = {}
         for place in sorted(self.blocks, reverse=True):
             block = self.blocks[place]
             last = block.nodes[-1]
@@ -87,7 +87,7 @@ class Region:
         )
 
 
-def discover(start: Place, fetch: Fetch) -> Region:
+def discover(start: BlockKey, fetch: Fetch) -> Region:
     """The region that begins at `start`. Words that are no instruction end it; running into them is a fault then."""
     nodes = _walk(start, fetch)
     leaders, entries, heads = {start}, {start}, {start}
@@ -107,8 +107,8 @@ def discover(start: Place, fetch: Fetch) -> Region:
     return Region(start, blocks, sorted(place for place in entries if place in blocks), heads | entries)
 
 
-def _walk(start: Place, fetch: Fetch) -> dict[Place, Node]:
-    nodes: dict[Place, Node] = {}
+def _walk(start: BlockKey, fetch: Fetch) -> dict[BlockKey, Node]:
+    nodes: dict[BlockKey, Node] = {}
     work = [start]
     while work and len(nodes) < LIMIT:
         place = work.pop()
@@ -143,7 +143,7 @@ def _node(insn: Insn, mode: int) -> Node:
     return Node(insn, found, after)
 
 
-def _block(place: Place, nodes: dict[Place, Node], leaders: set[Place]) -> Block:
+def _block(place: BlockKey, nodes: dict[BlockKey, Node], leaders: set[BlockKey]) -> Block:
     block = Block(place)
     while True:
         node = nodes[place]

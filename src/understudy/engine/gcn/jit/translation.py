@@ -16,7 +16,7 @@ from understudy.engine.gcn.jit.emit_region import RegionEmitter
 from understudy.engine.gcn.jit.emit_strip import Resume
 from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.native_scheduler import CODE_SLOTS
-from understudy.engine.gcn.jit.region import Fetch, Place, Region, discover
+from understudy.engine.gcn.jit.region import BlockKey, Fetch, Region, discover
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache
@@ -36,7 +36,7 @@ class Emitted:
     region: Region
     resumes: list[Resume]
     text: str
-    live: dict[Place, int]
+    live: dict[BlockKey, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -80,14 +80,14 @@ class Table:
 
     rows: Any = field(default_factory=lambda: np.full((CODE_SLOTS, 4), NOWHERE, np.uint64))
     kept: list[Translation] = field(default_factory=list)
-    live: dict[Place, int] = field(default_factory=dict)
+    live: dict[BlockKey, int] = field(default_factory=dict)
 
     @property
     def address(self) -> int:
         """Host address of the rows."""
         return int(self.rows.ctypes.data)
 
-    def with_region(self, translation: Translation, wanted: Place | None = None) -> Table:
+    def with_region(self, translation: Translation, wanted: BlockKey | None = None) -> Table:
         """A table that has the entries of one more region, `wanted` for certain, others as long as there is room.
 
         A new one, because other threads may be looking into this.
@@ -103,7 +103,7 @@ class Table:
             made.rows[slot] = *place, translation.address, number
         return made
 
-    def slot(self, place: Place) -> int | None:
+    def slot(self, place: BlockKey) -> int | None:
         """The row of a place: one of two."""
         first = home(place)
         for slot in (first, first ^ 1):
@@ -111,16 +111,16 @@ class Table:
                 return slot
         return None
 
-    def live_rows(self, place: Place) -> int:
+    def live_rows(self, place: BlockKey) -> int:
         """How many vector registers, from v0 on, code that begins at a place may read before it has written them."""
         return self.live.get(place, VGPRS)
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: BlockKey) -> bool:
         """Whether a region can be entered at a place."""
         return self.slot(place) is not None
 
 
-def home(place: Place) -> int:
+def home(place: BlockKey) -> int:
     """The first of the two rows that a place may have."""
     return (place[0] >> 2 ^ place[1]) & CODE_SLOTS - 1
 
@@ -134,7 +134,7 @@ class Translator:
         self.cache = cache
         self.observed = observed
 
-    def region(self, place: Place, fetch: Fetch) -> Region | None:
+    def region(self, place: BlockKey, fetch: Fetch) -> Region | None:
         """The region that begins at a place; None where the reference engine has to begin."""
         found = discover(place, fetch)
         first = found.blocks.get(place)
@@ -197,8 +197,8 @@ class CodeSpace:
         self.translator = translator
         self.memory = weakref.ref(memory)
         self.table = Table()
-        self._made: dict[Place, Translation] = {}
-        self._steps: dict[Place, tuple[int, ...]] = {}
+        self._made: dict[BlockKey, Translation] = {}
+        self._steps: dict[BlockKey, tuple[int, ...]] = {}
         """Words of instructions that the reference engine executes, where a region might have begun."""
 
     def check(self, memory: GpuMemory) -> None:
@@ -210,7 +210,7 @@ class CodeSpace:
         for made in dict.fromkeys(self._made.values()):
             self.table = self.table.with_region(made)
 
-    def install(self, place: Place, fetch: Fetch, tier: int | None) -> Translation | None:
+    def install(self, place: BlockKey, fetch: Fetch, tier: int | None) -> Translation | None:
         """Translate what begins at a place, unless the table has it; the translation if there is a new one.
 
         `Untranslated` where there is nothing to translate.

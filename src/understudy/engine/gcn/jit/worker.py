@@ -17,7 +17,7 @@ from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
 from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.context import AT
-from understudy.engine.gcn.jit.region import Fetch, Place
+from understudy.engine.gcn.jit.region import BlockKey, Fetch
 from understudy.engine.gcn.jit.runtime import Runtime
 from understudy.engine.gcn.jit.translation import CodeSpace
 from understudy.engine.gcn.reference.engine import Stepper
@@ -61,7 +61,7 @@ class CodeMaker(Protocol):
     lock: AbstractContextManager[Any]
     runtime: Runtime
 
-    def install(self, code: CodeSpace, place: Place, fetch: Fetch) -> bool:
+    def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
         """Make code that can be entered at a place part of the table; False where there is none to be made."""
 
 
@@ -105,7 +105,7 @@ class Worker:
         if self._version != version:
             self._version = version
             for wave in self.waves:
-                wave.words[layout.SITE :] = 0
+                wave.words[layout.INLINE_CACHE :] = 0
 
     def run(self, start: int, stop: int) -> None:
         """Run groups start to stop."""
@@ -304,7 +304,7 @@ class Worker:
         words = wave.words
         function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
         translation = next(each for each in self.code.table.kept if each.address == function)
-        resume = translation.emitted.resumes[int(words[layout.SEGMENT])]
+        resume = translation.emitted.resumes[int(words[layout.SIDE_EXIT])]
         rest = FULL << first & FULL
         behind = int(words[PC])
         before = wave.s64(EXEC) & ~rest

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from understudy.core.errors import ModelBug
-from understudy.engine.gcn.reference.lane_integer import SIGNED, UNSIGNED, Array, Value, lanes_of, some
+from understudy.engine.gcn.reference.lane_integer import SIGNED, UNSIGNED, Array, Value, any_lane, lanes_of
 from understudy.engine.gcn.reference.lane_rounding import (
     BITS,
     FLOAT,
@@ -94,7 +94,7 @@ def _finish(fmt: str, e: Environment, result: Array, unsure: Array | None, exact
         edge = magnitude == p.hidden
         unsure = edge if unsure is None else unsure | edge
         np.copyto(bits, bits & p.sign, where=magnitude < p.hidden)
-    if unsure is not None and some(unsure):
+    if unsure is not None and any_lane(unsure):
         where = np.flatnonzero(unsure)
         bits[where] = exact(where)
     return bits

@@ -51,7 +51,7 @@ def signed(w: int, n: int) -> int:
     return n - (1 << w) if n >> (w - 1) else n
 
 
-def some(b: Array) -> bool:
+def any_lane(b: Array) -> bool:
     """Whether any of 64 lanes of width 1 is set (faster than NumPy's own)."""
     return b"\1" in b.tobytes()
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, ModelBug
 from understudy.engine.gcn.memory import GpuMemory, Plain, plain
-from understudy.engine.gcn.reference.lane_integer import Array, Value, lanes_of, some
+from understudy.engine.gcn.reference.lane_integer import Array, Value, any_lane, lanes_of
 from understudy.isa.gcn.semantics.pointer import pointer_of
 from understudy.isa.gcn.state import (
     FLAT_AT,
@@ -162,10 +162,10 @@ class LaneMemory:
         high = addresses >> lanes_of(64, 32)[: len(addresses)]
         shared = high == np.uint64(self.current.words[SHARED_BASE] >> 32)
         private = high == np.uint64(self.current.words[PRIVATE_BASE] >> 32)
-        if not (some(shared) or some(private)):
+        if not (any_lane(shared) or any_lane(private)):
             return [("global", None)]
         parts = (("shared", shared), ("private", private), ("global", ~(shared | private)))
-        found = [(name, np.flatnonzero(chosen)) for name, chosen in parts if some(chosen)]
+        found = [(name, np.flatnonzero(chosen)) for name, chosen in parts if any_lane(chosen)]
         return found if len(found) > 1 else [(found[0][0], None)]
 
     def _read(self, space: str, size: int, addresses: Array, lanes: Indices) -> Rows:
@@ -175,7 +175,7 @@ class LaneMemory:
             return self._private(size, addresses, lanes, "read", None)
         share, at = self._share_at(space, addresses)
         outside = at > share.end - size
-        if not some(outside):
+        if not any_lane(outside):
             return _take(share, at, size)
         inside = np.flatnonzero(~outside)
         result = [np.zeros(len(at), np.uint32) for _ in range(max(size >> 2, 1))]
@@ -192,7 +192,7 @@ class LaneMemory:
         else:
             share, at = self._share_at(space, addresses)
             outside = at > share.end - size
-            if some(outside):
+            if any_lane(outside):
                 inside = np.flatnonzero(~outside)
                 at, data = at[inside], [row[inside] for row in data]
             if len(at):
@@ -213,7 +213,7 @@ class LaneMemory:
         if found is None:
             return None
         at = addresses - np.uint64(found.base)
-        if some(at > np.uint64(found.end - found.base - size)):
+        if any_lane(at > np.uint64(found.end - found.base - size)):
             return None
         return found, at.view(np.int64)
 
@@ -260,7 +260,7 @@ class LaneMemory:
         offsets, limit = (addresses & np.uint64(LIMIT)).astype(np.int64), self._private_memory()[1]
         said = ", as FLAT_SCRATCH says" if limit < self.current.words[SCRATCH_SIZE] else ""
         outside = offsets + size > limit
-        if some(outside):
+        if any_lane(outside):
             first = int(np.flatnonzero(outside)[0])
             address = pointer_of(self.current.mode, int(addresses[first]))
             text = f"{access} of {size} bytes at {address:#x}: a lane has {limit:#x} bytes of private memory{said}"

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.gcn.reference.lane_integer import UNSIGNED, Array, lanes_of, some
+from understudy.engine.gcn.reference.lane_integer import UNSIGNED, Array, any_lane, lanes_of
 from understudy.ir.softfloat import CANONICAL_NAN, FORMATS, RDN, RNE, RTZ, RUP
 
 Doubles = npt.NDArray[np.float64]
@@ -74,7 +74,7 @@ def flushed(fmt: str, a: Array) -> Array:
     """Denormals become zeros of their sign."""
     p = PATTERNS[fmt]
     denormal = (a & p.magnitude) - p.one < p.denormals
-    if not some(denormal):
+    if not any_lane(denormal):
         return a
     result = a.copy()
     np.copyto(result, a & p.sign, where=denormal)
@@ -84,7 +84,7 @@ def flushed(fmt: str, a: Array) -> Array:
 def canonical(fmt: str, bits: Array, x: Array) -> None:
     """Replace the patterns of values that are NaNs, in place."""
     nan = x != x
-    if some(nan):
+    if any_lane(nan):
         np.copyto(bits, PATTERNS[fmt].nan, where=nan)
 
 
@@ -117,7 +117,7 @@ def narrow(fmt: str, x: Doubles, e: Environment) -> Array:
         _direct(w, bits, result.astype(np.float64), x, e.rounding)
     if not e.results:
         magnitude = bits & p.magnitude
-        if some(magnitude - p.one < p.hidden):
+        if any_lane(magnitude - p.one < p.hidden):
             tiny = magnitude < p.hidden
             tiny |= (magnitude == p.hidden) & _tiny_before(fmt, x, e.rounding)
             np.copyto(bits, bits & p.sign, where=tiny)
@@ -155,8 +155,8 @@ def host32(result: Array, e: Environment) -> Array | None:
     canonical("s", bits, result)
     if not e.results:
         magnitude = bits & p.magnitude
-        if some(magnitude - p.one < p.hidden):
-            if some(magnitude == p.hidden):
+        if any_lane(magnitude - p.one < p.hidden):
+            if any_lane(magnitude == p.hidden):
                 return None
             np.copyto(bits, bits & p.sign, where=magnitude < p.hidden)
     return bits
@@ -169,12 +169,12 @@ def fused32(a: Array, b: Array, c: Array) -> Array | None:
     or is so small that the last place is another.
     """
     total = a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)
-    if some((total.view(np.uint64) & _DROPPED) == _HALF):
+    if any_lane((total.view(np.uint64) & _DROPPED) == _HALF):
         return None
     result = total.astype(np.float32)
     p = PATTERNS["s"]
     small = (result.view(np.uint32) & p.magnitude) <= p.hidden
-    return None if some(small) and some(small & (total != 0)) else result
+    return None if any_lane(small) and any_lane(small & (total != 0)) else result
 
 
 def _product_error(a: Doubles, b: Doubles, product: Doubles) -> Doubles:

@@ -85,7 +85,7 @@ class JitEngine(ReferenceEngine):
 
     `coherent`, `tlb_entries` and `on_retire` as for `ReferenceEngine` (a retire hook means that everything runs on the
     reference). `tier` fixes the tier (`llvm.QUICK` or `llvm.OPTIMISED`, compiled at once at first sight) instead of
-    rising through them. `cache`: where objects are kept; by default in the user's cache folder.
+    tiering up. `cache`: where objects are kept; by default in the user's cache folder.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class JitEngine(ReferenceEngine):
         """Between slices: take up better code, ask for it, and let slices grow."""
         translation = context.installed[context.native].get(context.hart.pc)
         if translation is not None:
-            self._improve(translation)
+            self._tier_up(translation)
         pending = self._heat(context) if context.work >= HOT else self._refresh(context)
         context.slice = min(context.slice, PENDING_SLICE) if pending else min(context.slice * 2, LAST_SLICE)
 
@@ -295,7 +295,7 @@ class JitEngine(ReferenceEngine):
         """This hart has worked enough to have all its code optimised; whether some is not ready yet."""
         context.work = 0
         for translation in context.translations():
-            self._improve(translation)
+            self._tier_up(translation)
         return self._refresh(context)
 
     def _refresh(self, context: JitContext) -> bool:
@@ -313,7 +313,7 @@ class JitEngine(ReferenceEngine):
                     table[slot, 1] = translation.address
         return pending
 
-    def _improve(self, translation: Translation) -> None:
+    def _tier_up(self, translation: Translation) -> None:
         if self.tier is not None or translation.tier != llvm.QUICK or translation.better is not None:
             return
         if self._workers is None:

@@ -30,7 +30,7 @@ from understudy.isa.gcn.word import Word
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where an access goes: space, per-lane addresses, and the lanes in range (None: the engine alone decides)."""
 
     space: str
@@ -43,24 +43,24 @@ def offset16(i: Insn) -> int:
     return i["offset0"] | i["offset1"] << 8
 
 
-def place(b: Builder, i: Insn, at: Word, size: int, *, atomic: bool = False) -> Place:
+def place(b: Builder, i: Insn, at: Word, size: int, *, atomic: bool = False) -> Location:
     """The place of an access of `size` bytes at a 32-bit address."""
     unaligned = i.target.level == GFX9 and not i.get("gds") and not atomic
     if not unaligned and size > 1:
         at &= -(1 << (size - 1).bit_length())
     # at + size <= limit, without overflow: at < max(limit, size - 1) - (size - 1).
     if i.get("gds"):
-        return Place("gds", at + b.s(M0)[31:16], at < b.s(M0)[15:0].umax(size - 1) - (size - 1))
-    return Place("lds", at, None if i.target.level == GFX9 else at < b.s(M0).umax(size - 1) - (size - 1))
+        return Location("gds", at + b.s(M0)[31:16], at < b.s(M0)[15:0].umax(size - 1) - (size - 1))
+    return Location("lds", at, None if i.target.level == GFX9 else at < b.s(M0).umax(size - 1) - (size - 1))
 
 
-def addressed(b: Builder, i: Insn, size: int, offset: int, *, atomic: bool = False) -> Place:
+def addressed(b: Builder, i: Insn, size: int, offset: int, *, atomic: bool = False) -> Location:
     """The place at ADDR + offset."""
     v = vreg(b, i["addr"])
     return place(b, i, v + offset if offset else v, size, atomic=atomic)
 
 
-def get(b: Builder, p: Place, bits: int) -> list[Word]:
+def get(b: Builder, p: Location, bits: int) -> list[Word]:
     """Load; lanes out of range give 0."""
     values = b.load(p.space, bits, p.at, p.where)
     return values if p.where is None else [p.where.select(v, 0) for v in values]
@@ -86,7 +86,7 @@ def write(how: Transfer) -> Meaning:
     return meaning
 
 
-def twice(b: Builder, i: Insn, bits: int, step: int, *, atomic: bool = False) -> list[Place]:
+def twice(b: Builder, i: Insn, bits: int, step: int, *, atomic: bool = False) -> list[Location]:
     """The two places of a "2" operation; offsets count elements, or 64 of them."""
     scale = bits // 8 * step
     return [addressed(b, i, bits // 8, i[name] * scale, atomic=atomic) for name in ("offset0", "offset1")]
@@ -112,7 +112,7 @@ def write2(bits: int, step: int = 1) -> Meaning:
     return meaning
 
 
-def update(b: Builder, p: Place, kind: str, bits: int, v: Word, compare: Word | None = None) -> Word:
+def update(b: Builder, p: Location, kind: str, bits: int, v: Word, compare: Word | None = None) -> Word:
     """An atomic; lanes out of range give 0."""
     old = b.atomic(p.space, kind, bits, p.at, v, compare, p.where)
     return old if p.where is None else p.where.select(old, 0)
@@ -176,7 +176,7 @@ def conditional_exchange(dwords: int) -> Meaning:
     return meaning
 
 
-def source2(b: Builder, i: Insn, bits: int) -> tuple[Place, Place]:
+def source2(b: Builder, i: Insn, bits: int) -> tuple[Location, Location]:
     """Places A and B of a "src2" operation: B is A plus a signed 15-bit distance in dwords, from ADDR or the offset."""
     address, offset, mask = vreg(b, i["addr"]), offset16(i), 0xFFFF & -(bits // 8)
     first = address & mask
@@ -205,9 +205,9 @@ def write_source2(bits: int) -> Meaning:
     return meaning
 
 
-def by_lane(b: Builder, i: Insn) -> Place:
+def by_lane(b: Builder, i: Insn) -> Location:
     """M0[15:0] + offset + 4 * lane."""
-    return Place("gds" if i.get("gds") else "lds", lds_slots(b, offset16(i)), None)
+    return Location("gds" if i.get("gds") else "lds", lds_slots(b, offset16(i)), None)
 
 
 def read_by_lane(b: Builder, i: Insn) -> None:
