@@ -24,6 +24,7 @@ Errors cross process boundaries whole: with class, message, attributes, places, 
 from __future__ import annotations
 
 import copyreg
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -131,3 +132,11 @@ class BeyondModel(UnderstudyError):
 
 class ModelBug(UnderstudyError):
     """A mistake of ours; please report it."""
+
+
+def close_to(name: str, known: Iterable[str]) -> str:
+    """What a message says of the names that are nearly `name`; "" where none is."""
+    from difflib import get_close_matches  # few programs get names wrong
+
+    near = get_close_matches(name, known, n=3)
+    return f"; close to it: {', '.join(near)}" if near else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
 from typing import Final
 
 OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -17,7 +16,7 @@ def is_own(found: os.stat_result, rights: int = OTHERS_WRITE) -> bool:
     return found.st_uid == os.geteuid() and not found.st_mode & rights
 
 
-def own_bytes(path: str | Path, folder: int | None = None) -> bytes:
+def own_bytes(path: str | os.PathLike[str], folder: int | None = None) -> bytes:
     """What is in a file; `folder` is a handle that `path` counts from.
 
     `OSError` where the file is missing, a link, no plain file, or not this user's alone to write.

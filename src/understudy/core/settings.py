@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from typing import Any, ClassVar, Final, Self
 
 from understudy.core.errors import WireError
@@ -55,6 +54,8 @@ class DeviceSettings:
         known = [each.name for each in fields(cls)]
         for name in options:
             if name not in known:
+                from difflib import get_close_matches
+
                 near = get_close_matches(name, known, 1)
                 meant = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
                 raise WireError(f"no such setting: {name}, {meant}")

@@ -6,7 +6,6 @@ import copy
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -132,7 +131,7 @@ def _touched_pages(ram: Ram) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | Non
         return None
     first, pages = ram.base_host // PAGE_SIZE, -(-ram.size // PAGE_SIZE) + 1
     try:
-        with Path("/proc/self/pagemap").open("rb") as table:
+        with open("/proc/self/pagemap", "rb") as table:
             table.seek(first * 8)
             data = table.read(pages * 8)
     except OSError:

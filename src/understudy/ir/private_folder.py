@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +37,7 @@ class PrivateFolder:
         """Make or replace a file, whole: who reads meanwhile sees the old one or the new one."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._opened(make_private=True) as folder:
-            new = f".new-{secrets.token_hex(8)}"
+            new = f".new-{os.urandom(8).hex()}"
             handle = os.open(new, _NEW, 0o600, dir_fd=folder)
             try:
                 with open(handle, "wb") as file:

@@ -208,17 +208,12 @@ class PatternTree(Generic[T]):
     """Finds the one pattern that a word matches; overlapping patterns are refused when the tree is made."""
 
     def __init__(self, rows: Iterable[tuple[Pattern, T]]) -> None:
-        self._rows = tuple(rows)
-        for index, (pattern, what) in enumerate(self._rows):
-            for other, what_else in self._rows[:index]:
-                if pattern.width != other.width:
-                    raise ModelBug(f"{what} has {pattern.width} bits, {what_else} {other.width}: one table, one width")
-                if pattern.overlaps(other):
-                    raise ModelBug(
-                        f"{what} ({pattern.text}) and {what_else} ({other.text}) must differ in a fixed bit: "
-                        f"{pattern.match | other.match:#x} is both"
-                    )
-        self._root = _grow(self._rows, 0)
+        rows = tuple(rows)
+        for pattern, what in rows[1:]:
+            first, what_else = rows[0]
+            if pattern.width != first.width:
+                raise ModelBug(f"{what} has {pattern.width} bits, {what_else} {first.width}: one table, one width")
+        self._root = _grow(rows, 0)
 
     def find(self, word: int) -> T | None:
         """What belongs to the pattern that `word` matches, if one does."""
@@ -236,8 +231,20 @@ def _grow(rows: Sequence[tuple[Pattern, T]], used: int) -> _Node[T]:
     for pattern, _ in rows:
         common &= pattern.mask
     if len(rows) < 2 or not common:
+        _check_apart(rows)
         return _Node(0, {}, rows)
     groups: dict[int, list[tuple[Pattern, T]]] = {}
     for pattern, what in rows:
         groups.setdefault(pattern.match & common, []).append((pattern, what))
     return _Node(common, {match: _grow(group, used | common) for match, group in groups.items()}, ())
+
+
+def _check_apart(rows: Sequence[tuple[Pattern, T]]) -> None:
+    """Refuse patterns of which one word can match two; those in other branches differ in a fixed bit already."""
+    for index, (pattern, what) in enumerate(rows):
+        for other, what_else in rows[:index]:
+            if pattern.overlaps(other):
+                raise ModelBug(
+                    f"{what} ({pattern.text}) and {what_else} ({other.text}) must differ in a fixed bit: "
+                    f"{pattern.match | other.match:#x} is both"
+                )

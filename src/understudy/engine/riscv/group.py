@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.forks import tell_forks
 from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.stops import Exit
 from understudy.isa.riscv.state import Hart
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class Group:
@@ -33,6 +36,8 @@ class Group:
         if self.threads < 2 or len(harts) < 2:
             return [_run(engine, hart, fuel) for hart in harts]
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # takes longer to load than most programs want
+
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="understudy-hart")
         return list(self._pool.map(lambda hart: _run(engine, hart, fuel), harts))
 

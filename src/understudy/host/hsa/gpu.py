@@ -14,7 +14,6 @@ import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -417,6 +416,8 @@ class Gpu:
 def demo_code(agent: str = "gfx900") -> bytes:
     """The code object of the kernels that come with Understudy, for one generation; their source is beside it."""
     name = {"7": "gfx700", "8": "gfx803", "9": "gfx900"}.get(agent[3:4], "")
+    from importlib.resources import files  # takes longer to load than most programs want
+
     path = files("understudy").joinpath("data", f"hsa_kernels-{name}.co")
     if not path.is_file():
         raise RuleError(f"no demo kernels for {agent}: there are those for gfx700, gfx803 and gfx900")

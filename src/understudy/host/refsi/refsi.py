@@ -13,8 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
-from pathlib import Path
+from os import PathLike
 from typing import Any, Final
 
 import numpy as np
@@ -79,14 +78,18 @@ class RefSi(RefSiDriver):
 
     # ---- programs ------------------------------------------------------------------------------------------------
 
-    def load_elf(self, source: bytes | str | Path) -> Program:
+    def load_elf(self, source: bytes | str | PathLike[str]) -> Program:
         """Put an ELF file (its bytes, or its path) into device memory; it replaces the one before.
 
         Segments below 0x8000000 go to DRAM and are seen through window 0; window 1 gives each hart its own memory at
         0x14000000, with its stack. A position-independent file is moved up to 0x10000. `WireError` with a byte offset
         for what is no RISC-V ELF file, or of a kind that cannot run without a dynamic loader.
         """
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        if isinstance(source, bytes):
+            data = source
+        else:
+            with open(source, "rb") as file:
+                data = file.read()
         image = loadable(read_elf(data), data, ELF_BASE)
         if self._program is not None:
             self._program.unload()
@@ -226,4 +229,6 @@ class _Prepared:
 
 def demo_kernels() -> bytes:
     """The ELF file of the kernels that come with Understudy; ``understudy/data`` holds their source."""
+    from importlib.resources import files  # takes longer to load than most programs want
+
     return files("understudy").joinpath("data", "kernels.elf").read_bytes()

@@ -8,14 +8,13 @@ changed from driver to driver) nor that of the code object (where it is 0).
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from understudy.core.errors import WireError
+from understudy.core.errors import WireError, close_to
 from understudy.image.amdcl2.elf import Elf, read_elf
 from understudy.image.amdcl2.generations import (
     DRIVERS,
@@ -96,8 +95,7 @@ class Container:
         """The kernel of that name; a `WireError` that says what is near."""
         found = self.kernels.get(name)
         if found is None:
-            near = difflib.get_close_matches(str(name), self.kernels, n=3)
-            hint = f"; close to it: {', '.join(near)}" if near else f": there are {', '.join(self.kernels) or 'none'}"
+            hint = close_to(str(name), self.kernels) or f": there are {', '.join(self.kernels) or 'none'}"
             raise WireError(f"program has no kernel {name!r}{hint}")
         return found
 

@@ -9,14 +9,13 @@ Layouts: `image.hsa.records`; sources: the ROCm Code Object document, "AMD Kerne
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from understudy.core.errors import BeyondModel, UnderstudyError, WireError
+from understudy.core.errors import BeyondModel, UnderstudyError, WireError, close_to
 from understudy.image.elf.layout import STT_FILE, STT_FUNC, STT_OBJECT, STT_SECTION
 from understudy.image.elf.reader import Symbol, wrong
 from understudy.image.hsa import bundle, metadata, targets
@@ -118,8 +117,7 @@ class CodeObject:
         """The kernel of that name; a `WireError` that says what is near."""
         found = self.kernels.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self.kernels, n=3)
-            hint = f"; close to it: {', '.join(near)}" if near else f": there are {', '.join(self.kernels) or 'none'}"
+            hint = close_to(name, self.kernels) or f": there are {', '.join(self.kernels) or 'none'}"
             raise WireError(f"code object has no kernel {name!r}{hint}")
         return found
 

@@ -8,14 +8,13 @@ relocations are the matter of `image.riscv.kind`.
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from understudy.core.errors import WireError
+from understudy.core.errors import WireError, close_to
 from understudy.image.elf.layout import (
     MACHINE_RISCV,
     PN_XNUM,
@@ -89,8 +88,7 @@ class ElfImage:
             )
         found = self.symbols.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self.symbols, n=3)
-            hint = f"; close to it: {', '.join(near)}" if near else ""
+            hint = close_to(name, self.symbols)
             raise WireError(f"ELF file has no symbol {name!r} among its {len(self.symbols)}{hint}")
         return found
 

@@ -11,9 +11,8 @@ import os
 import threading
 import time
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.forks import tell_forks
@@ -23,7 +22,6 @@ from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.region import BlockKey, Fetch
 from understudy.engine.gcn.jit.runtime import shared_runtime
-from understudy.engine.gcn.jit.thread_pool import PinnedPool
 from understudy.engine.gcn.jit.translation import CodeSpace, Translation, Translator
 from understudy.engine.gcn.jit.worker import Worker
 from understudy.engine.gcn.memory import GpuMemory
@@ -31,6 +29,11 @@ from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.ir.slow_host import WAVES, warn_where_slow
 from understudy.isa.gcn.target import Target
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from understudy.engine.gcn.jit.thread_pool import PinnedPool
 
 BATCH_SECONDS: Final = 0.002
 """What a batch of groups should take: long against the hand-over of the interpreter lock."""
@@ -101,6 +104,8 @@ class JitEngine:
     def pool(self) -> PinnedPool:
         """Threads that run groups beside the calling one."""
         if self._pool is None:
+            from understudy.engine.gcn.jit.thread_pool import PinnedPool
+
             self._pool = PinnedPool(max(self.threads - 1, 1))
         return self._pool
 
@@ -129,6 +134,8 @@ class JitEngine:
     def _tier_up(self, code: CodeSpace, made: Translation) -> None:
         """Have better code made of a translation, on the background thread."""
         if self._compiler is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._compiler = ThreadPoolExecutor(1, thread_name_prefix="understudy-compile")
         self._tiering_up[self._compiler.submit(code.translator.optimised, made)] = code, made
 
@@ -188,6 +195,8 @@ class Launch:
 
     def _share(self, workers: list[Worker]) -> None:
         """Do what is left, on this thread and on others."""
+        from concurrent.futures import wait
+
         others = [self.engine.pool().submit(self._work, worker) for worker in workers[1:]]
         try:
             self._work(workers[0])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from understudy.engine.riscv.evaluate import Evaluator
 from understudy.engine.riscv.jit.dispatcher import SLOTS
@@ -14,6 +13,9 @@ from understudy.engine.riscv.reference import Context, ReferenceEngine
 from understudy.ir import llvm
 from understudy.isa.riscv import floatstate
 from understudy.isa.riscv.state import CODE_TABLE, FRM, RETURN_ADDRESS, Hart
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 FIRST_SLICE: Final = 100_000
 
