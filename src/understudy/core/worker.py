@@ -10,6 +10,25 @@ IDLE_SECONDS: Final = 1.0
 """How often a thread that has nothing to do looks whether anybody has the device still."""
 
 
+class Changed(threading.Condition):
+    """A condition that costs next to nothing to notify while nobody waits."""
+
+    _sleepers = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """As of `threading.Condition`."""
+        self._sleepers += 1
+        try:
+            return super().wait(timeout)
+        finally:
+            self._sleepers -= 1
+
+    def notify_all(self) -> None:
+        """Likewise; the caller holds the lock."""
+        if self._sleepers:
+            super().notify_all()
+
+
 class Worker(Protocol):
     """What such a thread works for."""
 

@@ -135,8 +135,12 @@ class Code:
         """Where function `name` starts."""
         return int(self._engine.get_function_address(name))
 
-    def function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
-        """Function `name` as a ctypes callable that runs without the interpreter lock and keeps the code alive."""
-        function: Any = ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
+    def function(self, name: str, result: Any, *arguments: Any, is_brief: bool = False) -> Callable[..., Any]:
+        """Function `name` as a ctypes callable, which keeps the code alive.
+
+        It runs without the interpreter lock, unless it `is_brief`: then letting it go would take longer than the call.
+        """
+        make = ctypes.PYFUNCTYPE if is_brief else ctypes.CFUNCTYPE
+        function: Any = make(result, *arguments)(self.address(name))
         function.code = self
         return function  # type: ignore[no-any-return]

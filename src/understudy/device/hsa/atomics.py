@@ -64,11 +64,11 @@ class Compiled:
 def compiled(bits: int) -> Compiled:
     """Machine code for words of 32 or 64 bits."""
     code = link(ObjectCache(default_folder()), load32, load64, store32, store64, lanes.change32, lanes.change64)
-    word, place = ctypes.c_uint64, ctypes.c_void_p
+    result, word = ctypes.c_uint64, ctypes.c_void_p  # as an argument, c_void_p is a word that is converted faster
     return Compiled(
-        code.function(f"load{bits}", word, place),
-        code.function(f"store{bits}", None, place, word),
-        code.function(f"change{bits}", word, word, place, word, word),
+        code.function(f"load{bits}", result, word, is_brief=True),
+        code.function(f"store{bits}", None, word, word, is_brief=True),
+        code.function(f"change{bits}", result, word, word, word, word, is_brief=True),
     )
 
 
@@ -114,7 +114,8 @@ class Word:
 
     def load(self) -> int:
         """The value."""
-        return (self.load_unsigned() ^ self._sign) - self._sign
+        word = self._load(self._host if self._version == self._memory.version else self._find())
+        return (word ^ self._sign) - self._sign
 
     def load_unsigned(self) -> int:
         """The value as an unsigned number."""
@@ -122,11 +123,13 @@ class Word:
 
     def store(self, value: int) -> None:
         """Write it."""
-        self._store(self._find(), value & self._mask)
+        self._store(self._host if self._version == self._memory.version else self._find(), value & self._mask)
 
     def rmw(self, operation: str, value: int) -> int:
         """Apply one of `OPERATIONS`; the value before."""
-        return signed(self._change(OPERATIONS[operation], self._find(), value & self._mask, 0), self.bits)
+        host = self._host if self._version == self._memory.version else self._find()
+        before = self._change(OPERATIONS[operation], host, value & self._mask, 0)
+        return (before ^ self._sign) - self._sign
 
     def cas(self, expected: int, value: int) -> int:
         """Write `value` where `expected` is; the value before."""

@@ -19,7 +19,6 @@ import numpy as np
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.line import Cancel, Observers
-from understudy.core.settings import SYNCHRONOUS
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
 from understudy.device.hsa import rules
@@ -348,10 +347,7 @@ class HsaDevice:
 
     def signal_changed(self) -> None:
         """The host changed a signal."""
-        executor = self._executor
-        executor.tell()
-        if self.settings.execution == SYNCHRONOUS and executor.has_waiting and not executor.is_mine:
-            executor.work(ALL)
+        self._executor.signal_changed()
 
     def progress(self) -> bool:
         """Work on this thread, where the device has none of its own."""

@@ -35,13 +35,14 @@ class Executor(Stateful):
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
+        self.changed = worker.Changed(self.lock)
         self.queues: list[Queue] = []
         self.created = 0
         """Queues that there ever were."""
         self.is_closed = False
-        self._settings = settings
         self._is_threaded = settings.threaded
+        self._quantum = settings.quantum
+        self._is_synchronous = settings.execution == SYNCHRONOUS
         self._telemetry = telemetry
         self._arbiter = Arbiter(settings.seed)
         self._next = 0
@@ -58,7 +59,7 @@ class Executor(Stateful):
     def after_fork(self) -> None:
         """In a child process: the device's thread is made anew; what another thread was amid cannot be finished."""
         self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
+        self.changed = worker.Changed(self.lock)
         self._thread = None
         if self._busy not in (0, threading.get_ident()):
             self._busy, self.is_closed, self._closed = 0, True, FORKED
@@ -70,7 +71,7 @@ class Executor(Stateful):
         with self.lock:
             self._changes += 1
             self.changed.notify_all()
-        if self._is_threaded:
+        if self._is_threaded and self._thread is None:
             self._start()
 
     def after_doorbell(self) -> None:
@@ -79,7 +80,7 @@ class Executor(Stateful):
             raise ModelBug("the device's thread has failed") from self._failure
         if self._is_threaded:
             self.tell()
-        elif self._settings.execution == SYNCHRONOUS:
+        elif self._is_synchronous:
             self.work(ALL)
 
     def check_open(self) -> None:
@@ -106,7 +107,7 @@ class Executor(Stateful):
                         self._busy = 0
                         self.changed.notify_all()
                         return done
-                share = self._settings.quantum if self._arbiter.seed is None else self._drawn()
+                share = self._quantum if self._arbiter.seed is None else self._drawn()
                 done += self._turn(queue, min(share, budget - done))
         except BaseException:
             with self.changed:
@@ -133,7 +134,7 @@ class Executor(Stateful):
 
     def _drawn(self) -> int:
         """Packets of one queue before it is another's turn, as the seed says."""
-        return self._arbiter.pick(range(1, self._settings.quantum + 1))
+        return self._arbiter.pick(range(1, self._quantum + 1))
 
     def _pick(self) -> Queue | None:
         """The queue whose turn it is."""
@@ -141,6 +142,12 @@ class Executor(Stateful):
             ready = [queue for queue in self.queues if self._ready(queue)]
             return self._arbiter.pick(ready) if ready else None
         count, start = len(self.queues), self._next
+        if count == 1:
+            queue = self.queues[0]
+            if not self._ready(queue):
+                return None
+            self._next = 1
+            return queue
         for index in chain(range(start, count), range(min(start, count))):
             if self._ready(self.queues[index]):
                 self._next = index + 1
@@ -173,10 +180,11 @@ class Executor(Stateful):
             self._changes += 1
         self._telemetry.emit(lambda time: QueueInactivated(time, queue.number, active))
 
-    @property
-    def has_waiting(self) -> bool:
-        """Whether a packet waits for something to change."""
-        return bool(self._looked)
+    def signal_changed(self) -> None:
+        """The host changed a signal, which a packet may wait for."""
+        self.tell()
+        if self._is_synchronous and self._looked and not self.is_mine:
+            self.work(ALL)
 
     # ---- waiting -------------------------------------------------------------------------------------------------
 

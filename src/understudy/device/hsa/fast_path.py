@@ -28,6 +28,8 @@ from understudy.image.hsa.records import USER_SGPRS, LaunchFacts
 
 IDLE_WHY: Final = (1 << 64) - 1
 """In place of why the scheduler came back: it was not called, or its packet is finished."""
+_DONE: Final = Q["done"]
+_WHY: Final = Q["why"]
 MOST: Final = 16
 """Launches that a queue keeps; the one that was made first goes first."""
 MOST_GROUPS: Final = 64
@@ -112,10 +114,10 @@ class Templates:
 
         Where a signal handler raises instead, `left` tells what was to be done.
         """
-        if self._order:
+        if self._order and (self._memory.version != self._version or self.engine.is_rising):
             self._refresh()
         words = self.queue.words
-        words[Q["done"]], words[Q["why"]] = 0, IDLE_WHY
+        words[_DONE], words[_WHY] = 0, IDLE_WHY
         TICKS.begin(self)
         try:
             return self._consume(self._block, budget)
@@ -125,13 +127,13 @@ class Templates:
     @property
     def left(self) -> int | None:
         """Why the last packet is not finished (`layout.DONE`: only its completion is missing); None: none was begun."""
-        why = int(self.queue.words[Q["why"]])
+        why = int(self.queue.words[_WHY])
         return None if why == IDLE_WHY else why
 
     def serve(self) -> None:
         """Have the waves go on that came back to Python, to their end. Errors are the guest's."""
         kept = self._current()
-        kept.launch.first.resume(int(self.queue.words[Q["why"]]))
+        kept.launch.first.resume(int(self.queue.words[_WHY]))
         self._adopt(kept)
 
     def ran(self) -> int:

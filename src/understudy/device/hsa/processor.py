@@ -73,6 +73,8 @@ _EXCEPTIONS_AT: Final = Rsrc2.slot("enable_exception_ieee_754_fp_invalid_operati
 _EXCEPTIONS_MASK: Final = 0x7F
 _LIMIT: Final = Q["limit"]
 _ACTIVE: Final = Q["active"]
+_DONE: Final = Q["done"]
+_INSTRUCTIONS: Final = Q["instructions"]
 _ADDRESS_WATCH_AT: Final = Rsrc2.slot("enable_exception_address_watch").spec.low
 _ANY_EXCEPTION: Final = _EXCEPTIONS_MASK << _EXCEPTIONS_AT | 1 << _ADDRESS_WATCH_AT
 _ORDERED_CONDITIONS: Final = (Condition.EQ, Condition.NE, Condition.LT, Condition.GTE)
@@ -108,6 +110,7 @@ class Processor:
         self._clock = clock
         self._ticks = clock.data
         self._telemetry = telemetry
+        self._probes = telemetry.probes
         self._handlers: dict[int, Callable[[Queue, int, bytes], int | None]] = {
             PacketType.KERNEL_DISPATCH: self._kernel,
             PacketType.BARRIER_AND: self._barrier_and,
@@ -127,7 +130,7 @@ class Processor:
     def turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets of a queue; how many were. 0: it has to wait, or is inactive now."""
         done = 0
-        if queue.templates is not None and not self._telemetry.listened:
+        if queue.templates is not None and not self._probes.active:
             done, goes_on = self._in_bulk(queue, budget)
             if not goes_on:
                 return done
@@ -138,7 +141,7 @@ class Processor:
         templates = queue.templates
         assert templates is not None
         words = queue.words
-        before = words[Q["instructions"]]
+        before = words[_INSTRUCTIONS]
         try:
             why = templates.consume(budget)
         except BaseException as cause:
@@ -157,11 +160,12 @@ class Processor:
         return done + self._finish(queue, templates, why), False
 
     @staticmethod
-    def _count(queue: Queue, before: np.uint64) -> int:
+    def _count(queue: Queue, before: int) -> int:
         """Count what machine code did, from `before` instructions on; how many packets."""
-        done = int(queue.words[Q["done"]])
-        queue.progress.packets += done
-        queue.progress.instructions += int(queue.words[Q["instructions"]] - before)
+        words, progress = queue.words, queue.progress
+        done: int = words[_DONE]
+        progress.packets += done
+        progress.instructions += words[_INSTRUCTIONS] - before
         return done
 
     def _finish(self, queue: Queue, templates: Templates, why: int) -> int:
@@ -192,7 +196,7 @@ class Processor:
         words = queue.words
         if index >= words[_LIMIT] or not words[_ACTIVE]:
             return 0
-        data = self._data(queue, index)
+        data = queue.packet(index)
         kind = data[0]
         if kind == PacketType.INVALID:
             return self._block(queue, index, "its header is INVALID")
@@ -366,7 +370,7 @@ class Processor:
     def _trap_of(self, queue: Queue) -> Callable[[Wave, int], bool]:
         def trap(wave: Wave, number: int) -> bool:
             index = queue.load_read_index()  # of the packet that runs: launches are used again for later ones
-            kernel_object = int.from_bytes(self._data(queue, index)[32:40], "little")
+            kernel_object = int.from_bytes(queue.packet(index)[32:40], "little")
             facts = read_plan(self._memory.gpu, kernel_object).facts
             by_queue = queue.properties & QueueProperties.ENABLE_TRAP_HANDLER
             lanes = wave.s64(EXEC)
@@ -425,7 +429,7 @@ class Processor:
         error.at("AQL packet", index).at("queue", queue.number)
         if isinstance(error, StepLimit | TimeLimit):
             error.message += self._meanwhile(queue, index)
-        if code & QueueError.INSUFFICIENT_SCRATCH and self._scratch.grow(queue, self._data(queue, index)):
+        if code & QueueError.INSUFFICIENT_SCRATCH and self._scratch.grow(queue, queue.packet(index)):
             return
         queue.progress.error, queue.progress.code = error, int(code)
         queue.words[Q["active"]] = 0
@@ -439,7 +443,7 @@ class Processor:
     def _meanwhile(self, queue: Queue, index: int) -> str:
         """What waits as long as the kernel of packet `index` does not end: what it waits for may be among that."""
         waiting = []
-        packet = KernelDispatchPacket.parse(self._data(queue, index))
+        packet = KernelDispatchPacket.parse(queue.packet(index))
         groups = prod(-(-grid // max(group, 1)) for grid, group in zip(packet.grid, packet.workgroup, strict=True))
         if groups > 1 and self._compute.fences is None:
             waiting.append(f"work-groups of its {groups} that have not begun")
@@ -451,12 +455,6 @@ class Processor:
         return f"; until it does these wait: {', '.join(waiting)}" if waiting else ""
 
     # ---- parts ---------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _data(queue: Queue, index: int) -> bytes:
-        slot = (index & queue.size - 1) * PACKET_BYTES
-        view: Any = queue.ring.data
-        return bytes(view[slot : slot + PACKET_BYTES])
 
     def _told(self, queue: Queue, index: int, data: bytes) -> None:
         """Tell who listens of a packet and of what is odd about it."""

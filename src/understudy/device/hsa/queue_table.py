@@ -161,9 +161,9 @@ class QueueTable:
             fresh = old < limit and (self._level == GFX9 or limit <= read + queue.size)
             if fresh:
                 words[_LIMIT] = limit
-        telemetry.emit(lambda time: DoorbellRung(time, queue.number, value, queue.limit))
-        if not fresh and telemetry.listened:
-            # For probes only: the stores of several producers may well pass each other.
-            text = f"doorbell {number}: {value:#x} makes no packet known, they were up to {old}"
-            telemetry.emit(lambda time: Lint(time, "doorbell-stale", text, rules.LEGACY_STALE))
+        if telemetry.probes.active:
+            telemetry.emit(lambda time: DoorbellRung(time, queue.number, value, queue.limit))
+            if not fresh:  # for probes only: the stores of several producers may well pass each other
+                text = f"doorbell {number}: {value:#x} makes no packet known, they were up to {old}"
+                telemetry.emit(lambda time: Lint(time, "doorbell-stale", text, rules.LEGACY_STALE))
         executor.after_doorbell()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -115,20 +116,25 @@ class Queue:
     """Load Queue Read Index."""
     _write: Word = field(init=False, repr=False)
     _read: Word = field(init=False, repr=False)
+    _slots: memoryview = field(init=False, repr=False)
+    """The bytes of its ring."""
 
     def __post_init__(self) -> None:
         memory = self.device.memory
         self._write = Word(memory, self.address + AmdQueue.offset_of("write_dispatch_id"))
         self._read = Word(memory, self.address + AmdQueue.offset_of("read_dispatch_id"))
-        self.load_read_index = self._read.load_unsigned
         self.block = np.zeros(len(Q), np.uint64)
         self.words = self.block.data
         plain = memory.plain(self.address, AmdQueue.size_bytes, store=True)
         assert plain is not None
+        start = self.address - plain.base
+        indices = plain.view[start : start + AmdQueue.size_bytes].cast("Q")
+        self.load_read_index = partial(indices.__getitem__, AmdQueue.offset_of("read_dispatch_id") // 8)
+        self._slots = self.ring.data
         self.words[Q["ring"]] = self.ring.ctypes.data
         self.words[Q["ring_address"]] = self.ring_address
         self.words[Q["mask"]] = self.size - 1
-        self.words[Q["queue"]] = int(plain.bytes.ctypes.data) + self.address - plain.base
+        self.words[Q["queue"]] = int(plain.bytes.ctypes.data) + start
         self.words[Q["active"]] = 1
         self.words[Q["tables"]] = memory.tables_address
         self.templates = self.processor.fast_path(self)
@@ -236,7 +242,7 @@ class Queue:
 
     def _put(self, index: int, data: bytes) -> None:
         slot = (index & self.size - 1) * PACKET_BYTES
-        view = self.ring.data
+        view = self._slots
         view[slot + 2 : slot + PACKET_BYTES] = data[2:]
         view[slot : slot + 2] = data[:2]
 
@@ -320,8 +326,13 @@ class Queue:
     def release(self, index: int) -> None:
         """The packet's slot may be used again."""
         slot = (index & self.size - 1) * PACKET_BYTES
-        self.ring.data[slot : slot + 2] = _INVALID
+        self._slots[slot : slot + 2] = _INVALID
         self._read.store(index + 1)
+
+    def packet(self, index: int) -> bytes:
+        """The bytes of packet `index`, as they stand in its slot now."""
+        slot = (index & self.size - 1) * PACKET_BYTES
+        return bytes(self._slots[slot : slot + PACKET_BYTES])
 
     def takes(self, feature: QueueFeature) -> bool:
         """Whether hsa_queue_t.features names it."""

@@ -30,6 +30,8 @@ _SIZE_AT: Final = HsaQueue.offset_of("size")
 _WRITE_AT: Final = AmdQueue.offset_of("write_dispatch_id")
 _READ_AT: Final = AmdQueue.offset_of("read_dispatch_id")
 _U32: Final = 0xFFFF_FFFF
+_USER: Final = int(SignalKind.USER)
+_DOORBELLS: Final = (int(SignalKind.DOORBELL), int(SignalKind.LEGACY_DOORBELL))
 POLL_SECONDS: Final = 0.001
 """How often a waiting thread looks at a value that a kernel or foreign code may change without telling."""
 LOCK_SECONDS = 2.0
@@ -141,12 +143,12 @@ class Signal:
             _refuse(order, STORE_ORDERS, "store")
         view = self.view()
         kind = view[_KIND]
-        if kind == SignalKind.USER:
+        if kind == _USER:
             self.word.store(value)
             self._notify()
-        elif kind == SignalKind.DOORBELL or kind == SignalKind.LEGACY_DOORBELL:
+        elif kind in _DOORBELLS:
             try:
-                if kind == SignalKind.DOORBELL:  # the value field holds the address of the hardware's doorbell
+                if kind == _DOORBELLS[0]:  # the value field holds the address of the hardware's doorbell
                     self._world.memory.write(view[_VALUE] & U64, (value & U64).to_bytes(8, "little"))
                 else:
                     self._store_legacy(value)
@@ -245,17 +247,19 @@ class Signal:
 
     def _user(self, operation: str) -> None:
         kind = self.view()[_KIND]
-        if kind == SignalKind.USER:
+        if kind == _USER:
             return
         text = f"{operation} of signal {self.address:#x}: kind {kind}"
-        if kind in (SignalKind.DOORBELL, SignalKind.LEGACY_DOORBELL):
+        if kind in _DOORBELLS:
             raise RuleError(f"{text} is a doorbell, which can only be stored to", rule=rules.DOORBELL_STORES_ONLY)
         raise RuleError(f"{text}, expected 1 (a user signal)", rule=rules.SIGNAL_KINDS)
 
     def _notify(self) -> None:
         """After a change: the mailbox, and those who wait."""
-        notify(self._world, self.view())
-        self._world.signal_changed()
+        view, world = self.view(), self._world
+        if view[_MAILBOX]:
+            notify(world, view)
+        world.signal_changed()
 
     def _store_legacy(self, value: int) -> None:
         """The sequence of AMD_SIGNAL_KIND_LEGACY_DOORBELL, step by step in guest memory."""

@@ -209,12 +209,17 @@ class GpuMemory(Stateful):
 
     def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
         """Store bytes from `address` on; an `AccessFault`, and nothing stored, where not all of them can be."""
-        found = self.plain(address, len(data), store=True)
-        if found is not None:
-            found.view[address - found.base : address - found.base + len(data)] = data
-            return
+        found, size = self.find(address), len(data)
+        if found is not None and 0 < size <= found.end - address:
+            at = address - found.base
+            if isinstance(found, Effects):
+                _reached(found, address, lambda: found.region.write(at, bytes(data), found.unit))
+                return
+            if found.writable:
+                found.view[at : at + size] = data
+                return
         done = 0
-        for mapped, at, count in self._pieces(address, len(data), "write"):
+        for mapped, at, count in self._pieces(address, size, "write"):
             part = bytes(data[done : done + count])
             if isinstance(mapped, Plain):
                 mapped.view[at : at + count] = part
