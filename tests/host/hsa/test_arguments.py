@@ -10,7 +10,7 @@ import pytest
 from understudy.core.errors import BeyondModel, WireError
 from understudy.device.hsa.launch.kernarg import Hidden
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.host.hsa.arguments import Local, pack
+from understudy.host.hsa.arguments import Address, Local, Packer, Segments
 from understudy.image.elf.reader import Symbol
 from understudy.image.hsa.code_object import Kernel
 from understudy.image.hsa.metadata import Argument, KernelMetadata
@@ -24,6 +24,12 @@ def kernel(*arguments: Argument, described: bool = True) -> Kernel:
     size = max((each.offset + each.size for each in arguments), default=0)
     metadata = KernelMetadata("k", "k.kd", arguments, kernarg_size=size) if described else None
     return Kernel("k", Symbol("k.kd", 0, 64, 1, 1, 0, 1, 0), 0, 0, HEADER, metadata)
+
+
+def pack(
+    kernel: Kernel, values: Any, packet: KernelDispatchPacket, hidden: Hidden, address: Address, group_bytes: int = 0
+) -> Segments:
+    return Packer(kernel, packet).pack(values, hidden, address, group_bytes)
 
 
 def packed(argument: Argument, value: Any) -> bytes:

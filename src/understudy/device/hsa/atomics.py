@@ -15,7 +15,7 @@ from typing import Final
 from understudy.core.errors import AccessFault, RuleError
 from understudy.core.words import signed
 from understudy.engine.gcn.jit import native_atomics as lanes
-from understudy.engine.gcn.memory import GpuMemory, Plain
+from understudy.engine.gcn.memory import MASK64, GpuMemory, Plain
 from understudy.ir.native import A32, A64, link, native
 from understudy.ir.object_cache import ObjectCache, default_folder
 
@@ -108,7 +108,7 @@ class Word:
                 text = f"atomic access of {size} bytes at {self.address:#x}: not plain memory"
                 raise AccessFault(text, address=self.address, access="write")
             self._plain = found  # keeps it alive
-            self._host = int(found.bytes.ctypes.data) + self.address - found.base
+            self._host = self.address + found.addend & MASK64
             self._version = version
         return self._host
 

@@ -114,7 +114,7 @@ class Templates:
 
         Where a signal handler raises instead, `left` tells what was to be done.
         """
-        if self._order and (self._memory.version != self._version or self.engine.is_rising):
+        if self._order and (self._memory.version != self._version or self.engine.is_tiering_up):
             self._refresh()
         words = self.queue.words
         words[_DONE], words[_WHY] = 0, IDLE_WHY

@@ -204,7 +204,7 @@ class GpuMemory(Stateful):
             if isinstance(mapped, Plain):
                 parts.append(mapped.view[at : at + count].tobytes())
             else:
-                parts.append(_reached(mapped, address, lambda m=mapped, a=at, n=count: m.region.read(a, n, m.unit)))
+                parts.append(_reached(mapped, lambda m=mapped, a=at, n=count: m.region.read(a, n, m.unit)))
         return b"".join(parts)
 
     def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
@@ -213,7 +213,10 @@ class GpuMemory(Stateful):
         if found is not None and 0 < size <= found.end - address:
             at = address - found.base
             if isinstance(found, Effects):
-                _reached(found, address, lambda: found.region.write(at, bytes(data), found.unit))
+                try:
+                    found.region.write(at, bytes(data), found.unit)
+                except AccessFault as fault:
+                    raise _placed(fault, found) from None
                 return
             if found.writable:
                 found.view[at : at + size] = data
@@ -224,7 +227,7 @@ class GpuMemory(Stateful):
             if isinstance(mapped, Plain):
                 mapped.view[at : at + count] = part
             else:
-                _reached(mapped, address, lambda m=mapped, a=at, p=part: m.region.write(a, p, m.unit))
+                _reached(mapped, lambda m=mapped, a=at, p=part: m.region.write(a, p, m.unit))
             done += count
 
     def check(self, address: int, size: int, access: str) -> None:
@@ -410,10 +413,15 @@ def _without(items: list[Any], index: int) -> list[Any]:
     return items[:index] + items[index + 1 :]
 
 
-def _reached(mapped: Effects, address: int, access: Any) -> Any:
-    """The result of an access to a region; its faults name guest addresses and the region."""
+def _reached(mapped: Effects, access: Any) -> Any:
+    """The result of an access to a region."""
     try:
         return access()
     except AccessFault as fault:
-        fault.address += mapped.base
-        raise fault.at(mapped.name, f"{mapped.base:#x}") from None
+        raise _placed(fault, mapped) from None
+
+
+def _placed(fault: AccessFault, mapped: Effects) -> AccessFault:
+    """A fault of a region, which names guest addresses and the region."""
+    fault.address += mapped.base
+    return fault.at(mapped.name, f"{mapped.base:#x}")

@@ -8,6 +8,7 @@ it) values are laid out as C does, so their own types have to say how large they
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +18,7 @@ import numpy as np
 
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.words import align_up
-from understudy.device.hsa.launch.kernarg import Hidden, Value, pack_kernarg, segment_bytes
+from understudy.device.hsa.launch.kernarg import Hidden, Value, blank_kernarg, filled_kernarg, segment_bytes
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.image.hsa.code_object import Kernel
 from understudy.image.hsa.metadata import Argument
@@ -30,6 +31,12 @@ _SCALARS: Final = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",
     "half": "f2", "float": "f4", "double": "f8", "bool": "u1", "size_t": "u8",
 }  # fmt: skip
+_CODES: Final = {
+    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d",
+}  # fmt: skip
+"""What `struct` calls the types whose numbers Python packs as NumPy does."""
+KEPT_HIDDEN: Final = 16
+"""Segments with hidden arguments that are kept of one kernel and its sizes."""
 KEPT: Final = 256
 """Types of arguments that are kept."""
 _TYPE: Final = re.compile(r"(\w+?)(2|3|4|8|16)?$")
@@ -56,48 +63,102 @@ class Segments:
     group_bytes: int
 
 
-def pack(
-    kernel: Kernel,
-    values: Sequence[Any] | bytes,
-    packet: KernelDispatchPacket,
-    hidden: Hidden,
-    address: Address,
-    group_bytes: int = 0,
-    pointer_bytes: int = 8,
-) -> Segments:
-    """The segments for `values`: one for each argument that is not hidden, or the whole kernarg segment as bytes.
+class Packer:
+    """Makes segments for launches of a kernel over the sizes of `packet`; what they share is found once.
 
-    `group_bytes` of LDS are added to the kernel's own. `pointer_bytes` matters without metadata only. `WireError` with
-    the argument where a value does not fit it.
+    `pointer_bytes` matters without metadata only.
     """
-    if group_bytes < 0:
-        raise WireError(f"group_bytes {group_bytes}, expected 0 or more")
-    own, kernarg_bytes = kernel.group_bytes, kernel.kernarg_bytes
-    group, size = own + group_bytes, segment_bytes(kernel.metadata, kernarg_bytes)
-    if isinstance(values, bytes | bytearray | memoryview):
-        if len(values) < kernarg_bytes:
-            text = f"{len(values)} bytes of arguments, expected the {kernarg_bytes} of kernel {kernel.name}"
-            raise WireError(f"{text}, hidden ones included")
-        return Segments(bytes(values), group)
-    if kernel.metadata is None:
-        return Segments(_by_hand(values, address, pointer_bytes).ljust(size, b"\0"), group)
-    explicit = kernel.metadata.explicit
-    if len(values) != len(explicit):
-        takes = ", ".join(each.name or each.type_name or each.kind for each in explicit) or "none"
-        raise WireError(f"kernel {kernel.name} takes {len(explicit)} arguments ({takes}), not {len(values)}")
-    fitted: list[Value] = []
-    for number, (argument, value) in enumerate(zip(explicit, values, strict=True)):
+
+    def __init__(self, kernel: Kernel, packet: KernelDispatchPacket, pointer_bytes: int = 8) -> None:
+        self._kernel = kernel
+        self._packet = packet
+        self._pointer_bytes = pointer_bytes
+        self._group = kernel.group_bytes
+        self._size = segment_bytes(kernel.metadata, kernel.kernarg_bytes)
+        self._plain = tuple(_Plain.of(each) for each in kernel.metadata.explicit) if kernel.metadata else ()
+        self._blank: dict[tuple[Hidden, int], bytes] = {}
+        """By what hidden arguments say and dynamic LDS: segments in which the other arguments are 0."""
+
+    def pack(self, values: Sequence[Any] | bytes, hidden: Hidden, address: Address, group_bytes: int = 0) -> Segments:
+        """The segments for `values`: one for each argument that is not hidden, or the whole kernarg segment as bytes.
+
+        `group_bytes` of LDS are added to the kernel's own. `WireError` with the argument where a value does not fit it.
+        """
+        if group_bytes < 0:
+            raise WireError(f"group_bytes {group_bytes}, expected 0 or more")
+        kernel, metadata = self._kernel, self._kernel.metadata
+        own, size = self._group, self._size
+        group = own + group_bytes
+        if isinstance(values, bytes | bytearray | memoryview):
+            if len(values) < kernel.kernarg_bytes:
+                text = f"{len(values)} bytes of arguments, expected the {kernel.kernarg_bytes} of kernel {kernel.name}"
+                raise WireError(f"{text}, hidden ones included")
+            return Segments(bytes(values), group)
+        if metadata is None:
+            return Segments(_by_hand(values, address, self._pointer_bytes).ljust(size, b"\0"), group)
+        explicit = metadata.explicit
+        if len(values) != len(explicit):
+            takes = ", ".join(each.name or each.type_name or each.kind for each in explicit) or "none"
+            raise WireError(f"kernel {kernel.name} takes {len(explicit)} arguments ({takes}), not {len(values)}")
+        fitted: list[Value] = []
+        for number, (plain, value) in enumerate(zip(self._plain, values, strict=True)):
+            try:
+                raw = plain.pack(value, address)
+                if raw is not None:
+                    fitted.append(raw)
+                    continue
+                argument = plain.argument
+                if argument.kind == "dynamic_shared_pointer":
+                    group = align_up(group, max(argument.pointee_align, LOCAL_ALIGNMENT))
+                    fitted.append(group)
+                    group += _local(value)
+                else:
+                    fitted.append(_fitted(argument, value, address))
+            except (WireError, BeyondModel) as error:
+                raise error.at("argument", number, explicit[number].name or explicit[number].type_name) from None
+        blank = self._blank.get((hidden, group - own))
+        if blank is None:
+            said = replace(hidden, dynamic_lds_size=group - own)
+            blank = blank_kernarg(metadata, size, self._packet, said)
+            if len(self._blank) == KEPT_HIDDEN:
+                self._blank.clear()
+            self._blank[hidden, group - own] = blank
+        return Segments(filled_kernarg(metadata, blank, fitted), group)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plain:
+    """How to pack the values of an argument that need no judgement: those of type `python`, and arrays for pointers."""
+
+    argument: Argument
+    python: type | None
+    word: struct.Struct
+    sizes: frozenset[int] | None
+    """Bytes that elements of an array may have, all if there are none; None: it is no pointer."""
+
+    @classmethod
+    def of(cls, argument: Argument) -> _Plain:
+        if argument.kind in POINTERS and argument.size in (4, 8):
+            sizes = _item_sizes(argument.type_name)
+            word = struct.Struct("<Q" if argument.size == 8 else "<I")
+            return cls(argument, int, word, frozenset((1, *sizes)) if sizes else sizes)
+        dtype, count = _type(argument.type_name, argument.size) if argument.kind == "by_value" else (None, 1)
+        code = _CODES.get(dtype.str[1:]) if dtype is not None and count == 1 else None
+        if code is None:
+            return cls(argument, None, struct.Struct(""), None)
+        return cls(argument, float if code in "fd" else int, struct.Struct(f"<{code}"), None)
+
+    def pack(self, value: Any, address: Address) -> bytes | None:
+        """The bytes; None for other values."""
+        kind = type(value)
         try:
-            if argument.kind == "dynamic_shared_pointer":
-                group = align_up(group, max(argument.pointee_align, LOCAL_ALIGNMENT))
-                fitted.append(group)
-                group += _local(value)
-            else:
-                fitted.append(_fitted(argument, value, address))
-        except (WireError, BeyondModel) as error:
-            raise error.at("argument", number, argument.name or argument.type_name) from None
-    hidden = replace(hidden, dynamic_lds_size=group - own)
-    return Segments(pack_kernarg(kernel.metadata, size, fitted, packet, hidden), group)
+            if kind is self.python:
+                return self.word.pack(value)
+            if kind is np.ndarray and self.sizes is not None and (not self.sizes or value.itemsize in self.sizes):
+                return self.word.pack(address(value))
+        except (struct.error, OverflowError):
+            pass
+        return None
 
 
 def _local(value: Any) -> int:

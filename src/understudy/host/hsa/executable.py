@@ -63,6 +63,8 @@ class Executable:
             name: Kernel(self, image, loaded.kernels[name]) for name, image in code.kernels.items()
         }  # fmt: skip
         self._block = device.block(self.base)
+        self.drafts: dict[Any, Any] = {}
+        """What launches of its kernels share, by kernel and sizes: see `launch.Draft`."""
 
     def __repr__(self) -> str:
         code = self.code

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -24,23 +24,24 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from understudy.core.errors import RuleError
 from understudy.device.hsa.agents import AGENTS
 from understudy.device.hsa.device import HsaDevice
-from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.launch.kernarg import Hidden
 from understudy.device.hsa.packets import FenceScope
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import QueueType
 from understudy.device.hsa.signals import Condition, Signal
 from understudy.device.hsa.snapshot import DeviceState
-from understudy.host.hsa.arguments import Local, Segments, pack
+from understudy.host.hsa.arguments import Local, Segments
 from understudy.host.hsa.executable import Executable, Kernel, file_bytes, read
 from understudy.host.hsa.hidden import Printf, given_by_name, hidden_arguments
 from understudy.host.hsa.launch import (
-    KERNARG_ALIGNMENT,
+    ARMED,
+    SIGNAL_BYTES,
     Dim3,
+    Draft,
     Launch,
     Result,
     Size,
     as_dim3,
-    beyond,
     group_of,
     private_bytes,
 )
@@ -61,6 +62,9 @@ __all__ = [
 ]
 
 ORIGIN: Final = (0, 0, 0)
+NOTHING: Final = Hidden()
+KEPT: Final = 256
+"""Sizes of launches of one executable, and places of printf buffers, of which is kept what follows from them."""
 QUEUE_PACKETS: Final = 256
 """Size of the queue that launches use where none is named."""
 Code = Executable | bytes | bytearray | str | Path
@@ -91,6 +95,8 @@ class Gpu:
         self._users: dict[Queue, int] = {}
         """Launches on each queue that have not been waited for."""
         self._loaded: dict[bytes, Executable] = {}
+        self._said: dict[tuple[int, Dim3, int], Hidden] = {}
+        """By queue, global offset and printf buffer: what hidden arguments say."""
         self._lock = threading.RLock()
 
     @classmethod
@@ -266,26 +272,17 @@ class Gpu:
         """
         self.device.check_open()
         offsets = ORIGIN if offset is ORIGIN else as_dim3(offset, "offset", 0)[0]
-        sizes, dimensions = as_dim3(grid, "grid")
-        shape = self._group(kernel, sizes, group)
-        draft = KernelDispatchPacket.over(
-            dimensions, sizes, shape, barrier=int(barrier), acquire_scope=acquire, release_scope=release
-        )
+        draft = self._draft(kernel, grid, group)
         used = self._take(queue)
         borrowed, printf = Borrowed(self._arrays), None
         try:
             given = given_by_name(kernel.image, hidden, borrowed.address) if hidden else {}
             printf = Printf.of(self.device, kernel.image, given)
-            words = hidden_arguments(self.device, used, offsets, given, printf.address if printf else 0)
-            pointer_bytes = self.device.signal_bits // 8
-            segments = pack(kernel.image, args, draft, words, borrowed.address, group_bytes, pointer_bytes)
-            packet = replace(
-                draft,
-                kernel_object=kernel.address,
-                group_segment_size=segments.group_bytes,
-                private_segment_size=private_bytes(kernel, stack_bytes),
-            )
-            return self._submit(used, kernel, packet, segments.kernarg, borrowed, printf)
+            words = self._told(kernel, used, offsets, given, printf.address if printf else 0)
+            segments = draft.packer.pack(args, words, borrowed.address, group_bytes)
+            stack = draft.private_bytes if stack_bytes is None else private_bytes(kernel, stack_bytes)
+            header = barrier, acquire, release
+            return self._submit(used, draft, segments, stack, header, borrowed, printf)
         except BaseException:
             borrowed.release()
             if printf is not None:
@@ -309,12 +306,10 @@ class Gpu:
         Arrays have to be device memory already. Hidden arguments are told of the queue that launches use by default;
         `hidden` gives others, and without it there is no printf buffer.
         """
-        sizes, dimensions = as_dim3(grid, "grid")
-        draft = KernelDispatchPacket.over(dimensions, sizes, self._group(kernel, sizes, group))
-        address = self._arrays.address
+        draft, address = self._draft(kernel, grid, group), self._arrays.address
         given = given_by_name(kernel.image, hidden or {}, address)
-        words = hidden_arguments(self.device, self._own(), ORIGIN, given)
-        return pack(kernel.image, args, draft, words, address, group_bytes, self.device.signal_bits // 8)
+        words = self._told(kernel, self._own(), ORIGIN, given)
+        return draft.packer.pack(args, words, address, group_bytes)
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 
@@ -330,13 +325,34 @@ class Gpu:
                 self._loaded[key] = self.compile(data.decode("utf-8", "replace")) if is_source else self.load(data)
             return self._loaded[key]
 
-    def _group(self, kernel: Kernel, grid: Dim3, group: Size | None) -> Dim3:
-        """The work-group size of a launch; a lint where the kernel was compiled for smaller ones."""
-        found = group_of(kernel, grid, group)
-        text = beyond(kernel, found)
-        if text:
+    def _draft(self, kernel: Kernel, grid: Size, group: Size | None) -> Draft:
+        """What launches with these sizes share; a lint where the kernel was compiled for smaller work-groups."""
+        sizes, dimensions = as_dim3(grid, "grid")
+        shape = group_of(kernel, sizes, group)
+        key = kernel, dimensions, sizes, shape
+        drafts: dict[Any, Draft] = kernel.executable.drafts
+        found = drafts.get(key)
+        if found is None:
+            if len(drafts) == KEPT:
+                drafts.clear()
+            found = drafts[key] = Draft(kernel, dimensions, sizes, shape, self.device.signal_bits // 8)
+        if found.beyond:
             with self.device.desk:
-                self.device.telemetry.lint("group-beyond-kernel", text)
+                self.device.telemetry.lint("group-beyond-kernel", found.beyond)
+        return found
+
+    def _told(self, kernel: Kernel, queue: Queue, offset: Dim3, given: Mapping[str, int], printf: int = 0) -> Hidden:
+        """What hidden arguments say of a launch, if there are any; the same object for what was said before."""
+        if kernel.image.metadata is None or not kernel.image.metadata.hidden:
+            return NOTHING
+        if given:
+            return hidden_arguments(self.device, queue, offset, given, printf)
+        key = queue.address, offset, printf
+        found = self._said.get(key)
+        if found is None:
+            if len(self._said) == KEPT:
+                self._said.clear()
+            found = self._said[key] = hidden_arguments(self.device, queue, offset, given, printf)
         return found
 
     def _own(self) -> Queue:
@@ -357,8 +373,11 @@ class Gpu:
     def _take_idle(self) -> Queue:
         """A queue that nobody else uses now: an error of another thread's kernel is none of ours."""
         with self._lock:
-            idle = (each for each in self._mine if each.is_active and each not in self._users)
-            found = next(idle, None) or self.queue()
+            for each in self._mine:
+                if each not in self._users and each.is_active:
+                    self._users[each] = 1
+                    return each
+            found = self.queue()
             self._mine.add(found)
             return self._take(found)
 
@@ -376,8 +395,10 @@ class Gpu:
     def _give(self, queue: Queue) -> None:
         """A launch needs its queue no longer. One of ours that failed ends with the last of them."""
         with self._lock:
-            self._users[queue] -= 1
-            if not self._users[queue]:
+            left = self._users[queue] - 1
+            if left:
+                self._users[queue] = left
+            else:
                 del self._users[queue]
                 if queue in self._mine and not queue.is_active:
                     self._mine.remove(queue)
@@ -386,16 +407,17 @@ class Gpu:
     def _submit(
         self,
         queue: Queue,
-        kernel: Kernel,
-        packet: KernelDispatchPacket,
-        kernarg: bytes,
+        draft: Draft,
+        segments: Segments,
+        private_bytes: int,
+        header: tuple[bool, FenceScope, FenceScope],
         borrowed: Borrowed,
         printf: Printf | None,
     ) -> Launch:
-        device = self.device
-        place = device.allocate(len(kernarg), KERNARG_ALIGNMENT, mtype=device.fine_mtype)
-        device.memory.write(place, kernarg)
-        signal = device.create_signal(1)
+        device, kernarg = self.device, segments.kernarg
+        place = device.allocate(SIGNAL_BYTES + len(kernarg), mtype=device.fine_mtype)
+        device.memory.write(place, ARMED + kernarg)
+        signal = device.signal(place)
         users = self._users
 
         def release(completed: bool) -> None:
@@ -403,14 +425,13 @@ class Gpu:
             if users is self._users:  # else the device went back to before the launch
                 self._give(queue)
             if completed:  # else the packet is still in its ring, and somebody may resume the queue
-                device.free(place)
                 device.destroy_signal(signal)
                 if printf is not None:
                     printf.free()
 
-        ready = replace(packet, kernarg_address=place, completion_signal=signal.address)
-        index = queue.submit(ready.pack())
-        return Launch(kernel, queue, index, signal, ready, release, None if printf is None else printf.read)
+        packet = draft.filled(*header, private_bytes, segments.group_bytes, place + SIGNAL_BYTES, place)
+        index = queue.submit(packet)
+        return Launch(draft.kernel, queue, index, signal, packet, release, None if printf is None else printf.read)
 
 
 def demo_code(agent: str = "gfx900") -> bytes:

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, SupportsIndex
 
 from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
+from understudy.core.words import U32, U64
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.packets import FenceScope
 from understudy.device.hsa.queues import Queue
+from understudy.device.hsa.records import AmdSignal, SignalKind
 from understudy.device.hsa.signals import Condition, Signal
+from understudy.host.hsa.arguments import Packer
 from understudy.host.hsa.executable import Kernel
 
 DYNAMIC_STACK_BYTES: Final = 1024
 """Private memory that a kernel with a dynamic call stack gets beyond what is known statically."""
 DEFAULT_GROUP: Final = 64
 """Work-items of a work-group where nobody says: one wave."""
-KERNARG_ALIGNMENT: Final = 64
+SIGNAL_BYTES: Final = AmdSignal.size_bytes
+"""Of the block of a launch, before its kernarg segment; both are aligned to 64 bytes."""
+ARMED: Final = AmdSignal(kind=SignalKind.USER, value=1).pack()
+"""The completion signal of a launch that has not completed."""
+_START, _END = (AmdSignal.offset_of(name) // 8 for name in ("start_ts", "end_ts"))
+_SIZES_AT: Final = KernelDispatchPacket.offset_of("private_segment_size")
+_SIZES: Final = struct.Struct("<IIQQ8xQ")
+"""The fields of a packet from there on."""
 
 Size = SupportsIndex | Sequence[SupportsIndex]
 """Work-items in x, or in x, y and z."""
 Dim3 = tuple[int, int, int]
+SYSTEM: Final = FenceScope.SYSTEM
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +63,18 @@ class Launch:
     queue: Queue
     index: int
     signal: Signal
-    packet: KernelDispatchPacket
+    _packet: bytes = field(repr=False)
     _release: Callable[[bool], None] = field(repr=False)
     """Gives back what the launch needed; called with whether it completed."""
     _printed: Callable[[], bytes] | None = field(default=None, repr=False)
     """Reads the printf buffer that the launch was given, if it was."""
     _result: Result | None = field(default=None, init=False, repr=False)
     _failure: UnderstudyError | None = field(default=None, init=False, repr=False)
+
+    @property
+    def packet(self) -> KernelDispatchPacket:
+        """What was written into the queue."""
+        return KernelDispatchPacket.parse(self._packet)
 
     @property
     def is_done(self) -> bool:
@@ -79,9 +97,9 @@ class Launch:
                 if self.queue.error is not None:
                     self._fail(self.queue.error)
                 raise TimeoutError(f"kernel {self.kernel.name} has not completed in {timeout_seconds} seconds")
-            record = self.signal.record()
+            words = self.signal.view()
             printed = b"" if self._printed is None else self._printed()
-            self._result = Result(self.kernel.name, record.start_ts, record.end_ts, printed)
+            self._result = Result(self.kernel.name, words[_START] & U64, words[_END] & U64, printed)
             self._release(True)
         return self._result
 
@@ -112,11 +130,57 @@ def _placed(place: Place, kernel: Kernel) -> Place:
     return Place(place.kind, place.where, what)
 
 
+# ---- what launches share ------------------------------------------------------------------------------------------
+
+
+class Draft:
+    """What all launches of a kernel over the same sizes share. `packet` lacks what differs, `packer` makes segments."""
+
+    def __init__(self, kernel: Kernel, dimensions: int, grid: Dim3, group: Dim3, pointer_bytes: int) -> None:
+        self.kernel = kernel
+        self.packet = KernelDispatchPacket.over(
+            dimensions, grid, group, kernel_object=kernel.address, acquire_scope=SYSTEM, release_scope=SYSTEM
+        )
+        self.packer = Packer(kernel.image, self.packet, pointer_bytes)
+        self.private_bytes = private_bytes(kernel, None)
+        """Of a work-item, unless a launch asks for a larger stack."""
+        self.beyond = beyond(kernel, group)
+        """What is odd about the work-group size; "" for nothing."""
+        self._head = self.packet.pack()[:_SIZES_AT]
+
+    def filled(
+        self,
+        barrier: bool,
+        acquire: FenceScope,
+        release: FenceScope,
+        private_bytes: int,
+        group_bytes: int,
+        kernarg: int,
+        signal: int,
+    ) -> bytes:
+        """The bytes of a packet; `WireError` with the field for what does not fit it."""
+        address = self.kernel.address
+        if barrier is False and acquire is SYSTEM and release is SYSTEM and 0 <= private_bytes | group_bytes <= U32:
+            return self._head + _SIZES.pack(private_bytes, group_bytes, address, kernarg, signal)
+        return replace(
+            self.packet,
+            barrier=int(barrier),
+            acquire_scope=acquire,
+            release_scope=release,
+            private_segment_size=private_bytes,
+            group_segment_size=group_bytes,
+            kernarg_address=kernarg,
+            completion_signal=signal,
+        ).pack()
+
+
 # ---- sizes ---------------------------------------------------------------------------------------------------------
 
 
 def as_dim3(size: Size, what: str, least: int = 1) -> tuple[Dim3, int]:
     """Sizes in x, y and z, `least` or more each, and how many of them were given; `WireError` for what is no size."""
+    if type(size) is int and size >= least:
+        return (size, least, least), 1
     try:
         given = tuple(map(operator.index, size if isinstance(size, Iterable) else (size,)))
     except TypeError:

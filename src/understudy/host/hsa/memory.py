@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 import threading
 from bisect import bisect_right, insort
@@ -20,6 +21,7 @@ from understudy.device.hsa.device import HsaDevice
 KEPT: Final = 64
 """Types of arrays that are known to be shareable."""
 _start: Final = operator.attrgetter("start")
+_BYTE: Final = ctypes.c_char
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,13 +119,14 @@ class Arrays:
     def find(self, array: NDArray[Any]) -> int | None:
         """Device address of an array; None where it is not device memory."""
         checked_dtype(array.dtype)
-        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        flags, size = array.flags, array.nbytes
+        if not (flags.c_contiguous or flags.f_contiguous):
             raise WireError("the array has gaps between its elements, expected a contiguous one")
-        if not array.nbytes:
+        if not size:
             return 0  # the null pointer: there is nothing to point to
-        start = int(array.ctypes.data)
+        start = _host(array)
         with self._lock:
-            block = self._holder(start, array.nbytes)
+            block = self._holder(start, size)
         return None if block is None else block.address + start - block.start
 
     def _holder(self, start: int, size: int) -> Block | None:
@@ -194,8 +197,12 @@ def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def _host(array: NDArray[Any]) -> int:
-    return int(array.ctypes.data)
+def _host(array: Any) -> int:
+    """Where an array lies in this process."""
+    try:
+        return ctypes.addressof(_BYTE.from_buffer(array))
+    except (TypeError, ValueError, BufferError):  # an empty or read-only one, or no buffer of bytes in order
+        return int(array.ctypes.data)
 
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -24,7 +24,7 @@ Value = int | float | bytes | bytearray | memoryview | np.generic | np.ndarray
 """What an argument may be given as: an address or number, or the bytes themselves."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Hidden:
     """What hidden arguments say that the packet does not. The upper halves of the bases are amd_queue_t's apertures.
 
@@ -70,17 +70,28 @@ def pack_kernarg(
     """
     if len(values) != len(kernel.explicit):
         raise WireError(f"kernel {kernel.name} takes {len(kernel.explicit)} arguments, not {len(values)}")
+    return filled_kernarg(kernel, blank_kernarg(kernel, size, packet, hidden or Hidden()), values)
+
+
+def blank_kernarg(kernel: KernelMetadata, size: int, packet: KernelDispatchPacket, hidden: Hidden) -> bytes:
+    """A kernarg segment with hidden arguments only, as all launches have that say so."""
     data = bytearray(segment_bytes(kernel, size))
-    for number, (argument, value) in enumerate(zip(kernel.explicit, values, strict=True)):
-        try:
-            raw = _bytes(argument, value)
-        except (OverflowError, ValueError, TypeError) as error:
-            raise WireError(f"{error}").at("argument", number, argument.name) from None
-        data[argument.offset : argument.offset + argument.size] = raw
-    words = hidden_values(packet, hidden or Hidden()) if kernel.hidden else {}
+    words = hidden_values(packet, hidden) if kernel.hidden else {}
     for argument in kernel.hidden:
         word = words.get(argument.kind, 0) & (1 << argument.size * 8) - 1
         data[argument.offset : argument.offset + argument.size] = word.to_bytes(argument.size, "little")
+    return bytes(data)
+
+
+def filled_kernarg(kernel: KernelMetadata, blank: bytes, values: Sequence[Value]) -> bytes:
+    """A segment of `blank_kernarg` with the values of the other arguments; errors as of `pack_kernarg`."""
+    data = bytearray(blank)
+    for number, (argument, value) in enumerate(zip(kernel.explicit, values, strict=True)):
+        try:
+            raw = value if type(value) is bytes and len(value) == argument.size else _bytes(argument, value)
+        except (OverflowError, ValueError, TypeError) as error:
+            raise WireError(f"{error}").at("argument", number, argument.name) from None
+        data[argument.offset : argument.offset + argument.size] = raw
     return bytes(data)
 
 
