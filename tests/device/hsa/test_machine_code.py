@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.device.hsa.rig import COUNT, Bench, dispatch
+from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
 from tests.engine.gcn.jit.leaving import exits
+from understudy.device.hsa.events import PacketCompleted, PacketStarted
 from understudy.device.hsa.native_packets import consume
 from understudy.device.hsa.signals import Condition
 
@@ -70,6 +71,42 @@ def test_turns_are_the_same(seed: int | None) -> None:
         found.append([signal.record().start_ts for signal in times])
         rig.device.close()
     assert found[0] == found[1] == found[2] == found[3]
+
+
+@pytest.mark.parametrize("profiling", [False, True])
+def test_what_is_told(profiling: bool) -> None:
+    """A listener hears the same of packets, however they are processed, and each before its signal says so."""
+    found = []
+    for how in ("compiled", "as Python", "by Python", "reference"):
+        options = {"by Python": {"machine_code": False}, "reference": {"engine": "reference"}}.get(how, {})
+        rig = Bench(execution="manual", size=64, profiling=profiling, listen=True, **options)
+        if how == "as Python":
+            rig.queue.templates._consume = consume
+        kernel, other, (address, words) = rig.kernel(COUNT), rig.kernel(BY_GROUP, rsrc2=1 << 7), rig.words(1024)
+        done, mailbox, seen = rig.device.create_signal(20), rig.device.allocate(8), []
+        noted = rig.device.create_signal(20, mailbox=mailbox, event_id=7)
+        rig.device.probes.subscribe(lambda event, at=done, to=seen: to.append(at.load()), PacketCompleted)
+        for _ in range(5):
+            rig.queue.submit(
+                dispatch(kernel, address, done), dispatch(other, address, noted), dispatch(kernel, address)
+            )
+            rig.queue.submit(dispatch(other, address, grid_size_x=70, workgroup_size_x=16), barrier(signal=done))
+            rig.device.process()
+        rig.queue.submit(dispatch(kernel, address, done), dispatch(0), dispatch(kernel, address))
+        rig.device.process()
+        told = [str(event) for event in rig.events]
+        end = [
+            rig.device.time,
+            rig.queue.progress.packets,
+            rig.queue.progress.instructions,
+            rig.queue.load_read_index(),
+        ]
+        found.append((told, seen, end, words.tolist(), done.record(), noted.record()))
+        assert len(rig.told(PacketStarted)) == 27
+        assert len(rig.told(PacketCompleted)) == 26
+        rig.device.close()
+    assert found[0] == found[1] == found[2] == found[3]
+    assert found[0][1][:6] == [20, 19, 19, 19, 19, 18], "a packet is told of as completed before its signal"
 
 
 def test_failures_behind_packets_of_machine_code(bench: Make) -> None:

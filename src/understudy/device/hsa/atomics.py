@@ -112,6 +112,11 @@ class Word:
             self._version = version
         return self._host
 
+    @property
+    def place(self) -> int:
+        """Address of the word in this process."""
+        return self._find()
+
     def load(self) -> int:
         """The value."""
         word = self._load(self._host if self._version == self._memory.version else self._find())

@@ -29,6 +29,7 @@ from understudy.image.hsa.records import USER_SGPRS, LaunchFacts
 IDLE_WHY: Final = (1 << 64) - 1
 """In place of why the scheduler came back: it was not called, or its packet is finished."""
 _DONE: Final = Q["done"]
+_LISTENED: Final = Q["listened"]
 _WHY: Final = Q["why"]
 MOST: Final = 16
 """Launches that a queue keeps; the one that was made first goes first."""
@@ -90,7 +91,7 @@ class Kept:
 class Templates:
     """The launches that one queue keeps, and the call into machine code."""
 
-    def __init__(self, queue: PacketQueue, engine: JitEngine, clock: npt.NDArray[np.uint64]) -> None:
+    def __init__(self, queue: PacketQueue, engine: JitEngine) -> None:
         self.queue = queue
         self.engine = engine
         self._memory = queue.device.memory
@@ -101,26 +102,24 @@ class Templates:
         self._consume = consumer()
         words = queue.words
         words[Q["templates"]] = self._rows.ctypes.data
-        words[Q["bits"]] = queue.device.signal_bits
-        words[Q["clock"]] = clock.ctypes.data
         words[Q["schedule"]] = engine.runtime.schedule_address
-        self._block = int(queue.block.ctypes.data)
         self._version = self._memory.version
 
     # ---- by machine code -----------------------------------------------------------------------------------------
 
-    def consume(self, budget: int) -> int:
+    def consume(self, budget: int, listened: bool) -> int:
         """Process packets that machine code can, at most `budget`; a result of `native_packets`.
 
-        Where a signal handler raises instead, `left` tells what was to be done.
+        While somebody listened, each packet that has run is left to be completed. Where a signal handler raises
+        instead, `left` tells what was to be done.
         """
         if self._order and (self._memory.version != self._version or self.engine.is_tiering_up):
             self._refresh()
         words = self.queue.words
-        words[_DONE], words[_WHY] = 0, IDLE_WHY
+        words[_DONE], words[_WHY], words[_LISTENED] = 0, IDLE_WHY, listened
         TICKS.begin(self)
         try:
-            return self._consume(self._block, budget)
+            return self._consume(self.queue.block_address, budget)
         finally:
             TICKS.end(self)
 

@@ -55,8 +55,8 @@ class PacketQueue(Protocol):
     """What machine code for packets needs of a queue."""
 
     address: int
-    block: Any
-    """Its words for machine code: see `native_packets.Q`."""
+    block_address: int
+    """Where its words for machine code lie: see `native_packets.Q`."""
     words: Any
 
     @property

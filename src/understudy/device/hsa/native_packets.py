@@ -3,7 +3,8 @@
 A template holds all that follows from a kernel's header and a packet's sizes. Where a packet fits one, only what
 differs is put into the first scalar registers (addresses of packet and arguments, the dispatch id) and the waves run.
 Everything else, and everything that is not right, is left to `processor` with nothing of the packet done. A test holds
-the two together. Nobody may be listening, since no events are made.
+the two together. How a packet ends is the same for all: `retire` and `count_down`. While somebody listens, `processor`
+calls them, and makes the events.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class QueueBlock(ctypes.Structure):
     tables: int
     clock: int
     schedule: int
+    listened: int
+    """Whether packets that have run are left to be completed."""
     bits: int
     """Of pointers and signal values: 64 or 32."""
     template: int
@@ -137,26 +140,38 @@ def consume(queue: QueueBlock, budget: int) -> int:
         if why != waves.DONE:
             queue.why = why
             return SERVE
-        if signal:
-            signal = simple_signal(queue, signal)
-            if not signal:
-                queue.why = waves.DONE
-                return COMPLETE
-        retired = context.retired
-        end = start + retired + 1
-        queue.instructions += retired
-        U64[queue.clock] = end
-        A16.release(packet, PacketType.INVALID)
-        A64.store(read_index, index + 1)
-        if signal:
-            if U32[queue.queue + _PROPERTIES_AT] & QueueProperties.ENABLE_PROFILING:
-                U64[signal + _START_TS_AT], U64[signal + _END_TS_AT] = start, end
-            if bits == 64:
-                A64.sub(signal + _VALUE_AT, 1)
-            else:
-                A32.sub(signal + _VALUE_AT, 1)
+        place = 0
+        if signal and not queue.listened:
+            place = simple_signal(queue, signal)
+        if queue.listened or (signal and not place):
+            queue.why = waves.DONE
+            return COMPLETE
+        queue.instructions += context.retired
+        end = retire(queue, index, start, context.retired)
+        if place:
+            count_down(queue, place, start, end)
     queue.done = budget
     return BUDGET
+
+
+@native
+def retire(queue: QueueBlock, index: int, start: int, instructions: int) -> int:
+    """The packet is done: the clock goes on, and its slot may be used again; gives the time."""
+    end = start + instructions + 1
+    U64[queue.clock] = end
+    A16.release(queue.ring + (index & queue.mask) * PACKET_BYTES, PacketType.INVALID)
+    A64.store(queue.queue + _READ_AT, index + 1)
+    return end
+
+
+@native
+def count_down(queue: QueueBlock, signal: int, start: int, end: int) -> int:
+    """Complete with a signal that lies at `signal`: the times if the queue wants them, then the value; it before."""
+    if U32[queue.queue + _PROPERTIES_AT] & QueueProperties.ENABLE_PROFILING:
+        U64[signal + _START_TS_AT], U64[signal + _END_TS_AT] = start, end
+    if queue.bits == 64:
+        return A64.sub(signal + _VALUE_AT, 1)
+    return A32.sub(signal + _VALUE_AT, 1)
 
 
 @inlined
@@ -212,3 +227,14 @@ def consumer() -> Callable[[int, int], int]:
     """``consume(block, budget)``, without the interpreter lock."""
     code = link(ObjectCache(default_folder()), consume)
     return code.function("consume", ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)
+
+
+@cache
+def ending() -> tuple[Callable[[int, int, int, int], int], Callable[[int, int, int, int], int]]:
+    """`retire` and `count_down`, which are given the block's address."""
+    code, word = link(ObjectCache(default_folder()), retire, count_down), ctypes.c_void_p
+    first, second = (
+        code.function(each.name, ctypes.c_uint64, word, word, word, word, is_brief=True)
+        for each in (retire, count_down)
+    )
+    return first, second

@@ -35,7 +35,7 @@ from understudy.device.hsa.fast_path import Templates
 from understudy.device.hsa.launch.first_state import Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.launch.plan import LaunchPlan, read_plan
-from understudy.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q
+from understudy.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q, ending
 from understudy.device.hsa.packets import (
     ACQUIRE_SHIFT,
     PACKET_BYTES,
@@ -51,10 +51,10 @@ from understudy.device.hsa.packets import (
 )
 from understudy.device.hsa.queue_scratch import QueueScratch
 from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.records import AmdSignal, QueueFeature, QueueProperties, SignalKind
+from understudy.device.hsa.records import QueueFeature, QueueProperties, SignalKind
 from understudy.device.hsa.rules import IS_PTR64
 from understudy.device.hsa.settings import Settings
-from understudy.device.hsa.signals import Condition, Signal, notify
+from understudy.device.hsa.signals import VALUE_AT, Condition, Signal, notify
 from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.engine import JitEngine
@@ -107,6 +107,8 @@ class Processor:
         self._queues = queues
         self._known: dict[int, tuple[bytes, Surroundings, dict[str, Any]]] = {}
         """By address of amd_queue_t: its words on private memory, and what it and the agent bring to launches then."""
+        self._last_signal: Signal | None = None
+        self._last_version = -1
         self._clock = clock
         self._ticks = clock.data
         self._telemetry = telemetry
@@ -120,12 +122,13 @@ class Processor:
         }
 
     def fast_path(self, queue: Queue) -> Templates | None:
-        """What processes packets of a queue by machine code; None where the settings rule that out."""
+        """A new queue. What processes its packets by machine code; None where the settings rule that out."""
+        queue.words[Q["clock"]] = self._clock.ctypes.data
         if not self._settings.machine_code or not self._settings.translates:
             return None
         engine = self._compute.engine
         assert isinstance(engine, JitEngine)
-        return Templates(queue, engine, self._clock)
+        return Templates(queue, engine)
 
     def turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets of a queue; how many were. 0: it has to wait, or is inactive now."""
@@ -143,7 +146,7 @@ class Processor:
         words = queue.words
         before = words[_INSTRUCTIONS]
         try:
-            why = templates.consume(budget)
+            why = templates.consume(budget, self._probes.active)
         except BaseException as cause:
             self._count(queue, before)
             if templates.left == layout.DONE:
@@ -205,6 +208,10 @@ class Processor:
             progress.started = index
             if self._telemetry.wants_lints:
                 self._told(queue, index, data)
+        if kind == PacketType.KERNEL_DISPATCH and queue.templates is not None and self._probes.active:
+            done, goes_on = self._in_bulk(queue, 1)
+            if not goes_on:
+                return done
         start = self._ticks[0]
         try:
             handler = self._handlers.get(kind)
@@ -395,25 +402,28 @@ class Processor:
 
     def _complete(self, queue: Queue, index: int, handle: int, start: int, instructions: int) -> None:
         """Free the slot, then decrement the completion signal."""
-        signal = Signal(queue.device, handle) if handle else None
+        signal = self._signal(queue, handle) if handle else None
         if signal is not None and signal.kind != SignalKind.USER:
             text = f"completion signal {handle:#x} has kind {signal.kind}, expected 1 (user)"
             raise PacketRefused(text, QueueError.INVALID_PACKET, rules.SIGNAL_KINDS)
-        end = self._ticks[0] = start + instructions + 1
+        retire, count_down = ending()
+        end = retire(queue.block_address, index, start, instructions)
         queue.progress.packets += 1
         queue.progress.instructions += instructions
-        queue.release(index)
         self._telemetry.emit(lambda time: PacketCompleted(time, queue.number, index, instructions))
         if signal is not None:
-            self._signal(queue, signal, start, end)
+            before = count_down(queue.block_address, signal.word.place - VALUE_AT, start, end)
+            value = signed(before, signal.bits) - 1
+            self._telemetry.emit(lambda time: SignalChanged(time, signal.address, value))
+            notify(queue.device, signal.view())
 
-    def _signal(self, queue: Queue, signal: Signal, start: int, end: int) -> None:
-        if queue.properties & QueueProperties.ENABLE_PROFILING:
-            times = np.array([start, end], "<u8").tobytes()
-            self._memory.gpu.write(signal.address + AmdSignal.offset_of("start_ts"), times)
-        value = signal.word.rmw("sub", 1) - 1
-        self._telemetry.emit(lambda time: SignalChanged(time, signal.address, value))
-        notify(queue.device, signal.view())
+    def _signal(self, queue: Queue, handle: int) -> Signal:
+        """The signal at an address; the same object as for the packet before, where nothing was mapped since."""
+        found, version = self._last_signal, self._memory.gpu.version
+        if found is None or found.address != handle or self._last_version != version:
+            found = self._last_signal = Signal(queue.device, handle)
+            self._last_version = version
+        return found
 
     def _block(self, queue: Queue, index: int, why: str) -> int:
         if queue.progress.blocked != index:

@@ -34,7 +34,6 @@ _SCRATCH_FIELDS: Final = struct.Struct("<4IQQ")
 """The descriptor, location and size of private memory, which follow each other."""
 _PROPERTIES_AT: Final = AmdQueue.offset_of("queue_properties")
 _INACTIVE_AT: Final = AmdQueue.offset_of("queue_inactive_signal")
-_INVALID: Final = PacketType.INVALID.to_bytes(2, "little")
 
 OnError = Callable[["Queue", int, UnderstudyError], None]
 """The queue, the error code (bits of queue_inactive_signal), and what happened."""
@@ -68,7 +67,7 @@ class PacketProcessor(Protocol):
     """Who processes a queue's packets."""
 
     def fast_path(self, queue: Queue) -> Templates | None:
-        """What processes packets of a new queue by machine code; None where nothing does."""
+        """A new queue: it has its packets processed from now on. What does so by machine code; None: nothing."""
 
     def turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets; how many were. 0: the queue has to wait, or is inactive now."""
@@ -107,6 +106,7 @@ class Queue:
     agent_dispatch: AgentDispatchHandler | None = field(default=None, repr=False)
     progress: Progress = field(default_factory=Progress, repr=False)
     block: Any = field(default=None, repr=False)
+    block_address: int = field(init=False, repr=False)
     words: Any = field(default=None, repr=False)
     templates: Templates | None = field(init=False, repr=False)
     scratch_block: int = 0
@@ -125,6 +125,8 @@ class Queue:
         self._read = Word(memory, self.address + AmdQueue.offset_of("read_dispatch_id"))
         self.block = np.zeros(len(Q), np.uint64)
         self.words = self.block.data
+        self.block_address = int(self.block.ctypes.data)
+        self.words[Q["bits"]] = self.device.signal_bits
         plain = memory.plain(self.address, AmdQueue.size_bytes, store=True)
         assert plain is not None
         start = self.address - plain.base
@@ -322,12 +324,6 @@ class Queue:
         self.device.destroy_queue(self)
 
     # ---- for the processor ---------------------------------------------------------------------------------------
-
-    def release(self, index: int) -> None:
-        """The packet's slot may be used again."""
-        slot = (index & self.size - 1) * PACKET_BYTES
-        self._slots[slot : slot + 2] = _INVALID
-        self._read.store(index + 1)
 
     def packet(self, index: int) -> bytes:
         """The bytes of packet `index`, as they stand in its slot now."""
