@@ -59,11 +59,12 @@ class Interrupts:
 
         Probes hear of `every` one, or of those only that the lints have not told of already.
         """
+        bit, telemetry = interrupt.value, self._telemetry
         with self._gate.lock:
-            coalesced = bool(self.active & interrupt)
-            self._values[self._intr] |= interrupt
-            if every or not self._lints.is_told_coalesced(interrupt):
-                self._telemetry.emit(lambda time: InterruptRaised(time, interrupt, coalesced))
+            coalesced = bool(self.active & bit)
+            self._values[self._intr] |= bit
+            if telemetry.listened and (every or not self._lints.is_told_coalesced(interrupt)):
+                telemetry.emit(lambda time: InterruptRaised(time, interrupt, coalesced))
             self._lints.raised(interrupt, coalesced)
         self._drive()
 

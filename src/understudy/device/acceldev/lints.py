@@ -144,8 +144,8 @@ class Lints:
         """An interrupt's event occurred."""
         if not coalesced:
             self._raised_at[interrupt] = self._telemetry.time
-        elif not self._told_coalesced & interrupt:
-            self._told_coalesced |= interrupt
+        elif not self._told_coalesced & interrupt.value:
+            self._told_coalesced |= interrupt.value
             message = (
                 f"{interrupt.name} occurred again while active since command {self._raised_at.get(interrupt, 0)}: "
                 "one interrupt may stand for many events"
@@ -157,7 +157,7 @@ class Lints:
 
     def is_told_coalesced(self, interrupt: Interrupt) -> bool:
         """Whether it is active and was told to have occurred again: there is no more to tell until it is cleared."""
-        return bool(self._told_coalesced & interrupt)
+        return bool(self._told_coalesced & interrupt.value)
 
     def cleared(self, interrupts: Interrupt) -> None:
         """The driver acknowledged interrupts."""

@@ -236,16 +236,15 @@ class Memory:
         if index < 0:
             return None
         found = shared.ranges[index]
-        if address + size > found.end:
-            return None
-        start = address - found.base
-        return found.view[start : start + size]
+        view, start = found.view, address - found.base
+        return view[start : start + size] if start + size <= view.nbytes else None
 
     def _refresh(self) -> _Shared:
         """The ranges of this moment. They are looked at again once kept: `connect` may have been faster."""
         shared = self._shared
         for _ in range(2):
-            ranges = self._port.direct() if self._port is not None else NOTHING.ranges
+            port = self._port
+            ranges = port.direct() if port is not None else NOTHING.ranges
             if ranges is shared.ranges:
                 break
             shared = self._shared = _Shared(ranges, [each.base for each in ranges])

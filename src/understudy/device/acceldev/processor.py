@@ -84,7 +84,7 @@ class Processor:
         self._telemetry = telemetry
         self._lints = lints
         self._settings = settings
-        self._user = UserCommands(memory, telemetry, lints, settings, interrupts, self._raise)
+        self._user = UserCommands(memory, telemetry, lints, settings, interrupts, gate, self._raise)
         self._slots_before: bytes | None = None
         self._execute: dict[type[DeviceCommand], Callable[..., None]] = {
             RunCommand: self._start_run,

@@ -14,15 +14,14 @@ from understudy.device.acceldev import rules
 from understudy.device.acceldev.commands import (
     CMD_TYPE_MASK,
     USER_CMD_BYTES,
-    Fence,
     Fill,
-    UserCommand,
+    UserCmdType,
     decode_user_command,
 )
 from understudy.device.acceldev.events import FenceCounted, UserCommandStarted
 from understudy.device.acceldev.interrupts import Interrupts
 from understudy.device.acceldev.lints import Lints
-from understudy.device.acceldev.memory import Memory, rotated
+from understudy.device.acceldev.memory import Gate, Memory, rotated
 from understudy.device.acceldev.pages import PAGE_BITS, locate, no_page, translate
 from understudy.device.acceldev.registers import (
     ACCELDEV_NUM_BUFFERS,
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
 WARM: Final = 64
 """User commands after which a device begins to use machine code; before, it would cost more than it gives."""
 WARM_BYTES: Final = 1 << 16
+SOME: Final = 16
+"""User commands that are executed one by one before somebody may look in, unless somebody waits to."""
 
 
 class SlotFault(GuestFault):
@@ -62,8 +63,10 @@ class UserCommands:
         lints: Lints,
         settings: Settings,
         interrupts: Interrupts,
+        gate: Gate,
         raise_: Callable[[Interrupt, bool], None],
     ) -> None:
+        self._gate = gate
         self._memory = memory
         self._lints = lints
         self._interrupts = interrupts
@@ -88,13 +91,11 @@ class UserCommands:
         if self._is_bulk(run) and self._in_bulk(run, end):
             return run.position - before
         try:
-            words = self._fetch(run, end)
-            others = np.flatnonzero(words[:, 0] & CMD_TYPE_MASK)
-            leading = int(others[0]) if others.size else len(words)
-            if leading:
-                self._nops(run, words, leading)
-            else:
-                self._execute(run, decode_user_command(words[0].tobytes()))
+            self._fetch_and_execute(run, end)
+            some = min(end, before + SOME)
+            while run.position < some and not self._gate.lock.is_wanted and not self._is_bulk(run):
+                self._gate.check()
+                self._fetch_and_execute(run, end)
         except UnderstudyError as error:
             raise error.at("user command", run.position).at("byte", run.offset, "of the code buffer") from None
         return run.position - before
@@ -130,8 +131,19 @@ class UserCommands:
 
     # ---- one by one ----------------------------------------------------------------------------------------------
 
-    def _fetch(self, run: Run, end: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
-        """The words of the next commands, as far as their page goes; of one command where it straddles a page."""
+    def _fetch_and_execute(self, run: Run, end: int) -> None:
+        """NOPs, or one command: what it writes may be the next one."""
+        data = self._fetch(run, end)
+        kind = data[0] & CMD_TYPE_MASK
+        if kind == UserCmdType.NOP:
+            self._nops(run, data)
+        elif kind == UserCmdType.FENCE:
+            self._fence(run, data)
+        else:
+            self._execute(run, data[:USER_CMD_BYTES])
+
+    def _fetch(self, run: Run, end: int) -> bytes:
+        """The next commands, as far as their page goes; of one command where it straddles a page."""
         address, table = run.offset, run.command.table
         physical = locate(self._memory, table, address)
         left = ACCELDEV_PAGE_SIZE - address % ACCELDEV_PAGE_SIZE
@@ -145,7 +157,7 @@ class UserCommands:
                 data = self._memory.read(physical, count * USER_CMD_BYTES)
             except AccessFault:
                 data = self._code(table, address, physical, USER_CMD_BYTES)
-        return np.frombuffer(data, dtype="<u4").reshape(-1, ACCELDEV_USER_CMD_WORDS)
+        return data
 
     def _code(self, table: int, virtual: int, physical: int, size: int) -> bytes:
         """Bytes of one page of the code buffer."""
@@ -154,25 +166,29 @@ class UserCommands:
         except AccessFault as fault:
             raise no_page(self._memory, table, virtual, fault) from fault
 
-    def _nops(self, run: Run, words: np.ndarray[tuple[int, int], np.dtype[np.uint32]], count: int) -> None:
-        for index in range(count if self._detailed and self._telemetry.listened else 0):
-            self._tell(run, decode_user_command(words[index].tobytes()))
-            self._done(run, 1)
-            count -= 1
-        self._done(run, count)
+    def _nops(self, run: Run, data: bytes) -> None:
+        others = np.flatnonzero(np.frombuffer(data, "<u4")[::ACCELDEV_USER_CMD_WORDS] & CMD_TYPE_MASK)
+        count = int(others[0]) if others.size else len(data) // USER_CMD_BYTES
+        if self._detailed and self._telemetry.listened:
+            for at in range(0, count * USER_CMD_BYTES, USER_CMD_BYTES):
+                self._tell(run, data[at : at + USER_CMD_BYTES])
+                self._done(run, 1)
+        else:
+            self._done(run, count)
 
-    def _execute(self, run: Run, command: UserCommand) -> None:
-        if self._detailed:
-            self._tell(run, command)
-        if isinstance(command, Fence):
-            counter = run.context.count_fence()
-            run.fences += 1
-            if self._detailed:
-                self._telemetry.emit(lambda time: FenceCounted(time, run.context.index, counter))
-            self._done(run, 1)
-            self._raise(Interrupt.USER_FENCE_WAIT, self._detailed)
-            return
+    def _fence(self, run: Run, data: bytes) -> None:
+        self._tell(run, data)
+        counter = run.context.count_fence()
+        run.fences += 1
+        if self._detailed and self._telemetry.listened:
+            self._telemetry.emit(lambda time: FenceCounted(time, run.context.index, counter))
+        self._done(run, 1)
+        self._raise(Interrupt.USER_FENCE_WAIT, self._detailed)
+
+    def _execute(self, run: Run, data: bytes) -> None:
+        command = decode_user_command(data)
         assert isinstance(command, Fill)
+        self._tell(run, data)
         try:
             self._fill(run, command)
         except UnderstudyError as error:
@@ -205,8 +221,10 @@ class UserCommands:
         if translation.fault is not None:
             raise translation.fault
 
-    def _tell(self, run: Run, command: UserCommand) -> None:
-        self._telemetry.emit(lambda time: UserCommandStarted(time, run.context.index, run.offset, command))
+    def _tell(self, run: Run, data: bytes) -> None:
+        if self._detailed and self._telemetry.listened:
+            command = decode_user_command(data)
+            self._telemetry.emit(lambda time: UserCommandStarted(time, run.context.index, run.offset, command))
 
     def _done(self, run: Run, count: int) -> None:
         run.position += count
