@@ -40,6 +40,8 @@ LEAST: Final = 150.0
 """Million wave instructions per second and core."""
 SHORT: Final = 2e-3
 """Seconds of a launch below which waking threads makes single times differ a lot: more of them are taken."""
+SETTLING: Final = 64
+"""Runs after which nothing more becomes hot."""
 SLOWEST: Final = 0.5
 """At most twice the peer's time."""
 
@@ -134,11 +136,12 @@ def compiled(processor: str, folder: Path) -> Path:
 
 
 def settled(ready: Launch) -> int:
-    """Run until the optimised code is in use; the wave instructions of a run."""
-    ready.run()
-    while ready.engine.is_tiering_up:
-        time.sleep(0.01)
-        ready.engine.adopt()
+    """Run until what is hot has been optimised; the wave instructions of a run."""
+    for _ in range(SETTLING):
+        ready.run()
+        while ready.engine.is_tiering_up:
+            time.sleep(0.01)
+            ready.engine.adopt()
     return ready.run().instructions
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.gcn_kernels import opencl, test_kernels
 from tests.gcn_kernels.bench import CASES, Out, check, kept_engine, run
-from understudy.ir import llvm
+from understudy.engine.gcn.jit.tier import Tier
 
 pytestmark = pytest.mark.oracle
 PORTABLE = [
@@ -19,7 +19,7 @@ PORTABLE = [
 
 @pytest.fixture(scope="module")
 def jit():
-    engine = kept_engine(threads=1, tier=llvm.QUICK)
+    engine = kept_engine(threads=1, tier=Tier.THREADED)
     yield engine
     engine.close()
 

@@ -78,7 +78,7 @@ code = wave_code(gfx900, \"\"\"
 memory, data = GpuMemory(), Ram(4096)
 memory.map(0x100000, np.frombuffer(code, np.uint8).copy(), name="code")
 memory.map(0x200000, data, name="data")
-engine = WaveEngine(threads=1, tier=llvm.OPTIMISED, cache=cache)
+engine = WaveEngine(threads=1, tier=Tier.OPTIMISED, cache=cache)
 engine.run(Dispatch(gfx900, memory, 0x100000, Shapes.of([(64, 1, 1)], 1), np.array([(0, 0, 0, 0)], np.uint32)))
 engine.close()
 lanes = np.frombuffer(data.view, np.uint32)[:64].tolist()

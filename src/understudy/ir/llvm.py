@@ -14,6 +14,8 @@ from understudy.core.errors import ModelBug
 
 QUICK: Final = 0
 """Tier for first use: no passes, fastest code generation."""
+SOON: Final = 1
+"""Tier for what somebody waits for: the pass list, fastest code generation."""
 OPTIMISED: Final = 2
 """Tier for hot code: a short pass list, full code generation."""
 
@@ -99,7 +101,7 @@ def _compiled(text: str, tier: int) -> bytes:
         module.verify()
     except RuntimeError as error:
         raise ModelBug(f"generated code does not verify: {error}") from error
-    machine = _machine(tier)
+    machine = _machine(OPTIMISED if tier == OPTIMISED else QUICK)
     if tier != QUICK:
         _optimise(binding, module, machine, "alwaysinline" in text)
     return bytes(machine.emit_object(module))

@@ -40,10 +40,10 @@ class ObjectCache:
         self._kept = 0
         self._unpruned = limit_bytes
 
-    def get(self, key: str) -> bytes | None:
-        """The object, or None."""
+    def get(self, key: str, fresh: bool = False) -> bytes | None:
+        """The object, or None. With `fresh` as it is on disk now, where another process may have replaced it."""
         image = self._memory.get(key)
-        if image is None and self.folder is not None:
+        if (image is None or fresh) and self.folder is not None:
             image = self._read(self.folder, key)
             if image is not None:
                 self._keep(key, image)

@@ -18,6 +18,7 @@ from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.liveness import Observed
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import Stepper
 from understudy.ir import llvm
@@ -193,7 +194,7 @@ HIDDEN: Final = ("vgpr", "sgpr", "scc", "pc")
 class Translated:
     """The JIT engine with a fixed width and tier. Vector registers are compared when somebody may look at them."""
 
-    def __init__(self, lanes: int, tier: int, observed: Observed = Observed.AT_END) -> None:
+    def __init__(self, lanes: int, tier: Tier, observed: Observed = Observed.AT_END) -> None:
         self.lanes, self.tier, self.observed = lanes, tier, observed
         self.engine = JitEngine(threads=1, tier=tier, lanes=lanes, cache=ObjectCache(), observed=observed)
         self.world = World()
@@ -201,7 +202,7 @@ class Translated:
         """Addresses of instructions that the reference engine did in the last run."""
 
     def __repr__(self) -> str:
-        return f"lanes {self.lanes}, {'quick' if self.tier == llvm.QUICK else 'optimised'}"
+        return f"lanes {self.lanes}, {'quick' if self.tier == Tier.THREADED else 'optimised'}"
 
     def __call__(self, name: str, code: bytes, start: Start, step_limit: int = STEP_LIMIT) -> Outcome:
         world = self.world
@@ -249,7 +250,7 @@ def widths() -> tuple[int, ...]:
 
 def engines() -> list[Translated]:
     """Every width quickly compiled, and optimised."""
-    return [Translated(lanes, tier) for lanes in widths() for tier in (llvm.QUICK, llvm.OPTIMISED)]
+    return [Translated(lanes, tier) for lanes in widths() for tier in (Tier.THREADED, Tier.OPTIMISED)]
 
 
 def differences(expected: Outcome, actual: Outcome) -> list[str]:

@@ -14,7 +14,7 @@ from tests.agree.gcn import values
 from tests.agree.gcn.bench import Outcome, Start, Translated, differences, on_reference, widths
 from tests.agree.gcn.insns import JUMPS, SKIPPED, every
 from tests.agree.gcn.programs import Builder, Program, listing, start
-from understudy.ir import llvm
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.isa.gcn.insn import Op
 from understudy.isa.gcn.target import target
 
@@ -118,7 +118,7 @@ class Results:
 def results(name: str) -> Results:
     """All operations in all forms, then again those that some fault kept from being reached."""
     found = Results([], set(), set())
-    engines = [Translated(lanes, llvm.QUICK) for lanes in widths()] + [Translated(widths()[-1], llvm.OPTIMISED)]
+    engines = [Translated(lanes, Tier.THREADED) for lanes in widths()] + [Translated(widths()[-1], Tier.OPTIMISED)]
     forms: list[tuple[Op, str]] = [pair for pair in every(target(name)) if pair[0].on(target(name))]
     if name == "gfx900":  # gfx906 has all the others
         forms = [pair for pair in forms if not pair[0].on(target("gfx906"))] + forms[::5]

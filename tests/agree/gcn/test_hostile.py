@@ -10,7 +10,7 @@ from tests.agree.gcn.bench import Translated, differences, on_reference, widths
 from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.programs import listing, start
 from understudy.engine.gcn.jit.liveness import Observed
-from understudy.ir import llvm
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.isa.gcn.target import target
 
 LIMIT = 150
@@ -21,7 +21,7 @@ TYPED = ("AccessFault", "BeyondModel", "GuestFault", "IllegalInstruction", "Step
 @pytest.mark.parametrize("name_of_attack", sorted({attack.__name__ for attack in hostile.ATTACKS}))
 def test_hostile_code_ends_alike(name_of_attack: str) -> None:
     attack: hostile.Attack = getattr(hostile, name_of_attack)
-    engines = [Translated(lanes, llvm.QUICK, Observed.ALWAYS) for lanes in widths()]
+    engines = [Translated(lanes, Tier.THREADED, Observed.ALWAYS) for lanes in widths()]
     for number in range(8):
         name = TARGETS[number % len(TARGETS)]
         rng = np.random.default_rng([number, len(name_of_attack)])

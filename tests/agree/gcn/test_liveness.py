@@ -8,7 +8,7 @@ import pytest
 from tests.agree.gcn.bench import Translated, differences, on_reference, widths
 from tests.agree.gcn.programs import start
 from understudy.engine.gcn.jit.liveness import Observed
-from understudy.ir import llvm
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
 
@@ -76,7 +76,7 @@ def program(rng: np.random.Generator) -> str:
 @pytest.mark.parametrize("lanes", widths())
 def test_registers_are_at_the_end_what_they_are_on_the_reference(lanes: int, observed: Observed) -> None:
     """Where nobody else looks at them, the program shows them in LDS."""
-    engine = Translated(lanes, llvm.QUICK, observed)
+    engine = Translated(lanes, Tier.THREADED, observed)
     for number in range(120):
         rng = np.random.default_rng([number, lanes])
         text, state = program(rng), start(rng)

@@ -21,7 +21,8 @@ from tests.engine.gcn.programs import program
 from tests.engine.gcn.test_interrupts import SOON
 from understudy.core.errors import RuleError
 from understudy.device.hsa.signals import Condition
-from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.engine import HOT, LOOK_SECONDS, JitEngine
+from understudy.engine.gcn.jit.translation import Translation
 from understudy.engine.riscv.group import Group
 from understudy.host.hsa.gpu import Gpu, demo_code
 
@@ -171,11 +172,14 @@ def test_harts_that_ran_on_threads_run_in_a_child(monkeypatch: pytest.MonkeyPatc
 def test_code_that_was_being_optimised_is_so_in_a_child() -> None:
     engine = JitEngine(threads=1)
     launch = engine.prepare(program(LONG, step_limit=1_000_000))
-    launch.run()
+    engine.heat(0)[:] = HOT
+    while not engine.is_tiering_up:
+        launch.run()
+        time.sleep(LOOK_SECONDS)
 
     def work() -> str:
         began = time.monotonic()
-        while engine.is_tiering_up:
+        while not any(isinstance(made, Translation) for made in launch.code.table.kept):
             launch.run()
             if time.monotonic() - began > SOON:
                 return "never"

@@ -15,6 +15,7 @@ from understudy.core.space import PAGE_SIZE
 from understudy.engine.gcn.api import Dispatch
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.layout import chunk_lanes
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.ir import llvm
@@ -53,7 +54,7 @@ BODIES = {
 @cache
 def jit(lanes: int) -> JitEngine:
     """One for all tests of a width."""
-    return JitEngine(threads=1, tier=llvm.QUICK, lanes=lanes)
+    return JitEngine(threads=1, tier=Tier.THREADED, lanes=lanes)
 
 
 def looped(body: str, lead: int, turns: int, items: int = 64, active: int = FULL) -> tuple[Dispatch, np.ndarray]:

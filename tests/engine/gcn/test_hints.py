@@ -13,6 +13,7 @@ from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA
 from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, Engine, StepLimit
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.jit.worker import Worker
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.engine.gcn.reference.lanes import Lanes
@@ -54,7 +55,7 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("hint", QUIET + CACHE)
 @pytest.mark.parametrize("tier", TIERS)
-def test_a_loop_with_priorities_never_leaves_translated_code(hint: str, tier: int, exits: list[int]) -> None:
+def test_a_loop_with_priorities_never_leaves_translated_code(hint: str, tier: Tier, exits: list[int]) -> None:
     """As hand-scheduled matrix products have them: two s_setprio around the multiply-adds of every turn."""
     one = engine(tier=tier)
     dispatch = program(LOOP.format(hint=hint) + store(2), size=(256, 1, 1))

@@ -21,7 +21,6 @@ from understudy.device.hsa.native_packets import Guard, Q, T, consumer
 from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit.engine import JitEngine, Launch
-from understudy.engine.gcn.jit.region import Region
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.ticks import TICKS
 from understudy.image.hsa.records import USER_SGPRS, LaunchFacts
@@ -215,10 +214,9 @@ class Templates:
             for kept in self._order:
                 kept.row = None
             self._lay_out()
-        if self.engine.is_tiering_up:
-            self.engine.adopt()
-            for kept in self._order:
-                self._adopt(kept)
+        self.engine.adopt()
+        for kept in self._order:
+            self._adopt(kept)
 
     def _adopt(self, kept: Kept) -> None:
         """Look into the newest table of code from now on."""
@@ -267,23 +265,10 @@ def _code(launch: Launch) -> list[Span]:
     """The code that the waves may run through: of the region they begin in, or of all where that can be left."""
     place = (launch.dispatch.entry, launch.dispatch.mode)
     kept = launch.code.table.kept
-    first = next((made for made in reversed(kept) if place in made.region.entries), None)
-    if first is not None and _is_closed(first.region):
+    first = next((made for made in reversed(kept) if place in made.rows), None)
+    if first is not None and first.is_closed:
         return list(first.spans)
     return [span for made in kept for span in made.spans]
-
-
-def _is_closed(region: Region) -> bool:
-    """Whether no instruction of a region leads out of it."""
-    nodes = [node for block in region.blocks.values() for node in block.nodes]
-    inside = {node.insn.pc for node in nodes}
-    for node in nodes:
-        flow = node.effects.flow
-        if flow == "indirect" or (flow in ("branch", "jump") and node.effects.target not in inside):
-            return False
-        if flow not in ("jump", "end") and node.insn.next_pc not in inside:
-            return False
-    return True
 
 
 def _registers(facts: LaunchFacts) -> dict[str, int] | None:

@@ -13,7 +13,7 @@ from understudy.engine.gcn.jit import cache_record
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.liveness import Observed
-from understudy.ir import llvm
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.ir.object_cache import ObjectCache
 
 TEXT = "v_mul_u32_u24_e32 v3, {0}, v0 |"
@@ -33,7 +33,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def run(folder: Path, factor: int = 3, tier: int | None = None, **options: object) -> Dispatch:
+def run(folder: Path, factor: int = 3, tier: Tier | None = None, **options: object) -> Dispatch:
     """The program on an engine of its own, whose cache has nothing but the folder."""
     dispatch = program(TEXT.format(factor) + store(3), poison=0)
     engine = JitEngine(threads=1, tier=tier, cache=ObjectCache(folder), **options)  # type: ignore[arg-type]
@@ -44,40 +44,40 @@ def run(folder: Path, factor: int = 3, tier: int | None = None, **options: objec
 
 
 def test_optimised_code_is_taken_up_without_emitting(tmp_path: Path, emitted: list[str]) -> None:
-    run(tmp_path, tier=llvm.OPTIMISED)
+    run(tmp_path, tier=Tier.OPTIMISED)
     assert emitted == ["region"]
+    run(tmp_path, tier=Tier.OPTIMISED)
+    assert emitted == ["region"]
+
+
+def test_the_first_tier_emits_no_regions(tmp_path: Path, emitted: list[str]) -> None:
+    run(tmp_path, tier=Tier.THREADED)
     run(tmp_path)
-    assert emitted == ["region"]
-
-
-def test_quick_code_is_not_remembered(tmp_path: Path, emitted: list[str]) -> None:
-    run(tmp_path, tier=llvm.QUICK)
-    run(tmp_path, tier=llvm.QUICK)
-    assert emitted == ["region"] * 2
+    assert emitted == []
 
 
 @pytest.mark.parametrize("options", [{"factor": 5}, {"lanes": 4}, {"observed": Observed.AT_END}])
 def test_other_code_is_emitted(tmp_path: Path, emitted: list[str], options: dict[str, object]) -> None:
-    run(tmp_path, tier=llvm.OPTIMISED)
-    run(tmp_path, **options)  # type: ignore[arg-type]
+    run(tmp_path, tier=Tier.OPTIMISED)
+    run(tmp_path, tier=Tier.OPTIMISED, **options)  # type: ignore[arg-type]
     assert emitted == ["region"] * 2
 
 
 def test_another_version_of_the_program_emits_anew(
     tmp_path: Path, emitted: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(tmp_path, tier=llvm.OPTIMISED)
+    run(tmp_path, tier=Tier.OPTIMISED)
     monkeypatch.setattr(cache_record, "translator_key", lambda: b"another")
-    run(tmp_path)
+    run(tmp_path, tier=Tier.OPTIMISED)
     assert emitted == ["region"] * 2
 
 
 def test_code_whose_object_is_gone_is_emitted(tmp_path: Path, emitted: list[str]) -> None:
-    run(tmp_path, tier=llvm.OPTIMISED)
+    run(tmp_path, tier=Tier.OPTIMISED)
     for path in tmp_path.iterdir():
         if path.read_bytes()[32:36] == b"\x7fELF":
             path.unlink()
-    run(tmp_path)
+    run(tmp_path, tier=Tier.OPTIMISED)
     assert emitted == ["region"] * 2
 
 
@@ -85,7 +85,7 @@ def test_segments_that_leave_are_finished_from_what_is_remembered(tmp_path: Path
     """A store that crosses the end of memory: the reference engine goes on with the segment's instructions."""
     text = "v_mov_b32_e32 v4, 0x20fffc | v_mov_b32_e32 v5, 0 | global_store_dwordx2 v[4:5], v[0:1], off | s_endpgm"
     errors = []
-    for tier in (llvm.OPTIMISED, None):
+    for tier in (Tier.OPTIMISED, Tier.OPTIMISED):
         with pytest.raises(Exception, match="no memory there") as caught:
             JitEngine(threads=1, tier=tier, cache=ObjectCache(tmp_path)).run(program(text))
         errors.append(str(caught.value))

@@ -13,6 +13,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.space import Ram
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.layout import chunk_lanes
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.ir import llvm
 
@@ -33,7 +34,7 @@ every_place = pytest.mark.parametrize("place", PLACES)
 @cache
 def jit(lanes: int) -> JitEngine:
     """One for all tests of a width."""
-    return JitEngine(threads=1, tier=llvm.QUICK, lanes=lanes)
+    return JitEngine(threads=1, tier=Tier.THREADED, lanes=lanes)
 
 
 def offsets(place: str, size: int) -> str:

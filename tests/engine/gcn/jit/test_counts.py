@@ -14,10 +14,10 @@ from tests.engine.gcn.rig import DATA
 from understudy.core.errors import GuestFault
 from understudy.core.space import Ram
 from understudy.engine.gcn.api import Dispatch, StepLimit
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.ir import llvm
 
 EDGE: Final = 0x30_0000
 """Memory that is no whole page: accesses there leave translated code amid a segment."""
@@ -92,7 +92,7 @@ def test_both_engines_count_every_instruction_once(seed: int) -> None:
     heard, told = counted(made(text, **options))
     assert heard == told
     order: dict[str, Any] = {"seed": chance.choice((None, 5)), "turn": chance.choice((1, 4096))}
-    for threads, tier in ((1, llvm.QUICK), (2, llvm.OPTIMISED), (2, None)):
+    for threads, tier in ((1, Tier.THREADED), (2, Tier.OPTIMISED), (2, None)):
         one = engine(threads=threads, tier=tier)
         ready = one.prepare(made(text, **options, **order))
         assert [ready.run().instructions for _ in range(2)] == [heard] * 2
@@ -106,7 +106,7 @@ LOOP: Final = "s_movk_i32 s8, 100\nagain:\n{}\ns_sub_u32 s8, s8, 1\ns_cmp_lg_u32
 def test_a_limit_of_exactly_what_a_wave_needs_is_enough(body: str) -> None:
     text = START + LOOP.format(body)
     needed = 6 + 1 + 100 * 4 + 1
-    for one in (ReferenceEngine(), engine(tier=llvm.QUICK), engine(tier=llvm.OPTIMISED)):
+    for one in (ReferenceEngine(), engine(tier=Tier.THREADED), engine(tier=Tier.OPTIMISED)):
         assert one.run(made(text, step_limit=needed)).instructions == needed
         with pytest.raises(StepLimit):
             one.run(made(text, step_limit=needed - 1))
@@ -118,7 +118,7 @@ def test_limits_of_any_size_count_right(limit: int) -> None:
     for text in (LOOP.format("s_nop 0"), LOOP.format("s_sethalt 0"), "s_mov_b32 s8, 0\ns_sethalt 0\ns_endpgm"):
         heard, _ = counted(made(text))
         for turn in (4096, limit):
-            assert engine(tier=llvm.QUICK).run(made(text, step_limit=limit, turn=turn)).instructions == heard
+            assert engine(tier=Tier.THREADED).run(made(text, step_limit=limit, turn=turn)).instructions == heard
 
 
 @pytest.mark.parametrize("threads", [1, 2])

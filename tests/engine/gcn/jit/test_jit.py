@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,17 @@ from tests.engine.gcn.test_group import EXCHANGE, SPIN
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
 from understudy.core.space import Ram
 from understudy.engine.gcn.api import Dispatch, StepLimit
-from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.engine import HOT, LOOK_SECONDS, JitEngine
 from understudy.engine.gcn.jit.layout import chunk_lanes
+from understudy.engine.gcn.jit.tier import Tier
+from understudy.engine.gcn.jit.translation import Translation
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache
 
 WIDTHS = [lanes for lanes in (4, 8, 16) if lanes <= chunk_lanes(llvm.host_features())]
-TIERS = (llvm.QUICK, llvm.OPTIMISED)
+TIERS = (Tier.THREADED, Tier.OPTIMISED)
 
 every_way = pytest.mark.parametrize(("tier", "lanes"), [(tier, lanes) for tier in TIERS for lanes in WIDTHS])
 
@@ -34,7 +37,7 @@ def engine(**options: Any) -> JitEngine:
 def same(text: str, **options: Any) -> Dispatch:
     """Run on both engines with the same outcome; the JIT's dispatch."""
     outcomes = []
-    for one in (ReferenceEngine(), engine(tier=llvm.QUICK)):
+    for one in (ReferenceEngine(), engine(tier=Tier.THREADED)):
         dispatch = program(text, **options)
         try:
             outcome = str(one.run(dispatch).instructions)
@@ -60,7 +63,7 @@ def store(register: int) -> str:
 
 
 @every_way
-def test_barriers_and_lds(tier: int, lanes: int) -> None:
+def test_barriers_and_lds(tier: Tier, lanes: int) -> None:
     dispatch = program(EXCHANGE, size=(256, 1, 1), lds_bytes=1024)
     statistics = engine(tier=tier, lanes=lanes).run(dispatch)
     assert dwords(dispatch, 256) == [n ^ 0xF0 for n in range(256)]
@@ -74,7 +77,7 @@ def test_a_wave_may_wait_for_another(seed: int | None) -> None:
 
 
 @every_way
-def test_lanes_diverge_and_meet(tier: int, lanes: int) -> None:
+def test_lanes_diverge_and_meet(tier: Tier, lanes: int) -> None:
     """Every lane counts down from its number."""
     text = """
     v_mov_b32_e32 v1, v0
@@ -146,7 +149,7 @@ def test_a_fault_names_the_first_lane_of_the_first_instruction_that_faults() -> 
 
 
 @every_way
-def test_the_edge_of_plain_memory_is_reached_lane_by_lane(tier: int, lanes: int) -> None:
+def test_the_edge_of_plain_memory_is_reached_lane_by_lane(tier: Tier, lanes: int) -> None:
     """Memory that ends within a page: the lanes on its last page go through Python, the others do not."""
     memory = GpuMemory()
     data = np.arange(1200, dtype=np.uint32)
@@ -265,7 +268,7 @@ def test_objects_are_kept(tmp_path: Any) -> None:
     text = "v_add_u32_e32 v1, 5, v0" + store(1)
     for _ in range(3):
         dispatch = program(text)
-        engine(cache=ObjectCache(tmp_path), tier=llvm.QUICK).run(dispatch)
+        engine(cache=ObjectCache(tmp_path), tier=Tier.THREADED).run(dispatch)
         assert dwords(dispatch, 64) == [n + 5 for n in range(64)]
         files = [path for path in tmp_path.iterdir() if path.is_file()]
         assert files
@@ -273,16 +276,24 @@ def test_objects_are_kept(tmp_path: Any) -> None:
             path.write_bytes(path.read_bytes()[:-1])
 
 
-def test_better_code_is_taken_up() -> None:
-    """Run often enough, the optimised version replaces the quick one."""
+def test_hot_code_is_optimised() -> None:
+    """Run often enough, optimised code takes a program over."""
     one = JitEngine(threads=1)
     dispatch = program("v_add_u32_e32 v1, 77, v0" + store(1), groups=[(n, 0, 0) for n in range(8)])
-    one.run(dispatch)
-    one.close()
-    one.adopt()
-    assert {made.tier for made in one.code(dispatch.target, dispatch.memory).table.kept} >= {llvm.OPTIMISED}
-    one.run(dispatch)
+    code = one.code(dispatch.target, dispatch.memory)
+    launch = one.prepare(dispatch)
+    launch.run()
+    assert not any(isinstance(made, Translation) for made in code.table.kept)
+    one.heat(0)[0] = HOT
+    deadline = time.monotonic() + 30
+    while not any(isinstance(made, Translation) for made in code.table.kept):
+        assert time.monotonic() < deadline
+        time.sleep(LOOK_SECONDS)
+        launch.run()
+    assert (code.programs[dispatch.entry, dispatch.mode].replaced, one.is_tiering_up) != ({}, True)
+    assert launch.run().instructions == 8 * 6
     assert dwords(dispatch, 64) == [n + 77 for n in range(64)]
+    one.close()
 
 
 def test_many_accesses_in_one_block_can_be_compiled() -> None:
@@ -294,13 +305,13 @@ def test_many_accesses_in_one_block_can_be_compiled() -> None:
         lines.append(f"buffer_store_dword v30, off, s[4:7], s8 offset:{n * 4}")
     same("\n".join([*lines, "s_endpgm"]), step_limit=1000)
     dispatch = program("\n".join([*lines, "s_endpgm"]))
-    assert engine(tier=llvm.OPTIMISED).run(dispatch).instructions == 121
+    assert engine(tier=Tier.OPTIMISED).run(dispatch).instructions == 121
 
 
 @pytest.mark.parametrize("words", [[0x0000_0000] * 3, [0xFFFF_FFFF], [0xBF81_0001], [0xBF82_7FFF]])
 def test_bad_code_is_a_fault_on_both(words: list[int]) -> None:
     texts = []
-    for one in (ReferenceEngine(), engine(tier=llvm.QUICK)):
+    for one in (ReferenceEngine(), engine(tier=Tier.THREADED)):
         try:
             texts.append(str(one.run(launch(words, step_limit=1000))))
         except UnderstudyError as error:
@@ -332,7 +343,7 @@ s_waitcnt vmcnt(0)
 def test_memory_that_moved_is_found_anew() -> None:
     """Accesses remember where memory lay."""
     dispatch = program(COPY + store(3))
-    launch = engine(tier=llvm.QUICK).prepare(dispatch)
+    launch = engine(tier=Tier.THREADED).prepare(dispatch)
     for value in (5, 6):
         ram = Ram(4096)
         np.frombuffer(ram.view, np.uint32)[:] = value
@@ -347,7 +358,7 @@ def test_memory_that_moved_is_found_anew() -> None:
 def test_memory_that_became_read_only_is_not_stored_to() -> None:
     text = COPY.replace("global_load_dword v3, v[1:2]", "global_store_dword v[1:2], v0")
     dispatch = program(text + "s_endpgm")
-    launch = engine(tier=llvm.QUICK).prepare(dispatch)
+    launch = engine(tier=Tier.THREADED).prepare(dispatch)
     ram = Ram(4096)
     array = np.frombuffer(ram.view, np.uint32)
     dispatch.memory.map(ARRAY, ram)
@@ -366,7 +377,7 @@ THREE = [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
 
 @pytest.mark.parametrize("first_insn", ["s_nop 0", "s_sethalt 0"])
 @every_way
-def test_every_wave_begins_with_the_first_scalars(tier: int, lanes: int, first_insn: str) -> None:
+def test_every_wave_begins_with_the_first_scalars(tier: Tier, lanes: int, first_insn: str) -> None:
     """Waves change them before they end: in translated code, and in steps of the reference engine."""
     text = f"""
     {first_insn}
@@ -391,7 +402,7 @@ def test_every_wave_begins_with_the_first_scalars(tier: int, lanes: int, first_i
 
 
 @every_way
-def test_registers_that_were_never_written_hold_the_poison_in_every_wave(tier: int, lanes: int) -> None:
+def test_registers_that_were_never_written_hold_the_poison_in_every_wave(tier: Tier, lanes: int) -> None:
     """The code reads v9 and then writes it, for the next wave in the same place to find."""
     text = "v_mov_b32_e32 v3, v9 | v_mov_b32_e32 v9, 1 | s_sethalt 0 | v_add_u32_e32 v3, v9, v3 |"
     dispatch = program(text + store(3), poison=0x1234, groups=THREE)
@@ -400,7 +411,7 @@ def test_registers_that_were_never_written_hold_the_poison_in_every_wave(tier: i
 
 
 @every_way
-def test_lanes_outside_of_exec_keep_what_they_hold(tier: int, lanes: int) -> None:
+def test_lanes_outside_of_exec_keep_what_they_hold(tier: Tier, lanes: int) -> None:
     """Where somebody reads it: under another EXEC, or from another lane."""
     text = """
     v_mov_b32_e32 v3, 1

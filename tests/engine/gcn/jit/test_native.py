@@ -16,7 +16,7 @@ from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.native_atomics import atomic
 from understudy.engine.gcn.jit.native_memory import by_lane
 from understudy.engine.gcn.jit.native_scheduler import schedule
-from understudy.ir import llvm
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.ir.native import link
 from understudy.ir.object_cache import ObjectCache
 from understudy.isa.gcn.state import LDS_BASE, LDS_SIZE, STATE_BYTES, WORDS_AT
@@ -30,7 +30,7 @@ def test_the_scheduler_as_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     text, options = random_text(chance), {"size": (100, 1, 1), "groups": [(n, 0, 0) for n in range(2)]}
     results = []
     for is_compiled in (True, False):
-        one = engine(tier=llvm.QUICK)
+        one = engine(tier=Tier.THREADED)
         if not is_compiled:
             monkeypatch.setattr(one.runtime, "schedule", schedule)
         dispatch = made(text, **options, turn=4096)

@@ -79,23 +79,27 @@ class Control:
     def end(self) -> None:
         """The wave is done."""
         if self.keeps_state:
-            self._finish_block(layout.END, str(self._following()))
+            self._finish_block(layout.END, self.next_pc())
             return
         self.text.put("br label %ended")
         self.ends = self.is_over = True
 
     def barrier(self) -> None:
         """Wait for the others."""
-        self._finish_block(layout.BARRIER, str(self._following()))
+        self._finish_block(layout.BARRIER, self.next_pc())
 
     def hint(self, what: str, n: int = 0) -> None:
         """A pause gives other waves their turn; the others that are translated do nothing."""
         if what == "sleep":
-            self._finish_block(layout.SLEEP, str(self._following()))
+            self._finish_block(layout.SLEEP, self.next_pc())
 
     def _finish_block(self, code: int, pc: str) -> None:
         self.finish(code, pc)
         self.is_over = True
+
+    def next_pc(self) -> str:
+        """Address behind the block."""
+        return str(self._following())
 
     def _following(self) -> int:
         return self.block.nodes[-1].insn.next_pc

@@ -163,9 +163,13 @@ class VectorFile:
         self.dirty: set[int] = set()
         self._collected: dict[int, str] = {}
 
-    def row(self, n: int) -> str:
-        """Host address of this chunk of vector register n."""
-        return self.text.let(f"getelementptr i8, ptr %row{self.label}, i64 {LANES * 4 * n}")
+    def row(self, n: int, label: str = "") -> str:
+        """Host address of this chunk of vector register n, in the loop `label` or the one that is being written."""
+        return self.text.let(f"getelementptr i8, ptr %row{label or self.label}, i64 {LANES * 4 * n}")
+
+    def register(self, n: int) -> str:
+        """Host address of the first lane of vector register n."""
+        return self.text.let(f"getelementptr i8, ptr %st, i64 {LANES * 4 * n}")
 
     def v(self, n: int) -> Value:
         """Vector register n."""
@@ -239,7 +243,7 @@ class VectorFile:
         """Vector register n of another lane."""
         text = self.text
         kind, lanes = text.itype(32, True), text.lanes
-        start = text.let(f"getelementptr i8, ptr %st, i64 {LANES * 4 * n}")
+        start = self.register(n)
         places = text.let(f"getelementptr i32, ptr {start}, {kind} {text.bits(lane, True)}")
         return Value(
             32,
@@ -263,8 +267,7 @@ class VectorFile:
 
     def _cell(self, n: int, lane: Value) -> str:
         wide = self.ints.zext(64, 32, lane)
-        start = self.text.let(f"getelementptr i8, ptr %st, i64 {LANES * 4 * n}")
-        return self.text.let(f"getelementptr i32, ptr {start}, i64 {self.text.bits(wide)}")
+        return self.text.let(f"getelementptr i32, ptr {self.register(n)}, i64 {self.text.bits(wide)}")
 
     def v_indexed(self, n: int, offset: Value) -> Value:
         """Vector register n + offset."""

@@ -18,6 +18,7 @@ from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import set_word
 from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_registers import REGISTERS
+from understudy.engine.gcn.jit.float_control import float_control
 from understudy.engine.gcn.jit.liveness import Live
 from understudy.engine.gcn.jit.region import Node
 from understudy.ir.builder import LaneText, Value
@@ -31,10 +32,6 @@ def _pairs(firsts: set[int]) -> set[int]:
     return firsts | {n + 1 for n in firsts}
 
 
-MXCSR_MASKED: Final = 0x1F80
-"""All exceptions masked."""
-MXCSR_ROUNDING: Final = (0, 2, 1, 3)
-"""The host's number of each of MODE's roundings."""
 SAYING_WHERE: Final = _pairs(set(FLAT_SCRATCH.values()))
 """Registers that say where flat private memory lies."""
 DEFAULT: Final = Environment(False, False, 0)
@@ -126,8 +123,7 @@ class FloatControl:
             if wanted != DEFAULT:
                 raise Untranslated
             return
-        control = MXCSR_MASKED | bool(wanted.daz) << 6 | bool(wanted.ftz) << 15
-        control |= MXCSR_ROUNDING[wanted.rounding or 0] << 13
+        control = float_control(wanted)
         at = f"csr{control}"
         self.text.alloca(f"%{at} = alloca i32")
         self.text.put(f"store i32 {control}, ptr %{at}")
@@ -247,8 +243,7 @@ class StripEmitter:
             kind = text.itype(32, True)
             source = text.let(f"getelementptr i8, ptr %buf{g}_{n}, i64 %rb{x}")
             value = text.let(f"load {kind}, ptr {source}, align {4 * text.lanes}")
-            at = text.let(f"getelementptr i8, ptr %row{x}, i64 {LANES * 4 * n}")
-            self._store_row(n, at, value, f"%xm{x}", live)
+            self._store_row(n, self.vectors.row(n, x), value, f"%xm{x}", live)
         text.put(f"br label %latch{x}")
         self._end(x)
 

@@ -12,7 +12,11 @@ import threading
 import time
 import weakref
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.forks import tell_forks
@@ -22,17 +26,19 @@ from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.region import BlockKey, Fetch
 from understudy.engine.gcn.jit.runtime import shared_runtime
-from understudy.engine.gcn.jit.translation import CodeSpace, Translation, Translator
+from understudy.engine.gcn.jit.tier import Tier
+from understudy.engine.gcn.jit.translation import CodeSpace, Compiled, Translator
 from understudy.engine.gcn.jit.worker import Worker
 from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.threaded.library import shared_library
+from understudy.engine.gcn.threaded.program import HEAT
 from understudy.ir import llvm
+from understudy.ir.background import BACKGROUND, Task
 from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.ir.slow_host import WAVES, warn_where_slow
 from understudy.isa.gcn.target import Target
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     from understudy.engine.gcn.jit.thread_pool import PinnedPool
 
 BATCH_SECONDS: Final = 0.002
@@ -45,6 +51,10 @@ LEAST_SECONDS: Final = 0.00003
 """What a batch should take at least."""
 MOST: Final = 1 << 16
 """Groups of a batch."""
+HOT: Final = 50_000
+"""Visits of a block after which to optimise it: then the time that it takes is soon saved."""
+LOOK_SECONDS: Final = 0.005
+"""Time between looks at what is hot."""
 
 
 class JitEngine:
@@ -58,7 +68,7 @@ class JitEngine:
     def __init__(
         self,
         threads: int | None = None,
-        tier: int | None = None,
+        tier: Tier | None = None,
         lanes: int | None = None,
         cache: ObjectCache | None = None,
         observed: Observed = Observed.NEVER,
@@ -70,19 +80,20 @@ class JitEngine:
         self.cache = cache if cache is not None else ObjectCache(default_folder())
         self.lanes = lanes if lanes is not None else layout.chunk_lanes(llvm.host_features())
         self.runtime = shared_runtime(self.cache.folder, self.lanes)
+        self.library = shared_library(self.cache.folder, self.lanes)
         self.lock: AbstractContextManager[Any] = threading.RLock()
         self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[str, CodeSpace]] = weakref.WeakKeyDictionary()
-        self._tiering_up: dict[Future[Translation], tuple[CodeSpace, Translation]] = {}
-        self._interrupted: list[tuple[CodeSpace, Translation]] = []
-        self._compiler: ThreadPoolExecutor | None = None
+        self._tiering_up: dict[Task[Compiled | None], CodeSpace] = {}
+        self._heats: dict[int, npt.NDArray[np.uint64]] = {}
+        self._next_look = 0.0
         self._pool: PinnedPool | None = None
         tell_forks(self)
 
     def after_fork(self) -> None:
-        """In a child process: what other threads were compiling is compiled here once more."""
+        """In a child process: what another thread was compiling is hot here too, and found once more."""
         self.lock = threading.RLock()
-        self._compiler = None
-        self._interrupted += self._tiering_up.values()  # no thread can be started before all hooks have run
+        for code in self._tiering_up.values():
+            code.tried.clear()
         self._tiering_up = {}
 
     def run(self, dispatch: Dispatch) -> Statistics:
@@ -97,9 +108,8 @@ class JitEngine:
         """End the threads."""
         if self._pool is not None:
             self._pool.close()
-        if self._compiler is not None:
-            self._compiler.shutdown(cancel_futures=True)
-        self._pool = self._compiler = None
+        self._pool = None
+        self._tiering_up = {}
 
     def pool(self) -> PinnedPool:
         """Threads that run groups beside the calling one."""
@@ -115,7 +125,7 @@ class JitEngine:
         with self.lock:
             spaces = self._codes.setdefault(memory, {})
             if target.name not in spaces:
-                spaces[target.name] = CodeSpace(Translator(target, self.lanes, self.cache, self.observed), memory)
+                spaces[target.name] = CodeSpace(Translator(target, self.library, self.cache, self.observed), memory)
             return spaces[target.name]
 
     def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
@@ -124,38 +134,53 @@ class JitEngine:
         The caller holds the lock.
         """
         try:
-            made = code.install(place, fetch, self.tier)
+            code.install(place, fetch, self.tier)
         except Untranslated:
             return False
-        if made is not None and self.tier is None and made.tier != llvm.OPTIMISED:
-            self._tier_up(code, made)
         return True
 
-    def _tier_up(self, code: CodeSpace, made: Translation) -> None:
-        """Have better code made of a translation, on the background thread."""
-        if self._compiler is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._compiler = ThreadPoolExecutor(1, thread_name_prefix="understudy-compile")
-        self._tiering_up[self._compiler.submit(code.translator.optimised, made)] = code, made
+    # ---- hot code ------------------------------------------------------------------------------------------------
+    def heat(self, slot: int) -> npt.NDArray[np.uint64]:
+        """How often the thread of that number has run each block of programs."""
+        return self._heats.setdefault(slot, np.zeros(HEAT, np.uint64))
 
     @property
     def is_tiering_up(self) -> bool:
-        """Whether better code is on its way."""
-        return bool(self._tiering_up or self._interrupted)
+        """Whether optimised code is on its way."""
+        return bool(self._tiering_up)
 
     def adopt(self) -> None:
-        """Take up what the background thread has finished."""
-        if not self.is_tiering_up:
+        """Take up what the background thread has finished, and give it what has become hot."""
+        self.library.adopt()
+        if self.tier is not None:
             return
+        now = time.perf_counter()
+        if now < self._next_look and not any(task.done for task in self._tiering_up):
+            return
+        self._next_look = now + LOOK_SECONDS
         with self.lock:
-            while self._interrupted:
-                self._tier_up(*self._interrupted.pop())
-            for future in [future for future in self._tiering_up if future.done()]:
-                code, _ = self._tiering_up.pop(future)
-                made, memory = future.result(), code.memory()
-                if memory is not None and made.holds(memory):
-                    code.keep(made)
+            for task in [task for task in self._tiering_up if task.done]:
+                code = self._tiering_up.pop(task)
+                made, memory = task.result(), code.memory()
+                linked = None if made is None else made.linked()
+                if linked is not None and memory is not None and linked.holds(memory):
+                    code.keep(linked)
+                    for visits in self._heats.values():
+                        visits[code.heats(linked)] = 0
+            if not self._tiering_up:
+                self._heat_up()
+
+    def _heat_up(self) -> None:
+        """Have the hottest code optimised, on the background thread."""
+        visits = np.sum(list(self._heats.values()), axis=0) if self._heats else np.zeros(HEAT, np.uint64)
+        if visits.max() < HOT:
+            return
+        for spaces in list(self._codes.values()):
+            for code in spaces.values():
+                found = code.hot(visits, HOT)
+                if found is not None:
+                    self._tiering_up[BACKGROUND.submit(partial(code.optimise, *found))] = code
+                    return
 
 
 class Launch:

@@ -7,7 +7,7 @@ translated under both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
@@ -78,6 +78,19 @@ class Region:
         return found
 
     @property
+    def is_closed(self) -> bool:
+        """Whether no instruction leads out of it."""
+        nodes = [node for block in self.blocks.values() for node in block.nodes]
+        inside = {node.insn.pc for node in nodes}
+        for node in nodes:
+            flow = node.effects.flow
+            if flow == "indirect" or (flow in ("branch", "jump") and node.effects.target not in inside):
+                return False
+            if flow not in ("jump", "end") and node.insn.next_pc not in inside:
+                return False
+        return True
+
+    @property
     def words(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
         """All code that was read: what a translation depends on."""
         return tuple(
@@ -87,9 +100,12 @@ class Region:
         )
 
 
-def discover(start: BlockKey, fetch: Fetch) -> Region:
-    """The region that begins at `start`. Words that are no instruction end it; running into them is a fault then."""
-    nodes = _walk(start, fetch)
+def discover(start: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -> Region:
+    """The region that begins at `start`. Words that are no instruction end it; running into them is a fault then.
+
+    So do `cold` places: code that begins there is left out.
+    """
+    nodes = _walk(start, fetch, cold)
     leaders, entries, heads = {start}, {start}, {start}
     for (pc, mode), node in nodes.items():
         following, found = (node.insn.next_pc, node.after), node.effects
@@ -107,18 +123,18 @@ def discover(start: BlockKey, fetch: Fetch) -> Region:
     return Region(start, blocks, sorted(place for place in entries if place in blocks), heads | entries)
 
 
-def _walk(start: BlockKey, fetch: Fetch) -> dict[BlockKey, Node]:
+def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey]) -> dict[BlockKey, Node]:
     nodes: dict[BlockKey, Node] = {}
     work = [start]
     while work and len(nodes) < LIMIT:
         place = work.pop()
-        while place not in nodes and len(nodes) < LIMIT:
+        while place not in nodes and place not in cold and len(nodes) < LIMIT:
             pc, mode = place
             try:
                 insn = fetch(pc)
             except UnderstudyError:
                 break
-            node = _node(insn, mode)
+            node = node_of(insn, mode)
             nodes[place] = node
             found = node.effects
             if found.flow in ("branch", "jump"):
@@ -131,7 +147,8 @@ def _walk(start: BlockKey, fetch: Fetch) -> dict[BlockKey, Node]:
     return nodes
 
 
-def _node(insn: Insn, mode: int) -> Node:
+def node_of(insn: Insn, mode: int) -> Node:
+    """An instruction with its effects where MODE is `mode`."""
     found = effects(insn, Mode.decode(mode))
     after = mode
     if found.hwreg_written == MODE_REGISTER:

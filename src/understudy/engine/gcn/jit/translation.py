@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import weakref
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_record
@@ -16,14 +18,22 @@ from understudy.engine.gcn.jit.emit_region import RegionEmitter
 from understudy.engine.gcn.jit.emit_strip import Resume
 from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.native_scheduler import CODE_SLOTS
-from understudy.engine.gcn.jit.region import BlockKey, Fetch, Region, discover
+from understudy.engine.gcn.jit.region import BlockKey, Fetch, Region, discover, node_of
+from understudy.engine.gcn.jit.spans import fetch_of, holds
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.threaded.flow import Flow, flow_of
+from understudy.engine.gcn.threaded.library import Library
+from understudy.engine.gcn.threaded.program import Program, build_program
 from understudy.ir import llvm
+from understudy.ir.compile_process import PROCESS
 from understudy.ir.object_cache import ObjectCache
 from understudy.isa.gcn.state import VGPRS
 from understudy.isa.gcn.target import Target
 
 NOWHERE: Final = (1 << 64) - 1
+COOL: Final = 8
+"""Blocks that are visited less often than the hottest by more than this are left out of optimised code."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,13 +49,24 @@ class Emitted:
     live: dict[BlockKey, int]
 
 
-@dataclass(slots=True, eq=False)
-class Translation:
-    """A region as machine code at `address`; `code` keeps it alive, `key` is the object's in the cache."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """A region as an object."""
 
     emitted: Emitted
-    key: str
-    tier: int
+    image: bytes
+
+    def linked(self) -> Translation:
+        """The same as machine code of this process."""
+        code = llvm.Code(self.image)
+        return Translation(self.emitted, code, code.address("region"))
+
+
+@dataclass(slots=True, eq=False)
+class Translation:
+    """A region as machine code at `address`; `code` keeps it alive."""
+
+    emitted: Emitted
     code: llvm.Code
     address: int
     spans: list[tuple[int, bytes]] = field(default_factory=list)
@@ -67,11 +88,26 @@ class Translation:
 
     def holds(self, memory: GpuMemory) -> bool:
         """Whether memory still has the code that this was made of."""
-        for address, data in self.spans:
-            plain = memory.plain(address, len(data))
-            if plain is None or plain.view[address - plain.base : address - plain.base + len(data)] != data:
-                return False
-        return True
+        return holds(self.spans, memory)
+
+    @property
+    def rows(self) -> dict[BlockKey, tuple[int, int]]:
+        """Of each place where it can be entered: the function, and the number it is called with."""
+        return {place: (self.address, number) for number, place in enumerate(self.region.entries)}
+
+    @property
+    def live(self) -> dict[BlockKey, int]:
+        """Of each such place how many vector registers from v0 on may be read before they are written."""
+        return self.emitted.live
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no instruction leads out of it."""
+        return self.region.is_closed
+
+
+Enterable = Translation | Program
+"""Code that the table leads to."""
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +115,7 @@ class Table:
     """Rows of address, MODE, function, entry number, looked up by translated code. `kept` keeps the code alive."""
 
     rows: Any = field(default_factory=lambda: np.full((CODE_SLOTS, 4), NOWHERE, np.uint64))
-    kept: list[Translation] = field(default_factory=list)
+    kept: list[Enterable] = field(default_factory=list)
     live: dict[BlockKey, int] = field(default_factory=dict)
 
     @property
@@ -87,20 +123,20 @@ class Table:
         """Host address of the rows."""
         return int(self.rows.ctypes.data)
 
-    def with_region(self, translation: Translation, wanted: BlockKey | None = None) -> Table:
-        """A table that has the entries of one more region, `wanted` for certain, others as long as there is room.
+    def with_code(self, code: Enterable, wanted: BlockKey | None = None) -> Table:
+        """A table that has the entries of more code, `wanted` for certain, others as long as there is room.
 
         A new one, because other threads may be looking into this.
         """
-        kept = self.kept if translation in self.kept else [*self.kept, translation]
-        made = Table(self.rows.copy(), kept, self.live | translation.emitted.live)
-        numbers = {place: number for number, place in enumerate(translation.region.entries)}
-        for place, number in (*numbers.items(), *([(wanted, numbers[wanted])] if wanted else [])):
+        kept = self.kept if code in self.kept else [*self.kept, code]
+        made = Table(self.rows.copy(), kept, self.live | code.live)
+        rows = code.rows
+        for place, row in (*rows.items(), *([(wanted, rows[wanted])] if wanted else [])):
             slot = made.slot(place)
             if slot is None:
                 slot = home(place)
                 slot ^= int(made.rows[slot, 0]) != NOWHERE
-            made.rows[slot] = *place, translation.address, number
+            made.rows[slot] = *place, *row
         return made
 
     def slot(self, place: BlockKey) -> int | None:
@@ -128,63 +164,57 @@ def home(place: BlockKey) -> int:
 class Translator:
     """Translates regions of one processor for chunks of `lanes` lanes."""
 
-    def __init__(self, target: Target, lanes: int, cache: ObjectCache, observed: Observed = Observed.NEVER) -> None:
+    def __init__(self, target: Target, library: Library, cache: ObjectCache, observed: Observed) -> None:
         self.target = target
-        self.lanes = lanes
+        self.library = library
+        self.lanes = library.lanes
         self.cache = cache
         self.observed = observed
 
-    def region(self, place: BlockKey, fetch: Fetch) -> Region | None:
-        """The region that begins at a place; None where the reference engine has to begin."""
-        found = discover(place, fetch)
+    def region(self, place: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -> Region | None:
+        """The region that begins at a place, without `cold` blocks; None where the reference engine has to begin."""
+        found = discover(place, fetch, cold)
         first = found.blocks.get(place)
         return None if first is None or first.nodes[0].is_step else found
 
-    def translate(self, region: Region, tier: int | None) -> Translation:
-        """Emit and compile. Without a tier: quickly, unless an optimised object is kept."""
-        if tier is None and (known := self._remembered(region)) is not None:
+    def compiled(self, region: Region, compile_ir: Callable[[str, int], bytes]) -> Compiled:
+        """Emit and compile, unless an object is kept."""
+        known = self._remembered(region)
+        if known is not None:
             return known
         emitter = RegionEmitter(region, self.lanes, self.observed)
         text = emitter.emit("region")
         emitted = Emitted(region, emitter.resumes, text, emitter.liveness.rows())
-        if tier is None:
-            is_kept = self.cache.get(self._key(text, llvm.OPTIMISED)) is not None
-            tier = llvm.OPTIMISED if is_kept else llvm.QUICK
-        return self._compiled(emitted, tier)
+        key = hashlib.sha256(llvm.host_key().encode() + text.encode()).hexdigest()
+        image = self.cache.get(key)
+        if image is None:
+            image = compile_ir(text, llvm.OPTIMISED)
+            self.cache.put(key, image)
+        if self.cache.get(place := self._record_key(region)) is None:
+            self.cache.put(place, to_record(key, region, emitted.resumes, emitted.live))
+        return Compiled(emitted, image)
 
-    def _remembered(self, region: Region) -> Translation | None:
-        """The optimised translation that the cache has, without emitting it once more."""
+    def flow(self, place: BlockKey, memory: GpuMemory) -> Flow:
+        """The code that can be reached from a place; `Untranslated` where there is none in plain memory."""
+        pc, mode = place
+        plain = memory.plain(pc, 4) if pc % 4 == 0 else None
+        if plain is None:
+            raise Untranslated
+        at = pc - plain.base
+        words = np.frombuffer(plain.view, np.uint8)[at : at + (len(plain.view) - at & ~3)].view(np.uint32)
+        return flow_of(self.target, words, pc, mode, lambda mode: self.library.front(self.target, mode))
+
+    def _remembered(self, region: Region) -> Compiled | None:
+        """What the cache has, without emitting it once more."""
         record = self.cache.get(self._record_key(region))
         if record is None:
             return None
         key, resumes, live = from_record(record, region)
         image = self.cache.get(key)
-        return None if image is None else _linked(Emitted(region, resumes, "", live), key, llvm.OPTIMISED, image)
+        return None if image is None else Compiled(Emitted(region, resumes, "", live), image)
 
     def _record_key(self, region: Region) -> str:
         return record_key(region, self.target.name, self.lanes, self.observed.value)
-
-    def optimised(self, old: Translation) -> Translation:
-        """The same, optimised."""
-        return self._compiled(old.emitted, llvm.OPTIMISED)
-
-    def _key(self, text: str, tier: int) -> str:
-        return hashlib.sha256(llvm.host_key().encode() + text.encode() + bytes([tier])).hexdigest()
-
-    def _compiled(self, emitted: Emitted, tier: int) -> Translation:
-        key = self._key(emitted.text, tier)
-        image = self.cache.get(key)
-        if image is None:
-            image = llvm.compile_ir(emitted.text, tier)
-            self.cache.put(key, image)
-        if tier == llvm.OPTIMISED and self.cache.get(place := self._record_key(emitted.region)) is None:
-            self.cache.put(place, to_record(key, emitted.region, emitted.resumes, emitted.live))
-        return _linked(emitted, key, tier, image)
-
-
-def _linked(emitted: Emitted, key: str, tier: int, image: bytes) -> Translation:
-    code = llvm.Code(image)
-    return Translation(emitted, key, tier, code, code.address("region"))
 
 
 class CodeSpace:
@@ -197,46 +227,111 @@ class CodeSpace:
         self.translator = translator
         self.memory = weakref.ref(memory)
         self.table = Table()
+        self.programs: dict[BlockKey, Program] = {}
+        """By the places of their blocks."""
         self._made: dict[BlockKey, Translation] = {}
+        self._kept: list[Translation] = []
         self._steps: dict[BlockKey, tuple[int, ...]] = {}
-        """Words of instructions that the reference engine executes, where a region might have begun."""
+        """Words of instructions that the reference engine executes, where code might have begun."""
+        self._heat = 0
+        self.tried: set[BlockKey] = set()
+        """Places whose code was to be optimised."""
 
     def check(self, memory: GpuMemory) -> None:
-        """Forget translations of code that memory no longer holds."""
-        if all(made.holds(memory) for made in self._made.values()):
+        """Forget what was made of code that memory no longer holds."""
+        made: list[Enterable] = [*dict.fromkeys(self.programs.values()), *dict.fromkeys(self._made.values())]
+        good = {each for each in made if each.holds(memory)}
+        if len(good) == len(made):
             return
-        self._made = {place: made for place, made in self._made.items() if made.holds(memory)}
+        self.programs = {place: each for place, each in self.programs.items() if each in good}
+        self.tried &= self.programs.keys()
+        self._made = {place: each for place, each in self._made.items() if each in good}
         self.table = Table()
-        for made in dict.fromkeys(self._made.values()):
-            self.table = self.table.with_region(made)
+        for each in made:
+            if each in good:
+                self.table = self.table.with_code(each)
 
-    def install(self, place: BlockKey, fetch: Fetch, tier: int | None) -> Translation | None:
-        """Translate what begins at a place, unless the table has it; the translation if there is a new one.
-
-        `Untranslated` where there is nothing to translate.
-        """
+    def install(self, place: BlockKey, fetch: Fetch, tier: Tier | None) -> None:
+        """Have the table lead to code that begins at a place. `Untranslated` where there is none to be made."""
         if self.table.holds(place):
-            return None
+            return
         made = self._made.get(place)
-        if made is not None:  # another region has taken its slot
-            self.table = self.table.with_region(made, place)
-            return None
+        if made is not None:  # other code has taken its slot
+            self.table = self.table.with_code(made, place)
+            return
+        program = self.programs.get(place)
+        if program is not None and program.enter(place):
+            self.table = self.table.with_code(program, place)
+            return
         try:
-            words = fetch(place[0]).words
+            insn = fetch(place[0])
         except UnderstudyError:
             raise Untranslated from None
-        if self._steps.get(place) == words:
+        if self._steps.get(place) == insn.words:
             raise Untranslated
-        region = self.translator.region(place, fetch)
-        if region is None:
-            self._steps[place] = words
+        if node_of(insn, place[1]).is_step:
+            self._steps[place] = insn.words
             raise Untranslated
-        made = self.translator.translate(region, tier)
-        self.keep(made)
-        return made
+        if tier is Tier.OPTIMISED:
+            region = self.translator.region(place, fetch)
+            if region is None:
+                raise Untranslated
+            self.keep(self.translator.compiled(region, llvm.compile_ir).linked())
+        else:
+            self._begin(place)
+
+    def _begin(self, place: BlockKey) -> None:
+        """Make a program of what begins at a place."""
+        memory = self.memory()
+        assert memory is not None
+        made = build_program(lambda: self.translator.flow(place, memory), self.translator.library, self._heat)
+        self._heat += len(made.blocks)
+        for block in made.blocks:
+            self.programs.setdefault(block, made)
+        self.table = self.table.with_code(made)
+
+    def heats(self, made: Translation) -> list[int]:
+        """The counters of the blocks that optimised code has taken over."""
+        places = (place for place in made.region.blocks if place in self.programs)
+        return [self.programs[place].heats[place] for place in places]
 
     def keep(self, made: Translation) -> None:
-        """Enter a translation, in place of an older one of the same region."""
-        for place in made.region.entries:
+        """Enter optimised code, in place of what the same code ran as before."""
+        self._kept.append(made)
+        for number, place in enumerate(made.region.entries):
             self._made[place] = made
-        self.table = self.table.with_region(made)
+            program = self.programs.get(place)
+            if program is not None:
+                program.replace(place, made.address, number, made)
+        self.table = self.table.with_code(made)
+
+    def resume(self, function: int, mark: int, fetch: Fetch) -> Resume:
+        """How to finish what a function has left, by what it left in SIDE_EXIT: a strip's number, or an address."""
+        found = next((made for made in self._kept if made.address == function), None)
+        return Resume([fetch(mark)], []) if found is None else found.emitted.resumes[mark]
+
+    def optimise(self, place: BlockKey, cold: Set[BlockKey]) -> Compiled | None:
+        """Optimised code of what begins at a place, without cold blocks; None where there is none to be made.
+
+        From the code that the place's program was made of, for another thread: memory may change meanwhile.
+        """
+        region = self.translator.region(place, fetch_of(self.translator.target, self.programs[place].spans), cold)
+        try:
+            return None if region is None else self.translator.compiled(region, PROCESS.compile_ir)
+        except Untranslated:
+            return None
+
+    # ---- heat ------------------------------------------------------------------------------------------------------
+    def hot(self, visits: npt.NDArray[np.uint64], least: int) -> tuple[BlockKey, frozenset[BlockKey]] | None:
+        """Where code is that was visited so often that it should be optimised, and blocks near it that are cold."""
+        for program in dict.fromkeys(self.programs.values()):
+            seen = {place: int(visits[heat]) for place, heat in program.heats.items()}
+            taken = program.replaced.keys() | self.tried
+            hot = [place for place, count in seen.items() if count >= least and place not in taken]
+            if not hot:
+                continue
+            first = program.start if program.start in hot else max(hot, key=lambda place: seen[place])
+            cold = frozenset(place for place, count in seen.items() if count < least // COOL)
+            self.tried.add(first)
+            return first, cold
+        return None

@@ -61,6 +61,9 @@ class CodeMaker(Protocol):
     lock: AbstractContextManager[Any]
     runtime: Runtime
 
+    def heat(self, slot: int) -> npt.NDArray[np.uint64]:
+        """The counters of blocks of a thread."""
+
     def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
         """Make code that can be entered at a place part of the table; False where there is none to be made."""
 
@@ -153,7 +156,7 @@ class Worker:
         if len(dispatch.groups):
             for number, wave in enumerate(self.waves if dispatch.most_waves else ()):
                 start_wave(dispatch, wave, 0, number, slot * most + number, int(self.lds.ctypes.data))
-                self._engine_words(wave)
+                self._engine_words(wave, slot)
         self.sgprs = np.array([wave.sgpr for wave in self.waves])
         undefined = dispatch.poison or 0
         arbiter = Arbiter(dispatch.seed)
@@ -185,10 +188,11 @@ class Worker:
             self.context[AT[name]] = number & FULL
         self._enter()
 
-    def _engine_words(self, wave: Wave) -> None:
+    def _engine_words(self, wave: Wave, slot: int) -> None:
         gds = self.dispatch.gds
         wave.words[layout.HELPERS] = self.engine.runtime.helpers_address
         wave.words[layout.TABLES] = self.dispatch.memory.tables_address
+        wave.words[layout.HEAT] = self.engine.heat(slot).ctypes.data
         wave.words[layout.GDS_BASE] = 0 if gds is None else gds.ctypes.data
         wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
 
@@ -303,8 +307,7 @@ class Worker:
         """Finish a strip from lane LANE on, instruction by instruction; or find out which of them faults."""
         words = wave.words
         function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
-        translation = next(each for each in self.code.table.kept if each.address == function)
-        resume = translation.emitted.resumes[int(words[layout.SIDE_EXIT])]
+        resume = self.code.resume(function, int(words[layout.SIDE_EXIT]), self.stepper.fetch)
         rest = FULL << first & FULL
         behind = int(words[PC])
         before = wave.s64(EXEC) & ~rest

@@ -51,7 +51,7 @@ def address(b: Builder, i: Insn) -> tuple[str, Word]:
     if i.op.family == "global" and saddr != NO_SADDR:
         return "global", vreg(b, i["addr"]).zext(64) + (scalar_pointer(b, saddr) + offset)
     v = vector_pointer(b, i["addr"])
-    at = v + offset if offset else v
+    at = v + offset if i.get("offset") else v
     return i.op.family, flat_address(b, at) if i.op.family == "flat" else at
 
 

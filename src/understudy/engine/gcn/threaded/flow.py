@@ -1,0 +1,276 @@
+"""How control flows through the code that begins at a place: where it ends, what is reached, and its blocks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.region import MODE_REGISTER, Node, node_of
+from understudy.engine.gcn.threaded.front import Code, Front, Numbers, Plan, Words, groups
+from understudy.isa.gcn.encoding.bounds import format_names, instruction_bounds
+from understudy.isa.gcn.encoding.formats import LONG
+from understudy.isa.gcn.target import Target
+
+FIRST: Final = 1 << 10
+"""Words that are looked at first."""
+MOST: Final = 1 << 18
+"""Words of a program."""
+CONTROL_FORMS: Final = ("SOPP", "SOP1", "SOPK")
+"""Encodings whose operations go elsewhere."""
+
+Point = tuple[int, int]
+"""Number of an instruction, and MODE."""
+
+
+class Listing:
+    """Instructions one behind the other from an address on: where each begins, its size in words, and its encoding."""
+
+    def __init__(self, target: Target, words: npt.NDArray[np.uint32], start: int) -> None:
+        self.target = target
+        self.words = words
+        self.start = start
+        self.at, self.sizes, self.formats = instruction_bounds(target, words)
+        self.names = format_names(target.level)
+        if len(self.at) and self.at[-1] + self.sizes[-1] > len(words):  # cut off
+            self.at, self.sizes, self.formats = self.at[:-1], self.sizes[:-1], self.formats[:-1]
+        wide = np.concatenate([words, np.zeros(3, np.uint32)]).astype(np.uint64)
+        last = np.minimum(self.at + self.sizes - 1, len(words))
+        self.literals: Words = wide[last]
+        self.encoded: Words = wide[self.at]
+        long = np.array([name in LONG or "_" in name for name in self.names])[self.formats]
+        self.encoded[long] |= wide[self.at[long] + 1] << np.uint64(32)
+        self.index = np.full(len(words) + 1, -1, np.int64)
+        self.index[self.at] = np.arange(len(self.at))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.at)
+
+    def pc(self, index: int) -> int:
+        """Address of an instruction, or behind the last one."""
+        if index < len(self.at):
+            return self.start + 4 * int(self.at[index])
+        return self.start + 4 * int(self.at[-1] + self.sizes[-1])
+
+    def plan(self, front: Front, chosen: Numbers) -> Numbers:
+        """Numbers of the plans of some instructions."""
+        found = np.zeros(len(chosen), np.int64)
+        formats = self.formats[chosen]
+        for number, here in groups(formats):
+            which = chosen[here]
+            code = Code(self.target, self.words, self.at[which], self.start)
+            found[here] = front.plan(
+                self.names[number], self.encoded[which], self.literals[which], self.sizes[which], code
+            )
+        return found
+
+    def target_of(self, index: int) -> int:
+        """The instruction that a branch goes to; -1 where none of these begins there."""
+        offset = (int(self.encoded[index]) & 0xFFFF ^ 0x8000) - 0x8000
+        at = int(self.at[index] + self.sizes[index]) + offset
+        return int(self.index[at]) if 0 <= at < len(self.words) else -1
+
+    def address_of(self, index: int) -> int:
+        """The address that a branch goes to."""
+        offset = (int(self.encoded[index]) & 0xFFFF ^ 0x8000) - 0x8000
+        return self.pc(index) + 4 * int(self.sizes[index]) + 4 * offset & 0xFFFF_FFFF_FFFF_FFFF
+
+
+@dataclass(slots=True, eq=False)
+class Span:
+    """A block: instructions `first` up to `last`, without it. `after`: where it goes on without a branch, if it does.
+
+    `target` is where its branch goes to, `jumps_to` the address of that.
+    """
+
+    first: int
+    last: int
+    mode: int
+    after: Point | None = None
+    target: Point | None = None
+    jumps_to: int = 0
+
+
+class Flow:
+    """Blocks that can be reached from a place by branches, with MODE in each."""
+
+    def __init__(self, listing: Listing, mode: int, front: Callable[[int], Front]) -> None:
+        self.listing = listing
+        self.mode = mode
+        self.front = front
+        self.blocks: dict[Point, Span] = {}
+        self.entries: set[Point] = {(0, mode)}
+        self.heads: set[Point] = {(0, mode)}
+        self.plans: dict[int, Numbers] = {}
+        self.special: dict[Point, Node] = {}
+        """Instructions that write hardware registers: each is looked at by itself."""
+        self._starts: dict[int, list[int]] = {}
+        self._control = list(self._controls())
+        self.reached = self._reach()
+        self._walk()
+
+    # ---- what is reached -----------------------------------------------------------------------------------------
+    def _controls(self) -> Iterator[tuple[int, str]]:
+        """Instructions that go elsewhere, up to the end of the code."""
+        listing = self.listing
+        front = self.front(self.mode)
+        is_control = np.array([name in CONTROL_FORMS for name in listing.names])
+        here = np.flatnonzero(is_control[listing.formats])
+        numbers = listing.plan(front, here).tolist()
+        furthest = 0
+        for index, number in zip(here.tolist(), numbers, strict=True):
+            flow = _flow(front.plans[number])
+            if flow == "next":
+                continue
+            if flow in ("branch", "jump"):
+                furthest = max(furthest, listing.target_of(index))
+            yield index, flow
+            if flow in ("end", "jump", "indirect") and furthest <= index:
+                return
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the end of the code was found among the words."""
+        return bool(self._control) and self._control[-1][1] in ("end", "jump", "indirect")
+
+    @property
+    def is_left(self) -> bool:
+        """Whether some way leads out by a computed address, or by what the reference engine does."""
+        lasts = ((block.last - 1, block.mode) for block in self.blocks.values())
+        nodes = [self.node(*each) for each in lasts]
+        return any(node is None or node.effects.flow == "indirect" for node in nodes)
+
+    def _reach(self) -> npt.NDArray[np.bool_]:
+        """Instructions that some way leads to."""
+        listing = self.listing
+        reached = np.zeros(listing.count, np.bool_)
+        places = [index for index, _ in self._control]
+        end = places[-1] + 1 if self.is_whole else listing.count
+        work, seen = [0], {0}
+        while work:
+            first = work.pop()
+            number = bisect_left(places, first)
+            last = places[number] + 1 if number < len(places) else end
+            reached[first:last] = True
+            flow = self._control[number][1] if number < len(places) else "next"
+            found = [listing.target_of(last - 1)] if flow in ("branch", "jump") else []
+            if flow not in ("end", "jump", "indirect") and last < end:
+                found.append(last)
+            for each in found:
+                if 0 <= each < end and each not in seen:
+                    seen.add(each)
+                    work.append(each)
+        self._leaders = sorted(seen)
+        return reached
+
+    # ---- blocks --------------------------------------------------------------------------------------------------
+    def _prepare(self, mode: int) -> None:
+        """Plans under a MODE, and where blocks begin."""
+        front = self.front(mode)
+        chosen = np.flatnonzero(self.reached)
+        plans = np.full(self.listing.count, -1, np.int64)
+        plans[chosen] = self.listing.plan(front, chosen)
+        self.plans[mode] = plans
+        leaders = set(self._leaders) | {index + 1 for index, _ in self._control}
+        special = np.array([plan.writes_hardware for plan in front.plans])
+        steps = np.array([plan.is_step for plan in front.plans])
+        for index in chosen[special[plans[chosen]]].tolist():
+            insn = Code(self.listing.target, self.listing.words, self.listing.at, self.listing.start).insn(index)
+            assert insn is not None
+            self.special[index, mode] = node_of(insn, mode)
+            leaders |= {index, index + 1}
+        leaders |= set((chosen[steps[plans[chosen]]] + 1).tolist())
+        self._starts[mode] = sorted(leaders)
+
+    def node(self, index: int, mode: int) -> Node | None:
+        """What is known of an instruction."""
+        special = self.special.get((index, mode))
+        return special if special is not None else self.plan(index, mode).node
+
+    def plan(self, index: int, mode: int) -> Plan:
+        """The plan of an instruction."""
+        return self.front(mode).plans[int(self.plans[mode][index])]
+
+    def is_step(self, index: int, mode: int) -> bool:
+        """Whether the reference engine executes an instruction."""
+        special = self.special.get((index, mode))
+        return special.is_step if special is not None else self.plan(index, mode).is_step
+
+    def _walk(self) -> None:
+        work: list[Point] = [(0, self.mode)]
+        while work:
+            point = work.pop()
+            if point in self.blocks:
+                continue
+            first, mode = point
+            if mode not in self.plans:
+                self._prepare(mode)
+            starts = self._starts[mode]
+            number = bisect_right(starts, first)
+            last = starts[number] if number < len(starts) else self.listing.count
+            while not self.reached[last - 1]:
+                last -= 1
+            block = self.blocks[point] = self._block(first, last, mode)
+            work += [each for each in (block.after, block.target) if each is not None and self._is_reached(each)]
+
+    def _is_reached(self, point: Point) -> bool:
+        return point[0] < self.listing.count and bool(self.reached[point[0]])
+
+    def _block(self, first: int, last: int, mode: int) -> Span:
+        block, node = Span(first, last, mode), self.node(last - 1, mode)
+        if node is None:  # no instruction: the reference engine finds that out
+            return block
+        flow, after = node.effects.flow, node.after
+        is_step = self.is_step(last - 1, mode)
+        following = (last, after)
+        if flow in ("branch", "jump"):
+            block.jumps_to = self.listing.address_of(last - 1)
+            target = self.listing.target_of(last - 1)
+            if target >= 0:
+                block.target = (target, mode)
+                if target <= last - 1:
+                    self.heads.add(block.target)
+        if flow not in ("end", "jump", "indirect") and not (is_step and node.effects.hwreg_written == MODE_REGISTER):
+            block.after = following
+            if is_step or flow in ("barrier", "sleep"):
+                self.entries.add(following)
+                self.heads.add(following)
+        return block
+
+    def needs(self) -> dict[Point, int]:
+        """How many instructions may run from each block on until fuel is looked at again."""
+        found: dict[Point, int] = {}
+        for point in sorted(self.blocks, reverse=True):
+            block = self.blocks[point]
+            following = [each for each in (block.after, block.target) if each in found and each not in self.heads]
+            found[point] = block.last - block.first + max((found[each] for each in following if each), default=0)
+        return found
+
+
+def _flow(plan: Plan) -> str:
+    return "next" if plan.node is None else plan.effects.flow
+
+
+def flow_of(
+    target: Target, memory: npt.NDArray[np.uint32], start: int, mode: int, front: Callable[[int], Front]
+) -> Flow:
+    """The flow of the code that `memory` begins with, at address `start`; as many words as are needed are looked at.
+
+    `Untranslated` where not one instruction is whole.
+    """
+    count = FIRST
+    while True:
+        listing = Listing(target, memory[:count], start)
+        if not listing.count:
+            raise Untranslated
+        found = Flow(listing, mode, front)
+        if found.is_whole or count >= min(len(memory), MOST):
+            return found
+        count *= 8

@@ -1,0 +1,231 @@
+"""All handlers of a process, kept on disk: a kind is compiled once per machine and version, for every kernel.
+
+On disk there are objects of many handlers each, and one index: which kinds there are, and where they are. Both are
+named by a digest of everything that decides their content, so that another version, CPU or LLVM finds none of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import weakref
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from understudy.core.forks import tell_forks
+from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.threaded.emit import Handler, HandlerEmitter, module
+from understudy.engine.gcn.threaded.front import Front
+from understudy.engine.gcn.threaded.glue import GLUE, glue
+from understudy.engine.gcn.threaded.kind import Kind
+from understudy.ir import llvm
+from understudy.ir.background import BACKGROUND, Task
+from understudy.ir.compile_process import PROCESS
+from understudy.ir.object_cache import ObjectCache
+from understudy.ir.translator import translator_key
+from understudy.isa.gcn.target import Target
+
+BATCH: Final = 64
+"""Kinds that are compiled together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the library has of a kind: its handler, the object that it is in, and whether that is optimised."""
+
+    handler: Handler
+    image: str
+    is_optimised: bool
+
+
+class Patched(Protocol):
+    """What has addresses of handlers."""
+
+    def patch(self, addresses: dict[int, int]) -> None:
+        """Have handlers at other addresses, which do the same."""
+
+
+class Library:
+    """Handlers for chunks of `lanes` lanes. `compiled` counts those that this process has had to compile.
+
+    What is missing is compiled quickly, and once more in the background: `adopt` takes that up.
+    """
+
+    def __init__(self, objects: ObjectCache, lanes: int) -> None:
+        self.objects = objects
+        self.lanes = lanes
+        self.compiled = 0
+        self.lock = threading.RLock()
+        parts = repr(("handlers", translator_key(), llvm.host_key(), lanes))
+        self.key = hashlib.sha256(parts.encode()).hexdigest()
+        self.programs: weakref.WeakSet[Patched] = weakref.WeakSet()
+        self.fronts: dict[tuple[str, int], Front] = {}
+        self._codes: dict[str, llvm.Code] = {}
+        self._addresses: dict[str, int] = {}
+        self._optimising: dict[Task[list[str]], list[str]] = {}
+        self._known: dict[str, Known | None] = self._read()
+        code = self._glue()
+        self.glue = {name: code.address(name) for name in GLUE}
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """In a child process: what was being optimised is so when it is next asked for."""
+        self.lock = threading.RLock()
+        self._optimising = {}
+
+    def _glue(self) -> llvm.Code:
+        key = hashlib.sha256(f"{self.key} glue".encode()).hexdigest()
+        image = self.objects.get(key)
+        if image is None:
+            image = llvm.compile_ir(glue(), llvm.OPTIMISED)
+            self.objects.put(key, image)
+        self._codes[key] = code = llvm.Code(image)
+        return code
+
+    def front(self, target: Target, mode: int) -> Front:
+        """The front end for code of a processor under a MODE, which knows what it has met."""
+        found = self.fronts.get((target.name, mode))
+        if found is None:
+            found = self.fronts[target.name, mode] = Front(target, mode)
+        return found
+
+    # ---- what there is -----------------------------------------------------------------------------------------
+    def find(self, key: str) -> tuple[int, Handler] | None:
+        """Address and record of a kind's handler; None where it has none. `make` has been called for it."""
+        known = self._known[key]
+        if known is None:
+            return None
+        address = self._addresses.get(key)
+        if address is None:
+            address = self._addresses[key] = self._code(known.image).address(known.handler.name)
+        return address, known.handler
+
+    def has(self, key: str) -> bool:
+        """Whether a kind is known: compiled, or known to have no handler."""
+        if key not in self._known:
+            return False
+        known = self._known[key]
+        if known is None or known.image in self._codes:
+            return True
+        if self.objects.get(known.image) is None:  # somebody has cleared the folder
+            del self._known[key]
+            return False
+        return True
+
+    def make(self, kinds: Iterable[Kind]) -> None:
+        """Compile the handlers that are missing."""
+        with self.lock:
+            wanted = {kind.key: kind for kind in kinds}
+            missing = [kind for key, kind in wanted.items() if not self.has(key)]
+            for at in range(0, len(missing), BATCH):
+                self._compile(missing[at : at + BATCH])
+            if missing:
+                self._write()
+            self._optimise(list(wanted.values()))
+
+    def _compile(self, kinds: list[Kind]) -> None:
+        handlers, text = self._emit(kinds)
+        self._known |= {kind.key: None for kind in kinds}
+        if handlers:
+            image = self._image(text, llvm.SOON)
+            self.objects.put(image, llvm.compile_ir(text, llvm.SOON))
+            self.compiled += len(handlers)
+            self._known |= {key: Known(handler, image, is_optimised=False) for key, handler in handlers.items()}
+
+    def _emit(self, kinds: list[Kind]) -> tuple[dict[str, Handler], str]:
+        """The handlers of kinds that can have one, and the text of their module."""
+        functions: list[str] = []
+        declarations: dict[str, str] = {}
+        made: dict[str, Handler] = {}
+        for kind in kinds:
+            emitter = HandlerEmitter(kind, self.lanes)
+            try:
+                handler, text = emitter.emit("h" + hashlib.sha256(kind.key.encode()).hexdigest()[:20])
+            except Untranslated:
+                continue
+            made[kind.key] = handler
+            functions.append(text)
+            declarations |= emitter.text.declarations
+        return made, module(functions, declarations, self.lanes)
+
+    def _image(self, text: str, tier: int) -> str:
+        return hashlib.sha256(f"{self.key} {tier} {text}".encode()).hexdigest()
+
+    # ---- in the background -----------------------------------------------------------------------------------------
+    def _optimise(self, kinds: list[Kind]) -> None:
+        """Have handlers that are not optimised yet made so."""
+        busy = {key for keys in self._optimising.values() for key in keys}
+        known = ((kind, self._known[kind.key]) for kind in kinds if kind.key not in busy)
+        wanted = [kind for kind, each in known if each is not None and not each.is_optimised]
+        for at in range(0, len(wanted), BATCH):
+            batch = wanted[at : at + BATCH]
+            self._optimising[BACKGROUND.submit(partial(self._optimised, batch))] = [kind.key for kind in batch]
+
+    def _optimised(self, kinds: list[Kind]) -> list[str]:
+        """Compile kinds on the background thread; keep them for this process and the next."""
+        handlers, text = self._emit(kinds)
+        image = self._image(text, llvm.OPTIMISED)
+        self.objects.put(image, PROCESS.compile_ir(text, llvm.OPTIMISED))
+        with self.lock:
+            self._known |= {key: Known(handler, image, is_optimised=True) for key, handler in handlers.items()}
+            self._write()
+        return list(handlers)
+
+    @property
+    def is_optimising(self) -> bool:
+        """Whether better handlers are on their way."""
+        return bool(self._optimising)
+
+    def adopt(self) -> None:
+        """Have programs use the handlers that were optimised."""
+        done = [task for task in self._optimising if task.done]
+        if not done:
+            return
+        with self.lock:
+            for task in done:
+                del self._optimising[task]
+                old = {key: self._addresses.pop(key) for key in task.result() if key in self._addresses}
+                found = {address: self.find(key) for key, address in old.items()}
+                addresses = {address: better[0] for address, better in found.items() if better is not None}
+                for program in list(self.programs):
+                    program.patch(addresses)
+
+    def _code(self, image: str) -> llvm.Code:
+        if image not in self._codes:
+            found = self.objects.get(image)
+            assert found is not None
+            self._codes[image] = llvm.Code(found)
+        return self._codes[image]
+
+    # ---- on disk -----------------------------------------------------------------------------------------------
+    def _read(self) -> dict[str, Known | None]:
+        data = self.objects.get(self.key, fresh=True)
+        if data is None:
+            return {}
+        found: dict[str, list[Any] | None] = json.loads(data)
+        return {key: None if parts is None else _known(parts) for key, parts in found.items()}
+
+    def _write(self) -> None:
+        """Write the index, with what another process has added to it."""
+        self._known = self._read() | self._known
+        index = {
+            key: None if known is None else [known.image, known.is_optimised, *astuple(known.handler)]
+            for key, known in self._known.items()
+        }
+        self.objects.put(self.key, json.dumps(index).encode())
+
+
+def _known(parts: list[Any]) -> Known:
+    image, is_optimised, name, size, places, caches, target = parts
+    handler = Handler(name, size, tuple(places), tuple((kind, at) for kind, at in caches), target)
+    return Known(handler, image, is_optimised)
+
+
+@cache
+def shared_library(folder: Path | None, lanes: int) -> Library:
+    """One for all engines of this process."""
+    return Library(ObjectCache(folder), lanes)

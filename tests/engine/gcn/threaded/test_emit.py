@@ -1,0 +1,57 @@
+"""Which operations have handlers: all that regions translate, and none that they do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.isa.gcn.encoding.test_bounds import PROCESSORS, random_words
+from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.threaded.emit import HandlerEmitter, module
+from understudy.engine.gcn.threaded.flow import Listing
+from understudy.engine.gcn.threaded.front import Front
+from understudy.engine.gcn.threaded.glue import GLUE, glue
+from understudy.ir import llvm
+from understudy.isa.gcn.target import TARGETS
+
+MODE = 0xF0
+COMPARED_FLOATS = ("fcmpswap", "fmin", "fmax", "cmpst_f", "cmpst_rtn_f", "min_f", "max_f", "min_rtn_f", "max_rtn_f")
+"""Float atomics, which the reference engine does."""
+
+
+def is_exempt(name: str) -> bool:
+    """Whether an operation is the reference engine's, or has one handler for each number."""
+    is_atomic = name.startswith(("ds_", "flat_atomic", "buffer_atomic", "global_atomic"))
+    if is_atomic and (any(part in name for part in COMPARED_FLOATS) or name.startswith(("ds_add_f", "ds_add_rtn_f"))):
+        return True
+    return name.startswith(("v_movrel", "ds_swizzle"))
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_whatever_is_no_step_has_a_handler(name: str) -> None:
+    listing = Listing(TARGETS[name], random_words(5, 20000), 0x1000)
+    front = Front(TARGETS[name], MODE)
+    listing.plan(front, np.arange(listing.count))
+    seen, functions, declarations = set(), [], {}
+    for plan in front.plans:
+        if plan.kind is None or plan.writes_hardware or (plan.kind.insn.op.name, plan.kind.insn.form) in seen:
+            continue
+        op = plan.kind.insn.op
+        seen.add((op.name, plan.kind.insn.form))
+        emitter = HandlerEmitter(plan.kind, 16)
+        try:
+            _, text = emitter.emit(f"h{len(functions)}")
+        except Untranslated:
+            assert is_exempt(op.name), op.name
+            continue
+        functions.append(text)
+        declarations |= emitter.text.declarations
+    assert len(functions) > 250
+    module_ = llvm._binding().parse_assembly(module(functions, declarations, 16))
+    module_.verify()
+
+
+def test_what_is_no_instruction_verifies() -> None:
+    module_ = llvm._binding().parse_assembly(glue())
+    module_.verify()
+    assert sorted(each.name for each in module_.functions if not each.is_declaration) == sorted(GLUE)

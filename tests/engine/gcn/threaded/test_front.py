@@ -1,0 +1,68 @@
+"""The vectorised front end against the kind and the operands of each instruction by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.isa.gcn.encoding.test_bounds import PROCESSORS, random_words
+from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.region import node_of
+from understudy.engine.gcn.threaded.flow import Listing
+from understudy.engine.gcn.threaded.front import Code, Front, Part
+from understudy.engine.gcn.threaded.kind import kind_of
+from understudy.isa.gcn.encoding import operands
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.semantics import source
+from understudy.isa.gcn.state import LANES, MODE_BITS, SGPR_AT
+from understudy.isa.gcn.target import TARGETS
+
+MODES = (0xF0, 0x3C0 & MODE_BITS | 1 << 32)
+
+
+def value(insn: Insn, part: Part) -> int:
+    """What a record holds for a part, from the decoded instruction."""
+    if part.field == "literal":
+        assert insn.literal is not None
+        return insn.literal
+    n = insn[part.field]
+    if part.role == "v":
+        return 4 * LANES * (n & 0xFF)
+    if part.role == "s":
+        return SGPR_AT + 4 * (n & 0x7F)
+    if part.role == "n":
+        return (n | insn["offset1"] << 8 if part.type == "16" else n) & (1 << 64) - 1
+    literal = insn.literal if n == operands.LITERAL else None
+    number = source.inline(n, part.type) if literal is None else source.literal(literal, part.type)
+    return number & (1 << 64) - 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PROCESSORS)
+def test_kinds_and_values_are_those_of_each_instruction(name: str, mode: int) -> None:
+    """Illegal words, register numbers that are out of range among them, are of no kind."""
+    target = TARGETS[name]
+    listing = Listing(target, random_words(11), 0x1000)
+    front = Front(target, mode)
+    every = np.arange(listing.count)
+    plans = listing.plan(front, every)
+    code = Code(target, listing.words, listing.at, listing.start)
+    compared = 0
+    for index, number in enumerate(plans.tolist()):
+        insn, plan = code.insn(index), front.plans[number]
+        if insn is None:
+            assert plan.kind is None
+            continue
+        node = node_of(insn, mode)
+        try:
+            kind = (
+                None if node.is_step else kind_of(node, mode, plan.group is not None and plan.group.has_fixed_numbers)
+            )
+        except Untranslated:
+            kind = None
+        assert (kind.key if kind else None) == (plan.kind.key if plan.kind else None), insn
+        words, literals = listing.encoded[index : index + 1], listing.literals[index : index + 1]
+        for getter in plan.getters:
+            assert int(getter.get(words, literals)[0]) == value(insn, getter.part), (insn, getter.part)
+            compared += 1
+    assert compared > 5000

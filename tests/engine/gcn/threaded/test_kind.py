@@ -1,0 +1,95 @@
+"""Kinds of instructions, and numbers that only records know."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.region import node_of
+from understudy.engine.gcn.threaded.emit import HandlerEmitter
+from understudy.engine.gcn.threaded.kind import NOWHERE, PC, Deferred, Kind, kind_of
+from understudy.isa.gcn.asm.assembler import assemble
+from understudy.isa.gcn.encoding.decode import decode
+from understudy.isa.gcn.target import target
+
+MODE = 0xF0
+UP = 0xF1
+
+
+def kind(text: str, name: str = "gfx900", mode: int = MODE) -> Kind:
+    """The kind of an instruction in assembly text."""
+    insn = decode(target(name), assemble(target(name), text, 0x1000), 0x1000)
+    return kind_of(node_of(insn, mode), mode)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("v_add_u32_e32 v1, v2, v3", "v_add_u32_e32 v200, v7, v7"),
+        ("v_add_u32_e32 v1, s2, v3", "v_add_u32_e32 v1, s95, v3"),
+        ("v_add_u32_e32 v1, 64, v3", "v_add_u32_e32 v1, -16, v3"),
+        ("s_add_u32 s1, s2, 5", "s_add_u32 s90, s3, -1"),
+        ("ds_read_b32 v1, v2 offset:4", "ds_read_b32 v3, v4 offset:65535"),
+        ("global_load_dword v1, v[2:3], off offset:-4", "global_load_dword v9, v[8:9], off offset:4095"),
+        ("s_load_dwordx4 s[4:7], s[0:1], 0x10", "s_load_dwordx4 s[8:11], s[2:3], 0x44"),
+        ("s_cbranch_scc1 5", "s_cbranch_scc1 -7"),
+    ],
+)
+def test_registers_constants_and_numbers_make_no_kind(one: str, other: str) -> None:
+    assert kind(one).key == kind(other).key
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("v_add_u32_e32 v1, v2, v3", "v_add_u32_e32 v1, s2, v3"),
+        ("v_add_u32_e32 v1, s2, v3", "v_add_u32_e32 v1, vcc_lo, v3"),
+        ("v_add_u32_e32 v1, 64, v3", "v_add_u32_e32 v1, 0x12345, v3"),
+        ("s_mov_b64 s[2:3], exec", "s_mov_b64 s[2:3], vcc"),
+        ("ds_read_b32 v1, v2 offset:4", "ds_read_b32 v1, v2"),
+        ("v_add_f32_e64 v1, v2, v3", "v_add_f32_e64 v1, -v2, v3"),
+        ("v_add_f32_e32 v1, v2, v3", "v_sub_f32_e32 v1, v2, v3"),
+    ],
+)
+def test_what_a_handler_must_know_makes_a_kind(one: str, other: str) -> None:
+    assert kind(one).key != kind(other).key
+
+
+def test_only_floats_care_for_their_mode() -> None:
+    assert kind("v_add_u32_e32 v1, v2, v3").key == kind("v_add_u32_e32 v1, v2, v3", mode=UP).key
+    assert kind("v_add_f32_e32 v1, v2, v3").key != kind("v_add_f32_e32 v1, v2, v3", mode=UP).key
+    wide = MODE | 1 << 32  # pointers of 32 bits
+    assert kind("global_load_dword v1, v[2:3], off").key != kind("global_load_dword v1, v[2:3], off", mode=wide).key
+
+
+def test_what_is_done_with_a_deferred_number_is_kept() -> None:
+    number = Deferred(3)
+    made = ((number & 0xFFFF ^ 0x8000) - 0x8000) * 4
+    assert (made.slot, made.steps) == (3, (("and", 0xFFFF), ("xor", 0x8000), ("sub", 0x8000), ("mul", 4)))
+    assert [(each.slot, each.steps) for each in (number * 1, number + 0, number | 0)] == [(3, ())] * 3
+    assert (Deferred(PC) + made).slot == NOWHERE
+    assert bool(number)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda n: n == 5, lambda n: n < 5, lambda n: n >= 5, lambda n: n >> 1, lambda n: n | 1, lambda n: -n,
+        lambda n: ~n, lambda n: n % 2, lambda n: n // 2, lambda n: 5 - n, lambda n: f"{n:x}", lambda n: 1 << n,
+        lambda n: bool(n & 1),
+    ],
+)  # fmt: skip
+def test_a_deferred_number_cannot_be_looked_at(look: object) -> None:
+    with pytest.raises(Untranslated):
+        look(Deferred(0))  # type: ignore[operator]
+
+
+def test_a_meaning_that_looks_at_its_offset_has_a_handler_for_each() -> None:
+    """ds_swizzle: the offset is a pattern of lanes."""
+    text = "ds_swizzle_b32 v1, v2 offset:0x8055"
+    insn = decode(target("gfx900"), assemble(target("gfx900"), text, 0), 0)
+    with pytest.raises(Untranslated):
+        HandlerEmitter(kind(text), 4).emit("swizzle")
+    fixed = kind_of(node_of(insn, MODE), MODE, fixed_numbers=True)
+    handler, _ = HandlerEmitter(fixed, 4).emit("swizzle")
+    assert (len(handler.places), "offset0=32853" in fixed.key) == (4, True)

@@ -1,0 +1,118 @@
+"""Programs: what they are made of, and what leaves them."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tests.engine.gcn.jit.leaving import exits
+from tests.engine.gcn.jit.test_jit import engine, store
+from tests.engine.gcn.programs import dwords, program
+from tests.engine.gcn.rig import CODE
+from understudy.engine.gcn.api import Dispatch
+from understudy.engine.gcn.jit import engine as jit
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.tier import Tier
+from understudy.engine.gcn.jit.translation import Translation
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.engine.gcn.threaded.program import Program
+
+NESTED = """
+v_mov_b32_e32 v1, 0
+s_movk_i32 s8, 30
+outer:
+s_movk_i32 s9, 40
+inner:
+v_add_u32_e32 v1, s9, v1
+s_sub_u32 s9, s9, 1
+s_cmp_lg_u32 s9, 0
+s_cbranch_scc1 inner
+v_xor_b32_e32 v1, s8, v1
+s_sub_u32 s8, s8, 1
+s_cmp_lg_u32 s8, 0
+s_cbranch_scc1 outer
+"""
+MODES = """
+s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 0xf
+v_mul_f32_e32 v1, 0.5, v2
+s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 0x0
+v_mul_f32_e32 v3, 0.5, v2
+v_or_b32_e32 v1, v3, v1
+"""
+
+
+def made(one: JitEngine, dispatch: Dispatch) -> Program:
+    """The program of a dispatch that has run."""
+    return one.code(dispatch.target, dispatch.memory).programs[dispatch.entry, dispatch.mode]
+
+
+def test_loops_and_changes_of_mode_never_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = engine(tier=Tier.THREADED)
+    for text in (NESTED + store(1), "v_mov_b32_e32 v2, 0x00800000 |" + MODES + store(1)):
+        dispatch = program(text, size=(256, 1, 1))
+        with exits(monkeypatch) as found:
+            one.run(dispatch)
+        assert found == []
+        expected = program(text, size=(256, 1, 1))
+        ReferenceEngine().run(expected)
+        assert dwords(dispatch, 256) == dwords(expected, 256)
+    assert dwords(dispatch, 1) == [0x0040_0000], "the denormal of the first product, the zero of the second"
+
+
+def test_data_behind_a_jump_is_no_code() -> None:
+    """Words that no way leads to are neither compiled nor part of what the program was made of."""
+    text = "s_branch over | s_sleep 5 | s_ttracedata | over: | v_mov_b32_e32 v1, 3" + store(1)
+    one = engine(tier=Tier.THREADED)
+    dispatch = program(text)
+    one.run(dispatch)
+    spans = made(one, dispatch).spans
+    assert [(address, min(len(data), 4)) for address, data in spans] == [(CODE, 4), (CODE + 12, 4)]
+    assert len(spans[0][1]) == 4
+    assert sum(made(one, dispatch).counts.values()) == 7
+
+
+def test_code_that_was_changed_is_made_anew() -> None:
+    one = engine(tier=Tier.THREADED)
+    dispatch = program("v_mov_b32_e32 v1, 3" + store(1))
+    one.run(dispatch)
+    first = made(one, dispatch)
+    dispatch.memory.write(CODE, program("v_mov_b32_e32 v1, 4" + store(1)).memory.read(CODE, 4))
+    one.run(dispatch)
+    assert dwords(dispatch, 1) == [4]
+    assert made(one, dispatch) is not first
+
+
+def test_optimised_code_takes_over_in_the_middle_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First the inner loop, which threaded code enters and goes on behind; results and counts stay."""
+    monkeypatch.setattr(jit, "HOT", 900)
+    monkeypatch.setattr(jit, "LOOK_SECONDS", 0.0)
+    one, text = engine(), NESTED + store(1)
+    expected = program(text)
+    instructions = ReferenceEngine().run(expected).instructions
+    dispatch = program(text)
+    launch, deadline = one.prepare(dispatch), time.monotonic() + 60
+    while True:
+        dispatch.memory.write(0x20_0000, bytes(256))
+        assert launch.run().instructions == instructions
+        assert dwords(dispatch, 64) == dwords(expected, 64)
+        replaced = made(one, dispatch).replaced
+        if (dispatch.entry, dispatch.mode) in replaced:
+            break
+        assert time.monotonic() < deadline
+    assert len(replaced) > 1, "the inner loop was hot before all of it was"
+    regions = [each for each in launch.code.table.kept if isinstance(each, Translation)]
+    assert len(regions) >= 2
+    assert (len(regions[0].region.blocks), regions[0].region.start[0]) < (len(regions[-1].region.blocks), CODE + 64)
+    one.close()
+
+
+def test_counters_are_the_threads_own() -> None:
+    one = engine(tier=Tier.THREADED)
+    dispatch = program(NESTED + store(1))
+    one.run(dispatch)
+    program_ = made(one, dispatch)
+    visits = [int(one.heat(0)[heat]) for heat in program_.heats.values()]
+    assert sorted(visits) == [1, 1, 30, 30, 1200]
+    assert not np.any(one.heat(1))
