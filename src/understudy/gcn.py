@@ -3,6 +3,7 @@
 from understudy.core.space import Ram
 from understudy.engine.gcn.api import Dispatch, Shapes
 from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.isa.gcn.asm.assembler import assemble
@@ -18,6 +19,7 @@ __all__ = [
     "Ram",
     "ReferenceEngine",
     "Shapes",
+    "Tier",
     "assemble",
     "decode",
     "listing",

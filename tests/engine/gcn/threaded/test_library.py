@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.engine.gcn.jit.test_jit import store
 from tests.engine.gcn.programs import dwords, program
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.threaded import library as module
 from understudy.engine.gcn.threaded.library import Library, shared_library
 from understudy.ir import llvm
@@ -92,3 +94,24 @@ def test_a_kind_without_a_handler_is_asked_for_once(tmp_path: Path) -> None:
     with pytest.raises(UnderstudyError, match="at pc 0x100004"):
         engine.run(program("s_mov_b32 s2, 0 | s_store_dword s2, s[2:3], 0x0 | s_endpgm"))
     engine.close()
+
+
+def test_handlers_are_optimised_behind_the_first_launch(tmp_path: Path) -> None:
+    """And programs that run already have them: same records, other addresses. The next process begins with them."""
+    engine = JitEngine(threads=1, cache=ObjectCache(tmp_path), tier=Tier.THREADED)
+    engine.library = Library(ObjectCache(tmp_path), engine.lanes)
+    dispatch = program(TEXT + store(3), poison=0)
+    launch = engine.prepare(dispatch)
+    launch.run()
+    made = launch.code.programs[dispatch.entry, dispatch.mode]
+    before = made.records[made.handled].copy()
+    deadline = time.monotonic() + 60
+    while engine.library.is_optimising:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+        launch.run()
+    assert (made.records[made.handled] != before).all()
+    assert launch.run().instructions == 3 * 4 + 7
+    assert dwords(dispatch, 64) == [21 + lane for lane in range(64)]
+    assert all(known is None or known.is_optimised for known in Library(ObjectCache(tmp_path), 16)._known.values())
+    assert run(tmp_path) == 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -71,16 +72,19 @@ class Listing:
             )
         return found
 
+    def target_at(self, index: int) -> int:
+        """The word that a branch goes to."""
+        offset = (int(self.encoded[index]) & 0xFFFF ^ 0x8000) - 0x8000
+        return int(self.at[index] + self.sizes[index]) + offset
+
     def target_of(self, index: int) -> int:
         """The instruction that a branch goes to; -1 where none of these begins there."""
-        offset = (int(self.encoded[index]) & 0xFFFF ^ 0x8000) - 0x8000
-        at = int(self.at[index] + self.sizes[index]) + offset
+        at = self.target_at(index)
         return int(self.index[at]) if 0 <= at < len(self.words) else -1
 
     def address_of(self, index: int) -> int:
         """The address that a branch goes to."""
-        offset = (int(self.encoded[index]) & 0xFFFF ^ 0x8000) - 0x8000
-        return self.pc(index) + 4 * int(self.sizes[index]) + 4 * offset & 0xFFFF_FFFF_FFFF_FFFF
+        return self.start + 4 * self.target_at(index) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 @dataclass(slots=True, eq=False)
@@ -98,13 +102,46 @@ class Span:
     jumps_to: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Instructions that go elsewhere, up to the end of the code, with how; `reach`: words that branches go to, at most.
+
+    `is_whole`: whether the end of the code is among the words.
+    """
+
+    found: list[tuple[int, str]]
+    reach: int
+    is_whole: bool
+
+    @classmethod
+    def of(cls, listing: Listing, front: Front) -> Control:
+        """Those of a listing."""
+        is_control = np.array([name in CONTROL_FORMS for name in listing.names])
+        here = np.flatnonzero(is_control[listing.formats])
+        flows = ["next" if plan.node is None else plan.effects.flow for plan in front.plans]
+        numbers = listing.plan(front, here).tolist()
+        flows += ["next" if plan.node is None else plan.effects.flow for plan in front.plans[len(flows) :]]
+        found: list[tuple[int, str]] = []
+        reach = 0
+        for index, number in zip(here.tolist(), numbers, strict=True):
+            flow = flows[number]
+            if flow == "next":
+                continue
+            if flow in ("branch", "jump"):
+                reach = max(reach, listing.target_at(index))
+            found.append((index, flow))
+            if flow in ("end", "jump", "indirect") and reach <= listing.at[index]:
+                return cls(found, reach, is_whole=True)
+        return cls(found, reach, is_whole=False)
+
+
 class Flow:
     """Blocks that can be reached from a place by branches, with MODE in each."""
 
-    def __init__(self, listing: Listing, mode: int, front: Callable[[int], Front]) -> None:
+    def __init__(self, listing: Listing, control: Control, mode: int, front: Callable[[int], Front]) -> None:
         self.listing = listing
         self.mode = mode
-        self.front = front
+        self.front = cache(front)
         self.blocks: dict[Point, Span] = {}
         self.entries: set[Point] = {(0, mode)}
         self.heads: set[Point] = {(0, mode)}
@@ -112,34 +149,12 @@ class Flow:
         self.special: dict[Point, Node] = {}
         """Instructions that write hardware registers: each is looked at by itself."""
         self._starts: dict[int, list[int]] = {}
-        self._control = list(self._controls())
+        self._control = control.found
+        self.is_whole = control.is_whole
         self.reached = self._reach()
         self._walk()
 
     # ---- what is reached -----------------------------------------------------------------------------------------
-    def _controls(self) -> Iterator[tuple[int, str]]:
-        """Instructions that go elsewhere, up to the end of the code."""
-        listing = self.listing
-        front = self.front(self.mode)
-        is_control = np.array([name in CONTROL_FORMS for name in listing.names])
-        here = np.flatnonzero(is_control[listing.formats])
-        numbers = listing.plan(front, here).tolist()
-        furthest = 0
-        for index, number in zip(here.tolist(), numbers, strict=True):
-            flow = _flow(front.plans[number])
-            if flow == "next":
-                continue
-            if flow in ("branch", "jump"):
-                furthest = max(furthest, listing.target_of(index))
-            yield index, flow
-            if flow in ("end", "jump", "indirect") and furthest <= index:
-                return
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the end of the code was found among the words."""
-        return bool(self._control) and self._control[-1][1] in ("end", "jump", "indirect")
-
     @property
     def is_left(self) -> bool:
         """Whether some way leads out by a computed address, or by what the reference engine does."""
@@ -254,10 +269,6 @@ class Flow:
         return found
 
 
-def _flow(plan: Plan) -> str:
-    return "next" if plan.node is None else plan.effects.flow
-
-
 def flow_of(
     target: Target, memory: npt.NDArray[np.uint32], start: int, mode: int, front: Callable[[int], Front]
 ) -> Flow:
@@ -270,7 +281,7 @@ def flow_of(
         listing = Listing(target, memory[:count], start)
         if not listing.count:
             raise Untranslated
-        found = Flow(listing, mode, front)
-        if found.is_whole or count >= min(len(memory), MOST):
-            return found
-        count *= 8
+        control = Control.of(listing, front(mode))
+        if control.is_whole or count >= min(len(memory), MOST):
+            return Flow(listing, control, mode, front)
+        count = max(4 * count, control.reach + FIRST)

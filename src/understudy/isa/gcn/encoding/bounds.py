@@ -58,9 +58,11 @@ def instruction_bounds(target: Target, words: Words) -> Bounds:
             here = np.flatnonzero(number == format_names(target.level).index(name))
             if len(here):
                 size[here] += _literals(target, name, words[here])
-    steps, starts, at = size.tolist(), [], 0
-    while at < len(steps):
-        starts.append(at)
+    steps, at, end = size.astype(np.uint8).tobytes(), 0, len(size)
+    starts: list[int] = []
+    add = starts.append
+    while at < end:
+        add(at)
         at += steps[at]
     found = np.array(starts, np.int64)
     return Bounds(found, size[found], number[found])

@@ -1,0 +1,122 @@
+"""Work that nobody waits for: the thread, and the process that compiles."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from understudy.core.errors import ModelBug
+from understudy.ir import compile_process, llvm
+from understudy.ir.background import Background
+from understudy.ir.compile_process import CompileProcess
+
+SEVEN = "define i64 @seven() {\n  ret i64 7\n}\n"
+SOON = 60.0
+
+
+def wait_for(task: object) -> None:
+    deadline = time.monotonic() + SOON
+    while not task.done:  # type: ignore[attr-defined]
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_work_is_done_in_order_on_another_thread() -> None:
+    background, seen = Background(), []
+    tasks = [background.submit(lambda n=n: seen.append((n, threading.get_ident()))) for n in range(5)]  # type: ignore[misc]
+    wait_for(tasks[-1])
+    assert [n for n, _ in seen] == [0, 1, 2, 3, 4]
+    assert {thread for _, thread in seen} - {threading.get_ident()} == {seen[0][1]}
+
+
+def test_an_error_is_raised_where_the_result_is_taken() -> None:
+    background = Background()
+
+    def fail() -> int:
+        raise ModelBug("no")
+
+    task, later = background.submit(fail), background.submit(lambda: 5)
+    wait_for(later)
+    with pytest.raises(ModelBug, match="no"):
+        task.result()
+    assert later.result() == 5
+
+
+def test_another_process_compiles_the_same() -> None:
+    one = CompileProcess()
+    image = one.compile_ir(SEVEN, llvm.OPTIMISED)
+    assert image == llvm.compile_ir(SEVEN, llvm.OPTIMISED)
+    assert llvm.Code(image).function("seven", ctypes.c_uint64)() == 7
+    one.close()
+
+
+def test_what_does_not_verify_is_refused_there_too() -> None:
+    one = CompileProcess()
+    with pytest.raises(ModelBug, match="does not verify"):
+        one.compile_ir("define i64 @seven() {\n  ret i32 7\n}\n", llvm.OPTIMISED)
+    assert one.compile_ir(SEVEN, llvm.SOON)
+    one.close()
+
+
+def test_where_the_process_dies_the_work_is_done_here() -> None:
+    one = CompileProcess()
+    one.compile_ir(SEVEN, llvm.SOON)
+    assert one._process is not None
+    one._process.kill()
+    one._process.wait()
+    assert one.compile_ir(SEVEN, llvm.OPTIMISED) == llvm.compile_ir(SEVEN, llvm.OPTIMISED)
+    assert one._process is None
+
+
+def test_where_none_can_be_started_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    one = CompileProcess()
+    assert one.compile_ir(SEVEN, llvm.OPTIMISED) == llvm.compile_ir(SEVEN, llvm.OPTIMISED)
+
+
+def test_a_forked_child_has_a_process_of_its_own() -> None:
+    one = CompileProcess()
+    one.compile_ir(SEVEN, llvm.SOON)
+    assert one._process is not None
+    child = os.fork()
+    if not child:
+        one.forget()
+        good = one._process is None and one.compile_ir(SEVEN, llvm.SOON)
+        one.close()
+        os._exit(0 if good else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert one._process.poll() is None, "the parent's goes on"
+    assert one.compile_ir(SEVEN, llvm.SOON)
+    one.close()
+
+
+PROGRAM = f"""
+from understudy.ir import llvm
+from understudy.ir.background import BACKGROUND
+from understudy.ir.compile_process import PROCESS
+PROCESS.compile_ir({SEVEN!r}, llvm.SOON)
+print(PROCESS._process.pid, flush=True)
+for n in range(100):
+    BACKGROUND.submit(lambda: PROCESS.compile_ir({SEVEN!r}, llvm.OPTIMISED))
+"""
+
+
+def test_nothing_outlives_a_program_that_ends_amid_its_work() -> None:
+    """It ends at once and without a word, and takes the process with it."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=SOON)
+    assert done.stderr == ""
+    deadline = time.monotonic() + SOON
+    while Path(f"/proc/{int(done.stdout)}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_the_process_yields_to_others() -> None:
+    assert 0 < compile_process.NICENESS < 20
