@@ -5,6 +5,7 @@ Every import counts, inside functions and under TYPE_CHECKING too: what cannot b
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ MOST = 2
 Graph = Mapping[str, set[str]]
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """What each module of the package imports of it. A package counts where its own names are imported from it."""
     files = {}

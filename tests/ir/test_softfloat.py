@@ -63,7 +63,8 @@ def magnitude(fmt: str, m: int) -> Fraction:
     exponent, fraction = m >> FRACTION[fmt], m & ((1 << FRACTION[fmt]) - 1)
     bias = (1 << (WIDTH[fmt] - FRACTION[fmt] - 2)) - 1
     significand = fraction + (1 << FRACTION[fmt] if exponent else 0)
-    return significand * Fraction(2) ** (max(exponent, 1) - bias - FRACTION[fmt])
+    power = max(exponent, 1) - bias - FRACTION[fmt]
+    return Fraction(significand << power) if power >= 0 else Fraction(significand, 1 << -power)
 
 
 def exact(fmt: str, a: int) -> Fraction:

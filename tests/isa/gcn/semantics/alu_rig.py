@@ -6,6 +6,7 @@ Oracles are written from the manuals, over Python numbers, one lane after the ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import product
 from random import Random
 
@@ -248,12 +249,19 @@ def batches(
     widths: Sequence[int], hard: Callable[[int], Sequence[int]], seed: int = 1, limit: int = 6
 ) -> Iterator[list[list[int]]]:
     """Columns of 64 lanes each: combinations of hard values, as many batches as `limit`, and one of random ones."""
+    rows = _rows(tuple(widths), tuple(tuple(hard(w)) for w in widths), seed, limit)
+    for at in range(0, len(rows), 64):
+        yield [list(column) for column in zip(*rows[at : at + 64], strict=True)]
+
+
+@cache
+def _rows(widths: tuple[int, ...], hard: tuple[tuple[int, ...], ...], seed: int, limit: int) -> list[tuple[int, ...]]:
+    """The same for all operations of these widths: there are tens of thousands of combinations to shuffle."""
     random = Random(seed)
-    rows = list(product(*(hard(w) for w in widths)))
+    rows = list(product(*hard))
     random.shuffle(rows)
     rows = rows[: 64 * limit]
     while len(rows) % 64:
-        rows.append(tuple(random.choice(hard(w)) for w in widths))
+        rows.append(tuple(random.choice(values) for values in hard))
     rows += [tuple(random.getrandbits(w) for w in widths) for _ in range(64)]
-    for at in range(0, len(rows), 64):
-        yield [list(column) for column in zip(*rows[at : at + 64], strict=True)]
+    return rows

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from math import isqrt
 
 NEAREST, UP, DOWN, ZERO = range(4)
@@ -90,6 +91,12 @@ def flush(f: Format, bits: int, keep: bool = False) -> int:
     return bits & f.sign if is_denormal(f, bits) and not keep else bits
 
 
+@cache
+def power(exponent: int) -> Fraction:
+    """Of two."""
+    return Fraction(2) ** exponent
+
+
 def value(f: Format, bits: int) -> Fraction:
     """A finite number."""
     exponent = bits >> f.digits & (1 << f.width - f.digits - 1) - 1
@@ -97,14 +104,14 @@ def value(f: Format, bits: int) -> Fraction:
     if exponent:
         digits |= 1 << f.digits
     scale = max(exponent, 1) - f.bias - f.digits
-    magnitude = Fraction(digits) * Fraction(2) ** scale
+    magnitude = digits * power(scale)
     return -magnitude if negative(f, bits) else magnitude
 
 
 def log2_floor(x: Fraction) -> int:
     """floor(log2(x)) of a positive number."""
     guess = x.numerator.bit_length() - x.denominator.bit_length()
-    return guess if x >= Fraction(2) ** guess else guess - 1
+    return guess if x >= power(guess) else guess - 1
 
 
 def round_int(x: Fraction, rounding: int) -> int:
@@ -129,12 +136,11 @@ def encode(f: Format, x: Fraction, env: Env, zero_negative: bool = False) -> int
     sign = f.sign if x < 0 else 0
     exponent = log2_floor(abs(x))
     # Tiny: below the normal numbers after rounding as if exponents had no end.
-    unlimited = abs(round_int(x / Fraction(2) ** (exponent - f.digits), env.rounding)) * Fraction(2) ** (
-        exponent - f.digits
-    )
-    if unlimited < Fraction(2) ** f.least and not env.results:
+    last = power(exponent - f.digits)
+    unlimited = abs(round_int(x / last, env.rounding)) * last
+    if unlimited < power(f.least) and not env.results:
         return sign
-    unit = Fraction(2) ** (max(exponent, f.least) - f.digits)
+    unit = power(max(exponent, f.least) - f.digits)
     magnitude = abs(round_int(x / unit, env.rounding)) * unit
     if magnitude == 0:
         return sign
@@ -143,8 +149,8 @@ def encode(f: Format, x: Fraction, env: Env, zero_negative: bool = False) -> int
         to_infinity = env.rounding == NEAREST or env.rounding == (DOWN if sign else UP)
         return sign | (f.infinity if to_infinity else f.infinity - 1)
     if exponent < f.least:
-        return sign | int(magnitude / Fraction(2) ** (f.least - f.digits))
-    digits = int(magnitude / Fraction(2) ** (exponent - f.digits)) - (1 << f.digits)
+        return sign | int(magnitude / power(f.least - f.digits))
+    digits = int(magnitude / power(exponent - f.digits)) - (1 << f.digits)
     return sign | exponent + f.bias << f.digits | digits
 
 
@@ -212,10 +218,10 @@ def sqrt(f: Format, a: int, env: Env) -> int:
     if not a & ~f.sign or is_inf(f, a):
         return a
     scale = 2 * (f.bias + f.digits + f.digits)
-    scaled = value(f, a) * Fraction(2) ** scale
+    scaled = value(f, a) * power(scale)
     root = isqrt(int(scaled))
     exact = root * root == scaled
-    return encode(f, (Fraction(root) + (0 if exact else Fraction(1, 2))) / Fraction(2) ** (scale // 2), env)
+    return encode(f, (Fraction(root) + (0 if exact else Fraction(1, 2))) / power(scale // 2), env)
 
 
 def convert(to: Format, f: Format, a: int, env: Env) -> int:
@@ -258,7 +264,7 @@ def ldexp(f: Format, a: int, n: int, env: Env) -> int:
         return a
     # Beyond these nothing changes any more.
     n = min(max(n, -5000), 5000)
-    return encode(f, value(f, a) * Fraction(2) ** n, env)
+    return encode(f, value(f, a) * power(n), env)
 
 
 def order(f: Format, bits: int) -> int:
