@@ -21,6 +21,17 @@ class Engine(Protocol):
         A reservation lasts for one turn: it is gone after the exits FUEL and WAIT, where others may store next.
         """
 
+    @property
+    def translates(self) -> bool:
+        """Whether there is machine code for harts: see `translated`."""
+
+    def translated(self, hart: Hart) -> int:
+        """The machine code that runs a hart for FUEL instructions and gives why it ended (`jit.dispatcher`), where the
+        engine `translates`; good for this hart and all others asked for, until the engine does anything else."""
+
+    def worked(self, hart: Hart, instructions: int) -> None:
+        """Harts that were run so retired as many."""
+
     def flush_code(self, hart: Hart) -> None:
         """Forget cached instructions of `hart` (fence.i, SYNC_CACHE, reset)."""
 

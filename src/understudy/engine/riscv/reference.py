@@ -8,7 +8,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
-from understudy.core.errors import AccessFault, BeyondModel
+from understudy.core.errors import AccessFault, BeyondModel, ModelBug
 from understudy.core.forks import tell_forks
 from understudy.core.space import PAGE_BITS, PAGE_SIZE
 from understudy.engine.riscv.evaluate import Evaluator
@@ -111,6 +111,18 @@ class ReferenceEngine:
             if exit_ is not None:
                 return exit_
         return self.turn_end(hart)
+
+    @property
+    def translates(self) -> bool:
+        """Whether there is machine code for harts."""
+        return False
+
+    def translated(self, hart: Hart) -> int:
+        """None."""
+        raise ModelBug("the reference engine translates nothing")
+
+    def worked(self, hart: Hart, instructions: int) -> None:
+        """Nothing grows hot."""
 
     def turn_end(self, hart: Hart) -> Exit:
         """The exit of a hart that used up its fuel. Others may store before it goes on: its reservation ends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from understudy.core.errors import AccessFault, GuestFault, RuleError, UnderstudyError
 from understudy.device.refsi import rules
@@ -46,6 +46,9 @@ from understudy.isa.riscv.state import (
     M,
 )
 
+if TYPE_CHECKING:
+    from understudy.device.refsi.spec.native_instances import Crowd
+
 SLICE: Final = 200_000
 """Instructions a hart runs in its first turn; race-free kernels cannot tell."""
 SECOND_SLICE: Final = 200_000
@@ -57,11 +60,25 @@ SYNCHRONIZED_SLICE: Final = 50_000
 a way that nobody recognises."""
 POLLING_ROUNDS: Final = 250
 """Rounds for which a hart may poll before its turn ends."""
+CROWD_SLICE: Final = 20_000_000
+"""Instructions after which somebody looks at what machine code does."""
+LONGEST_PAUSE: Final = 64
+"""Groups run one by one where machine code alone has come to nothing several times."""
 EVENTS_OF_HARTS: Final = (DmaTransfer, RegisterAccess, DmaHazard, StaleRead)
 """What a hart's own accesses make known, at a time that turns decide."""
 ECALL_BYTES: Final = 4
 LONGEST_STRING: Final = 1 << 16
 WORD: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A group under way: the harts before `hart` have returned; that one has retired `done` instructions of its turn,
+    and may have polled as often as it may."""
+
+    hart: int
+    done: int
+    has_polled: bool
 
 
 @dataclass(slots=True)
@@ -73,6 +90,8 @@ class Seat:
     running: bool = True
     link: int | None = None
     turns: int = 0
+    begun: Begun | None = None
+    """What it has done of its first turn."""
 
 
 class KernelFailed(Exception):
@@ -106,8 +125,17 @@ class SpecSchedule:
         accelerator.begin()
         accelerator.set_return_address(width, plan.return_address)
         try:
-            for first in range(0, plan.instances, width):
-                self._group(plan, range(first, min(first + width, plan.instances)))
+            crowd, first, wait, pause = self._crowd(plan), 0, 0, 1
+            while first < plan.instances:
+                before, begun = first, None
+                if crowd is not None and wait == 0:
+                    first, begun = self._run_crowd(crowd, first)
+                    pause = 1 if first > before else min(2 * pause, LONGEST_PAUSE)
+                    wait = pause
+                wait -= 1
+                if first < plan.instances:
+                    self._group(plan, range(first, min(first + width, plan.instances)), begun)
+                first += width
         except KernelFailed as failed:
             for hart in accelerator.harts:
                 accelerator.revive(hart)
@@ -116,10 +144,44 @@ class SpecSchedule:
             accelerator.set_return_address(width)
         return None
 
-    def _group(self, plan: KernelPlan, instances: range) -> None:
+    # -- groups -------------------------------------------------------------------------------------------------
+
+    def _crowd(self, plan: KernelPlan) -> Crowd | None:
+        """What runs group after group as machine code; None where each is to be run here."""
+        telemetry, harts = self._accelerator.telemetry, self._accelerator.harts[: len(plan.harts)]
+        if plan.instances <= len(harts) or telemetry.wants(InstanceStarted, InstanceEnded):
+            return None
+        if not self._accelerator.engine.translates:
+            return None
+        from understudy.device.refsi.spec.native_instances import Crowd  # wanted only where kernels run
+
+        return Crowd(self._accelerator.engine, plan, harts, SLICE, POLLING_ROUNDS)
+
+    def _run_crowd(self, crowd: Crowd, first: int) -> tuple[int, Begun | None]:
+        """Run groups from instance `first` on while all their harts return in their first turn.
+
+        Gives the first instance of the group that is next, and how far that is if it has begun.
+        """
+        limit = CROWD_SLICE if self._steps_left is None else min(self._steps_left, CROWD_SLICE)
+        if limit < SLICE * len(crowd.harts):
+            return first, None
+        for hart in crowd.harts:
+            hart.privilege = M
+            hart.csr[MCAUSE] = 0
+        following, spent, begun = crowd.run(first, limit)
+        if self._steps_left is not None:
+            self._steps_left -= spent
+        return following, begun
+
+    def _group(self, plan: KernelPlan, instances: range, begun: Begun | None = None) -> None:
+        """Run one group, or what is left to do of one that has `begun`."""
         seats = [Seat(self._accelerator.harts[j], instance) for j, instance in enumerate(instances)]
         self._seats = seats
         for j, seat in enumerate(seats):
+            if begun is not None:
+                seat.running, seat.turns = j >= begun.hart, int(j < begun.hart)
+                seat.begun = begun if j == begun.hart else None
+                continue
             seat.hart.privilege = M
             seat.hart.csr[MCAUSE] = 0
             seat.hart.words[SYNCHRONIZED] = 0
@@ -127,13 +189,14 @@ class SpecSchedule:
             self._accelerator.telemetry.emit(
                 lambda time, seat=seat: InstanceStarted(time, seat.hart.index, seat.instance)  # type: ignore[misc]
             )
-        running = seats
+        running = [seat for seat in seats if seat.running]
         turn = 0
         while running:
-            synchronized = any(seat.hart.words[SYNCHRONIZED] for seat in seats)
+            synchronized = turn > 0 and any(seat.hart.words[SYNCHRONIZED] for seat in seats)
             if turn == 0 or synchronized or len(running) < 2:
+                length = _turn_length(len(running) if turn else len(seats), synchronized)
                 for seat in running:
-                    self._turn(seat, _turn_length(len(running), synchronized))
+                    self._turn(seat, length)
             else:
                 self._turn_together(running, turn)
             turn += 1
@@ -143,10 +206,16 @@ class SpecSchedule:
 
     def _turn(self, seat: Seat, length: tuple[int, int]) -> None:
         fuel = self._fuel(seat, length[0], 1)
-        before = seat.hart.retired
-        seat.hart.words[POLLS] = length[1]
+        before, begun = seat.hart.retired, seat.begun
+        if begun is None:
+            seat.hart.words[POLLS] = length[1]
+        else:
+            before, fuel, seat.begun = before - begun.done, fuel - begun.done, None
         try:
-            exit_: Exit | UnderstudyError = self._accelerator.engine.run(seat.hart, fuel)
+            if begun is not None and begun.has_polled:
+                exit_: Exit | UnderstudyError = Exit(Why.WAIT, seat.hart.pc)
+            else:
+                exit_ = self._accelerator.engine.run(seat.hart, fuel)
         except UnderstudyError as error:
             exit_ = error
         self._settle(seat, exit_, before)

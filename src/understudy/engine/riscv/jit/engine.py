@@ -58,6 +58,7 @@ class Runtime:
         self._code = link(cache, dispatch, exchange32, exchange64)
         word, pointer = ctypes.c_uint64, ctypes.c_void_p
         self.dispatch: Callable[[int], int] = self._code.function("dispatch", word, pointer)
+        self.address = self._code.address("dispatch")
         self.compare_exchange = {w: self._code.function(f"exchange{w}", word, pointer, word, word) for w in (32, 64)}
 
 
@@ -118,7 +119,7 @@ class JitEngine(ReferenceEngine):
 
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions."""
-        if self.on_retire is not None or not llvm.is_x86():
+        if not self.translates:
             return super().run(hart, fuel)
         context = self.context(hart)
         assert isinstance(context, JitContext)
@@ -153,6 +154,25 @@ class JitEngine(ReferenceEngine):
                 return exit_
         self._turn_over(context)
         return self.turn_end(hart)
+
+    @property
+    def translates(self) -> bool:
+        """Whether there is machine code for harts."""
+        return self.on_retire is None and llvm.is_x86()
+
+    def translated(self, hart: Hart) -> int:
+        """The dispatcher, at the tables of the hart's float mode."""
+        context = self.context(hart)
+        assert isinstance(context, JitContext)
+        context.choose()
+        return self.runtime.address
+
+    def worked(self, hart: Hart, instructions: int) -> None:
+        """What is hot is optimised."""
+        context = self.context(hart)
+        assert isinstance(context, JitContext)
+        context.work += instructions
+        self._turn_over(context)
 
     def _turn_over(self, context: JitContext) -> None:
         """Turns may be too short to end a slice: what is hot is optimised all the same."""
