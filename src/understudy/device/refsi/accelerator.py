@@ -158,7 +158,7 @@ class Accelerator(Stateful):
     @property
     def steps(self) -> int:
         """Instructions retired by all harts since the device was opened."""
-        return self._retired_before + sum(hart.retired for hart in self.harts)
+        return self._retired_before + sum([hart.words[RETIRED] for hart in self.harts])
 
     def find_hart(self, index: int) -> Hart | None:
         """Hart `index` if it is among the active ones."""

@@ -35,6 +35,8 @@ class Machine:
         block.events = self._events.ctypes.data
         block.is_lenient, block.listed, block.is_synced = profile.lenient, profile.listed, profile.is_synced
         self._lent: Context | None = None
+        self._known: int | None = None
+        """What `Profile.mapped` was when the known extents were."""
         self._run: Callable[[Block], int] = native.commands
         if compiled:
             self._run = native.code().function("commands", ctypes.c_uint64, ctypes.POINTER(Block))
@@ -53,7 +55,9 @@ class Machine:
         Where somebody `listens`, `events` are for them; where that `is_live`, before the command has any effect.
         """
         block = self.block
-        block.listens, block.is_live, block.count = listens, is_live, 0
+        block.listens, block.is_live = listens, is_live
+        if self._known is None or self._known != self._profile.mapped:
+            self._known, block.count = self._profile.mapped, 0
         while True:
             block.missed = 0
             why = self._run(block)
@@ -129,7 +133,7 @@ class Machine:
         return start, end, self.block.dma + offset
 
     def _give_back(self, context: Context) -> None:
-        block, self._lent = self.block, None
+        block, self._lent, self._known = self.block, None, None
         context.started, context.done = block.started, block.ended
         for each in self._pending[block.first : block.last]:
             self._profile.transfer_started(

@@ -51,6 +51,10 @@ class Profile(Protocol):
     is_synced: bool
     """Whether SYNC_CACHE has nothing to do."""
 
+    @property
+    def mapped(self) -> int | None:
+        """A number that changes with what `direct` gives; None where there is none."""
+
     def open_buffer(self, address: int, size: int) -> tuple[Words, int]:
         """The chunks at `address`, live, and how many belong to the buffer; the former may be longer."""
 
@@ -110,6 +114,11 @@ class SpecProfile:
         self._coherent_code = coherent_code
         self.dma: DmaController | None = memory.dma
         self.is_synced = coherent_code and not memory.strict
+
+    @property
+    def mapped(self) -> int | None:
+        """The memory's generation, unless it matters who listens."""
+        return None if self._spec_memory.strict else self._spec_memory.generation
 
     def open_buffer(self, address: int, size: int) -> tuple[Words, int]:
         """Whole chunks in memory."""
@@ -224,6 +233,7 @@ class RefsidrvProfile:
     listed: int = (1 << NUM_CMP_REGISTERS) - 1
     is_synced: bool = False
     dma: DmaController | None = None
+    mapped: int | None = None
 
     def __init__(self, memory: RefsidrvMemory, accelerator: Accelerator, schedule: RefsidrvSchedule) -> None:
         self.memory: MemorySystem = memory
