@@ -11,8 +11,11 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pytest
 
 import understudy
+from understudy.device.hsa.fast_path import Templates
+from understudy.device.hsa.native_packets import OTHER
 from understudy.hsa import Gpu, demo_code
 
 PACKAGE = Path(understudy.__file__).parent
@@ -59,6 +62,25 @@ def test_a_dispatch_reaches_the_engine_in_few_calls() -> None:
 
 def test_a_launch_takes_few_calls() -> None:
     assert len(calls_of("reference")) < WHOLE
+
+
+def test_arrays_mapped_for_each_launch_leave_it_to_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie at the same device addresses each time, and somewhere else in this process."""
+    run, taken, alive = Templates.consume, [], []
+
+    def noted(*given: Any) -> int:
+        taken.append(run(*given))
+        return taken[-1]
+
+    monkeypatch.setattr(Templates, "consume", noted)
+    with Gpu.open("gfx900") as gpu:
+        kernel = gpu.load(demo_code("gfx900"))
+        for number in range(2 * WARM):
+            x, y = np.arange(64, dtype=np.float32) + number, np.full(64, number, np.float32)
+            alive.append((x, y))
+            gpu.run(kernel, "saxpy", 64, 64, [2.0, x, y])
+    assert all((y == 2 * x + number).all() for number, (x, y) in enumerate(alive))
+    assert OTHER not in taken[-WARM:]
 
 
 def test_a_launch_by_machine_code_takes_few_calls() -> None:

@@ -21,7 +21,7 @@ from understudy.device.hsa.native_packets import Guard, Q, T, consumer
 from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit.engine import JitEngine, Launch
-from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.memory import GpuMemory, Plain
 from understudy.engine.gcn.ticks import TICKS
 from understudy.image.hsa.records import USER_SGPRS, LaunchFacts
 
@@ -60,7 +60,8 @@ def _kernel_of(key: Key) -> int:
 class Kept:
     """A launch, what it depends on, and the registers that differ between its packets.
 
-    `row` is for machine code, and `alive` keeps alive what that reads; both are empty where it has no part in it.
+    `row` is for machine code, `alive` keeps alive what that reads, `guarded` is the memory among that; all are empty
+    where it has no part in it.
     """
 
     launch: Launch
@@ -69,6 +70,7 @@ class Kept:
     table: Any = None
     row: npt.NDArray[np.uint64] | None = None
     alive: list[Any] = field(default_factory=list)
+    guarded: list[Plain] = field(default_factory=list)
 
     def holds(self, memory: GpuMemory) -> bool:
         """Whether header and private memory are what they were."""
@@ -103,6 +105,8 @@ class Templates:
         words[Q["templates"]] = self._rows.ctypes.data
         words[Q["schedule"]] = engine.runtime.schedule_address
         self._version = self._memory.version
+        self._tick = -1
+        """When the engine was asked for better code last."""
 
     # ---- by machine code -----------------------------------------------------------------------------------------
 
@@ -112,7 +116,7 @@ class Templates:
         While somebody listened, each packet that has run is left to be completed. Where a signal handler raises
         instead, `left` tells what was to be done.
         """
-        if self._order and (self._memory.version != self._version or self.engine.is_tiering_up):
+        if self._order and (self._memory.version != self._version or TICKS.count[0] != self._tick):
             self._refresh()
         words = self.queue.words
         words[_DONE], words[_WHY], words[_LISTENED] = 0, IDLE_WHY, listened
@@ -208,12 +212,17 @@ class Templates:
         self.queue.words[Q["count"]] = len(self._order)
 
     def _refresh(self) -> None:
-        """Before a call: mappings that changed take all rows with them, better code is taken up."""
+        """Before a call, now and then: rows go whose guards look at what is mapped no more, better code is taken up."""
         if self._memory.version != self._version:
             self._version = self._memory.version
             for kept in self._order:
-                kept.row = None
-            self._lay_out()
+                if all(self._memory.plain(plain.base, plain.end - plain.base) is plain for plain in kept.guarded):
+                    kept.launch.first.forget_places()
+                else:
+                    kept.row = None
+            if any(kept.row is None for kept in self._order):
+                self._lay_out()
+        self._tick = TICKS.count[0]
         self.engine.adopt()
         for kept in self._order:
             self._adopt(kept)
@@ -232,7 +241,7 @@ class Templates:
         kept.row = None
         guards = self._guards([*kept.spans, *_code(launch)]) if 0 < len(launch.dispatch.groups) <= MOST_GROUPS else None
         if guards is not None:
-            rows, kept.alive = guards
+            rows, kept.alive, kept.guarded = guards
             kept.table = launch.code.table
             first = launch.first
             words = {
@@ -247,18 +256,20 @@ class Templates:
                 kept.row[T[name]] = int(value) & (1 << 64) - 1
         self._lay_out()
 
-    def _guards(self, spans: list[Span]) -> tuple[npt.NDArray[np.uint64], list[Any]] | None:
-        """Rows that compare what is with what was; None where something does not lie in plain memory."""
+    def _guards(self, spans: list[Span]) -> tuple[npt.NDArray[np.uint64], list[Any], list[Plain]] | None:
+        """Rows that compare what is with what was, and the memory; None where something lies in no plain memory."""
         rows = np.zeros((len(spans), ctypes.sizeof(Guard) // 8), np.uint64)
         alive: list[Any] = [rows]
+        guarded = []
         for number, (address, data) in enumerate(spans):
             plain = self._memory.plain(address, len(data))
             if plain is None:
                 return None
             copy = np.frombuffer(data, np.uint8).copy()
-            alive += [plain, copy]
+            alive.append(copy)
+            guarded.append(plain)
             rows[number] = plain.bytes.ctypes.data + address - plain.base, copy.ctypes.data, len(data) // 4
-        return rows, alive
+        return rows, alive, guarded
 
 
 def _code(launch: Launch) -> list[Span]:

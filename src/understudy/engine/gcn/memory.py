@@ -327,8 +327,11 @@ class GpuMemory(Stateful):
         low, high = self._maps[first], self._maps[last]
         for rows in self._rows(low.base, high.end, create=True):
             rows[:] = self._row_of(first, last)
-        for edge in (low.base, high.end - 1):
-            self._settle(edge & -PAGE_SIZE)
+        before = self._maps[first - 1].end if first else 0
+        behind = self._maps[last + 1].base if last + 1 < len(self._maps) else self.limit
+        for edge in {low.base & -PAGE_SIZE, high.end - 1 & -PAGE_SIZE}:
+            if before > edge or behind < edge + PAGE_SIZE:
+                self._settle(edge)
 
     def _row_of(self, first: int, last: int) -> Words:
         """What a row says about a run of mappings."""
@@ -339,6 +342,8 @@ class GpuMemory(Stateful):
     def _settle(self, page: int) -> None:
         """Give the row of a page to the run that has most of it, the first of those that have as much."""
         most, index = 0, max(bisect_right(self._bases, page) - 1, 0)
+        if index < len(self._maps) and self._maps[index].end <= page:
+            index += 1
         while index < len(self._maps) and self._maps[index].base < page + PAGE_SIZE:
             first, last = self._run(index)
             share = min(self._maps[last].end, page + PAGE_SIZE) - max(self._maps[first].base, page)

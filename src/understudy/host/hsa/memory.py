@@ -64,7 +64,7 @@ class Arrays:
         except (MemoryError, OverflowError, OSError, ValueError) as error:
             raise BeyondModel(f"an array of {size} bytes: {error}") from None
         data = np.frombuffer(ram.view, np.uint8)
-        address = self._device.map(ram, name=f"array {kind}{list(sizes)}")
+        address = self._device.map(ram, name=_name(kind, sizes))
         self._enter(data, ram.size, address)
         return data[: count * kind.itemsize].view(kind).reshape(sizes)
 
@@ -85,7 +85,7 @@ class Arrays:
     def enter(self, array: NDArray[Any]) -> Block:
         """Likewise, one that is not device memory yet."""
         flat = _flat(array)
-        address = self._device.map(flat, flat.flags.writeable, f"array {array.dtype}{list(array.shape)}")
+        address = self._device.map(flat, flat.flags.writeable, _name(array.dtype, array.shape))
         return self._enter(flat, flat.nbytes, address)
 
     def free(self, array: NDArray[Any]) -> None:
@@ -195,6 +195,12 @@ def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.hasobject or dtype.itemsize == 0 or dtype != dtype.newbyteorder("<"):
         raise WireError(f"an array of {dtype} cannot be device memory, expected little-endian elements of fixed size")
     return dtype
+
+
+@lru_cache(KEPT)
+def _name(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    """What faults call an array."""
+    return f"array {dtype}{list(shape)}"
 
 
 def _host(array: Any) -> int:

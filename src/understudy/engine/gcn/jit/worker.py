@@ -104,6 +104,10 @@ class Worker:
         self._words[AT["template"]] += 1
         self._words[AT["retired"]] = 0
         self.is_dropped = False
+        self.forget_places()
+
+    def forget_places(self) -> None:
+        """Before a run: where waves found memory last is not where it is, if mappings have changed."""
         version = self.dispatch.memory.version
         if self._version != version:
             self._version = version
