@@ -1,8 +1,9 @@
 """How fast do packets go through an AQL queue?
 
 An empty kernel by one packet at a time: reset the signal, reserve a slot, write it, ring the doorbell, wait for the
-completion signal; in CPU time of the one thread that does all this. And batches of packets behind one doorbell, of an
-empty kernel and of one that does an atomic addition, processed on the thread that rings.
+completion signal; in CPU time of the one thread that does all this. Launches of a known kernel by `Gpu.run`. Batches of
+packets behind one doorbell, of an empty kernel and of one that does an atomic addition, processed on the thread that
+rings; and what a listener hears of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.packets import PACKET_BYTES
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.signals import Condition
+from understudy.hsa import Gpu, demo_code
 from understudy.isa.gcn.asm.assembler import assemble
 
 QUESTION: Final = "hsa_queue"
@@ -27,6 +29,7 @@ AGENTS: Final = ("gfx701", "gfx803", "gfx900")
 EMPTY: Final = "s_endpgm"
 COUNT: Final = "v_mov_b32 v0, s0\nv_mov_b32 v1, s1\nv_mov_b32 v2, 1\nflat_atomic_add v[0:1], v2\ns_endpgm"
 LATENCY_US: Final = 20.0
+RUN_US: Final = 40.0
 PACKETS_PER_SECOND: Final = 0.2
 """Million."""
 SIZE: Final = 16384
@@ -104,6 +107,47 @@ def batches(name: str, rounds: int, text: str, title: str) -> Row:
     return rate(QUESTION, what, "M packets/s", SIZE, samples, target=PACKETS_PER_SECOND, absolute=True)
 
 
+def heard(name: str, rounds: int, count: int) -> Row:
+    """Events per second of empty dispatches to a listener that does nothing."""
+    with HsaDevice(name, threads=1) as device:
+        queue, done = device.create_queue(SIZE), device.create_signal(0)
+        packet = KernelDispatchPacket(
+            dimensions=1, kernel_object=kernel(device, EMPTY), completion_signal=done.address
+        ).pack()
+        settle(queue, packet)
+        events: list[object] = []
+        device.probes.subscribe(events.append)
+
+        def batch() -> None:
+            events.clear()
+            done.store(count)
+            queue.submit(*[packet] * count)
+            assert done.wait(Condition.EQ, 0) == 0
+
+        samples = Samples(tuple(cpu(batch) for _ in range(rounds)))
+    return rate(QUESTION, f"{name}: events to a listener", "M/s", len(events), samples, target=1.0, absolute=True)
+
+
+def runs(name: str, rounds: int, count: int) -> list[Row]:
+    """`Gpu.run` of saxpy over one wave."""
+    rows = []
+    with Gpu.open(name, threads=1) as gpu:
+        kernels, shared = gpu.load(demo_code(name)), (gpu.zeros(64), gpu.zeros(64))
+        mapped = tuple(np.zeros(64, np.float32) for _ in range(2))
+        for arrays, what in ((shared, "arrays of the device"), (mapped, "NumPy arrays")):
+
+            def many(count: int = count, arrays=arrays) -> None:  # type: ignore[no-untyped-def]
+                for _ in range(count):
+                    gpu.run(kernels, "saxpy", 64, 64, [2.0, *arrays])
+
+            for _ in range(3):
+                many(8)
+                time.sleep(0.1)
+            samples = Samples(tuple(cpu(many) / count for _ in range(rounds)))
+            rows.append(latency(QUESTION, f"{name}: run of a known kernel, {what}", "us", samples, target=RUN_US))
+    return rows
+
+
 def first_result(name: str) -> Row:
     """A new device, queue and kernel, up to the first result."""
 
@@ -129,6 +173,8 @@ def measure(quick: bool) -> Sequence[Row]:
         rows += one_by_one(name, rounds, count)
         rows.append(batches(name, rounds, EMPTY, "empty dispatches"))
         rows.append(batches(name, rounds, COUNT, "dispatches of an atomic addition"))
+    rows.append(heard("gfx900", rounds, count))
+    rows += runs("gfx900", rounds, count)
     rows.append(first_result("gfx900"))
     return rows
 

@@ -35,7 +35,7 @@ class Settings(KernelSettings):
     `profiling`: queues write timestamps into completion signals.
     `pcie_atomics`: whether the platform has them, for memory allocated or mapped with ``host=True``; None: as the
     agent's table says.
-    `machine_code`: whether repeated launches are processed by machine code while nobody listens.
+    `machine_code`: whether repeated launches are processed by machine code, while somebody listens up to their ends.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
