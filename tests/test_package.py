@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,17 @@ import yaml
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
+from tests.test_layers import imported_modules
+
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-MAX_SDIST_BYTES = 2_000_000
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = PYPROJECT["project"]
+MAX_SDIST_BYTES = 1_800_000
 MAX_FILE_BYTES = 200_000
+LEFT_OUT = [f"{each}*" for each in PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["exclude"]]
 KINDS = {
-    *(".py", ".typed", ".c", ".h", ".S", ".s", ".cl", ".inc", ".ll", ".sh", ".mk", ".md", ".toml", ".gitignore"),
+    *(".py", ".typed", ".c", ".h", ".S", ".s", ".cl", ".inc", ".ll", ".sh", ".mk", ".md", ".toml", ".cff"),
+    ".gitignore",
     *(".json", ".yaml", ".txt", ".tsv", ".as", ".clo", ".co", ".elf", ".o"),
 }
 """Kinds of files that we write, or that tests compare with; no archive, wheel or library of anybody."""
@@ -51,7 +57,8 @@ def test_the_source_distribution_is_small(sdist: Path, names: dict[str, int]) ->
 def test_the_source_distribution_holds_ours_alone(names: dict[str, int]) -> None:
     assert {Path(name).parts[0] for name in names} == {
         *("src", "tests", "docs", "examples", "tools"),
-        *("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "pyproject.toml"),
+        *("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff"),
+        *("LICENSE", "pyproject.toml"),
         *(".gitignore", "PKG-INFO"),
     }
     suffixes = {name: Path(name).suffix or Path(name).name for name in names}
@@ -68,7 +75,21 @@ def test_the_source_distribution_holds_all_that_tests_and_docs_need(names: dict[
             there = {name for name in there if "__pycache__" not in name}
         else:
             there = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
-        assert there - set(names) == set()
+        missing = {name for name in there - set(names) if not any(fnmatch(name, each) for each in LEFT_OUT)}
+        assert missing == set()
+
+
+@pytest.mark.parametrize("folder", ["tests", "tools"])
+def test_what_is_given_away_imports_nothing_that_is_left_out(folder: str, names: dict[str, int]) -> None:
+    left_out = {
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.relative_to(ROOT).as_posix() not in names
+    }
+    for path in (ROOT / folder).rglob("*.py"):
+        if (module := path.relative_to(ROOT).as_posix()) in names:
+            found = {name for _, name in imported_modules(ast.parse(path.read_text("utf-8")), module, False)}
+            assert not {name for name in found if name in left_out or name.rpartition(".")[0] in left_out}, module
 
 
 def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
