@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,25 +21,34 @@ from understudy.engine.riscv.jit import emit_float as riscv_float
 from understudy.engine.riscv.jit import emit_integer as riscv_integer
 from understudy.engine.riscv.jit import emit_memory as riscv_memory
 from understudy.engine.riscv.jit import emit_registers as riscv_registers
+from understudy.isa import word
 from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.builder import Builder
 from understudy.isa.riscv.algebra import Algebra, SystemAlgebra
 
 if TYPE_CHECKING:
+    from understudy.engine.gcn.reference.lane_integer import Value as Lane
+    from understudy.ir.builder import Value as Named
     from understudy.isa.gcn.algebra import ControlAlgebra, FloatAlgebra, MemoryAlgebra, RegisterAlgebra, WaveIntegers
     from understudy.isa.word import IntegerAlgebra
 
     def reference(
         integers: LaneIntegers, floats: LaneFloats, memory: LaneAtomics, wave: Lanes
-    ) -> tuple[WaveIntegers, FloatAlgebra, MemoryAlgebra, RegisterAlgebra, ControlAlgebra]:
+    ) -> tuple[
+        WaveIntegers[Lane],
+        FloatAlgebra[Lane],
+        MemoryAlgebra[Lane, Lane],
+        RegisterAlgebra[Lane, Lane],
+        ControlAlgebra[Lane],
+    ]:
         return integers, floats, memory, wave, wave
 
     def translated(
         integers: emit_integer.Integers, floats: emit_float.Floats, riscv: riscv_integer.Integers
-    ) -> tuple[WaveIntegers, FloatAlgebra, IntegerAlgebra]:
+    ) -> tuple[WaveIntegers[Named], FloatAlgebra[Named], IntegerAlgebra[str]]:
         return integers, floats, riscv
 
-    def whole(notes: _Notes, hart: evaluate.Evaluator) -> tuple[WaveAlgebra, SystemAlgebra]:
+    def whole(notes: _Notes, hart: evaluate.Evaluator) -> tuple[WaveAlgebra[object, object], SystemAlgebra[int, int]]:
         return notes, hart
 
 
@@ -91,3 +102,17 @@ def test_builder_takes_what_the_algebra_takes() -> None:
     for name in operations(WaveAlgebra) & operations(Builder) - {"mode", "const"}:
         theirs = inspect.signature(getattr(WaveAlgebra, name)).parameters
         assert list(inspect.signature(getattr(Builder, name)).parameters)[1:] == list(theirs)[1:], name
+
+
+def test_nothing_in_meanings_is_any() -> None:
+    """Aliases count: what a meaning sees has a type that mypy holds it to. Only a dtype of NumPy may be any."""
+    isa = Path(word.__file__).parent
+    files = [isa / "word.py", *(isa / "riscv").glob("*.py"), *(isa / "gcn" / "semantics").rglob("*.py")]
+    files += [isa / "gcn" / name for name in ("algebra.py", "builder.py", "word.py")]
+    found = {}
+    for path in files:
+        text = re.sub(r"NDArray\[Any\]|^from typing import .*$", "", path.read_text("utf-8"), flags=re.M)
+        if count := len(re.findall(r"\bAny\b|Callable\[\.\.\., object\]", text)):
+            found[path.relative_to(isa).as_posix()] = count
+    assert len(files) > 50
+    assert found == {}

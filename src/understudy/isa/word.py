@@ -7,69 +7,72 @@ looked at: ``if a == b`` is refused, because ``a == b`` is a word too.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from understudy.core.errors import ModelBug
 
-Value = Any
-"""A value of an engine: a number, an array of lanes, the name of a value in LLVM IR."""
+V = TypeVar("V")
 
 
-class IntegerAlgebra(Protocol):
+class Value:
+    """What an engine computes with: a number, lanes, the name of a value in LLVM IR. Meanings cannot look into it."""
+
+
+class IntegerAlgebra(Protocol[V]):
     """The integer operations of every engine; operands and result have width `w` unless said otherwise."""
 
-    def const(self, w: int, n: int) -> Value:
+    def const(self, w: int, n: int) -> V:
         """The number `n` modulo 2**w."""
 
-    def add(self, w: int, a: Value, b: Value) -> Value:
+    def add(self, w: int, a: V, b: V) -> V:
         """a + b modulo 2**w."""
 
-    def sub(self, w: int, a: Value, b: Value) -> Value:
+    def sub(self, w: int, a: V, b: V) -> V:
         """a - b modulo 2**w."""
 
-    def mul(self, w: int, a: Value, b: Value) -> Value:
+    def mul(self, w: int, a: V, b: V) -> V:
         """a * b modulo 2**w."""
 
-    def and_(self, w: int, a: Value, b: Value) -> Value:
+    def and_(self, w: int, a: V, b: V) -> V:
         """Bitwise and."""
 
-    def or_(self, w: int, a: Value, b: Value) -> Value:
+    def or_(self, w: int, a: V, b: V) -> V:
         """Bitwise or."""
 
-    def xor(self, w: int, a: Value, b: Value) -> Value:
+    def xor(self, w: int, a: V, b: V) -> V:
         """Bitwise exclusive or."""
 
-    def shl(self, w: int, a: Value, n: Value) -> Value:
+    def shl(self, w: int, a: V, n: V) -> V:
         """Shift left; `n` must be below `w` (mask it first)."""
 
-    def lshr(self, w: int, a: Value, n: Value) -> Value:
+    def lshr(self, w: int, a: V, n: V) -> V:
         """Shift right with zeros; `n` below `w`."""
 
-    def ashr(self, w: int, a: Value, n: Value) -> Value:
+    def ashr(self, w: int, a: V, n: V) -> V:
         """Shift right with the sign; `n` below `w`."""
 
-    def eq(self, w: int, a: Value, b: Value) -> Value:
+    def eq(self, w: int, a: V, b: V) -> V:
         """a == b, width 1."""
 
-    def ne(self, w: int, a: Value, b: Value) -> Value:
+    def ne(self, w: int, a: V, b: V) -> V:
         """a != b, width 1."""
 
-    def ult(self, w: int, a: Value, b: Value) -> Value:
+    def ult(self, w: int, a: V, b: V) -> V:
         """Unsigned a < b, width 1."""
 
-    def slt(self, w: int, a: Value, b: Value) -> Value:
+    def slt(self, w: int, a: V, b: V) -> V:
         """Signed a < b, width 1."""
 
-    def select(self, w: int, c: Value, a: Value, b: Value) -> Value:
+    def select(self, w: int, c: V, a: V, b: V) -> V:
         """`a` where the width-1 value `c` is 1, else `b`; both have been computed."""
 
-    def zext(self, to: int, w: int, a: Value) -> Value:
+    def zext(self, to: int, w: int, a: V) -> V:
         """Widen from `w` to `to` bits with zeros."""
 
-    def sext(self, to: int, w: int, a: Value) -> Value:
+    def sext(self, to: int, w: int, a: V) -> V:
         """Widen with copies of the sign bit."""
 
-    def trunc(self, to: int, w: int, a: Value) -> Value:
+    def trunc(self, to: int, w: int, a: V) -> V:
         """The low `to` bits."""
 
 
@@ -81,9 +84,9 @@ class Word:
 
     __slots__ = ("algebra", "value", "width")
     __hash__ = None  # type: ignore[assignment]
-    algebra: IntegerAlgebra
+    algebra: IntegerAlgebra[Value]
 
-    def __init__(self, algebra: IntegerAlgebra, width: int, value: Value) -> None:
+    def __init__(self, algebra: IntegerAlgebra[Value], width: int, value: Value) -> None:
         self.algebra = algebra
         self.width = width
         self.value = value

@@ -9,12 +9,16 @@ checks the widths of what it is given.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from understudy.isa.gcn.algebra import WaveAlgebra
 from understudy.isa.gcn.state import Mode
 from understudy.isa.gcn.word import Word
 from understudy.isa.word import Value
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 ADDRESS_BITS: Final = {"global": 64, "flat": 64, "lds": 32, "gds": 32}
 """Bits of an address by memory space."""
@@ -25,13 +29,13 @@ class Builder:
 
     __slots__ = ("algebra", "mode")
 
-    def __init__(self, algebra: WaveAlgebra) -> None:
+    def __init__(self, algebra: WaveAlgebra[Value, Value]) -> None:
         self.algebra = algebra
         self.mode: Mode = algebra.mode
 
-    def word(self, width: int, value: Value) -> Word:
-        """A value of the engine as a word."""
-        return Word(self.algebra, width, value)
+    def word(self, width: int, lanes: npt.NDArray[np.generic]) -> Word:
+        """Lanes that a `concrete` operation has computed, as a word."""
+        return Word(self.algebra, width, cast("Value", lanes))
 
     def const(self, width: int, n: int) -> Word:
         """The number `n` modulo 2**width."""

@@ -35,9 +35,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.target import Target
+from understudy.isa.gcn.word import Word
 
-Meaning = Callable[..., Any]
+Execution = Callable[[Builder, "Insn"], None]
+"""Does all itself: the meaning of an operation without a signature."""
+Function = Callable[..., Word]
+"""Makes one word of words."""
+Result = Word | list[Word]
+"""Several words where the type of a result is wider than 64 bits."""
+Computation = Callable[..., Result | tuple[Result, ...]]
+"""Makes of words what the signature says."""
+Meaning = Execution | Computation
+Row = tuple[Any, ...]
+"""Of a table of operations: see `ops`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,7 @@ class Insn:
         return self.pc + self.size
 
 
-def ops(family: str, rows: tuple[tuple[Any, ...], ...], **common: Any) -> tuple[Op, ...]:
+def ops(family: str, rows: tuple[Row, ...], **common: Any) -> tuple[Op, ...]:
     """Operations from table rows ``(names, op7, op8, op9, signature, meaning[, extras])``; None for "not there".
 
     `names` is one mnemonic, or three separated by ``|`` (GFX7|GFX8|GFX9); `extras` is a dict of further `Op` fields.

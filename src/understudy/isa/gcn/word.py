@@ -5,7 +5,7 @@ A float is a bit pattern; its width says the format: binary16, binary32 or binar
 
 from __future__ import annotations
 
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from understudy.isa import word
 from understudy.isa.gcn.algebra import WaveAlgebra
@@ -19,12 +19,17 @@ class Word(word.Word):
     """A scalar of the wave, or one value per lane. `env` of float operations: see `isa.gcn.algebra`."""
 
     __slots__ = ()
-    algebra: WaveAlgebra
+    algebra: WaveAlgebra[word.Value, word.Value]
 
     @property
     def mode(self) -> Mode:
         """MODE at this instruction."""
         return self.algebra.mode
+
+    @property
+    def number(self) -> int:
+        """What a scalar is: for `concrete` operations, which the reference engine alone executes."""
+        return int(cast("int", self.value))
 
     # ---- integers ------------------------------------------------------------------------------------------------
     def __invert__(self) -> Self:

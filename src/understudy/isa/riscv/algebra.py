@@ -14,16 +14,19 @@ and yields the canonical NaN.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from understudy.isa.riscv.state import Hart
-from understudy.isa.word import IntegerAlgebra, Value
+from understudy.isa.word import IntegerAlgebra, V, Value
 
-Float = Any
-"""A float of some format; never mixed with `Value`."""
+F = TypeVar("F")
 
 
-class Algebra(IntegerAlgebra, Protocol):
+class Float:
+    """A float of some format in an engine; never mixed with `Value`."""
+
+
+class Algebra(IntegerAlgebra[V], Protocol[V, F]):
     """What every engine provides to every meaning."""
 
     # constants of the instruction being executed
@@ -33,139 +36,139 @@ class Algebra(IntegerAlgebra, Protocol):
     """Address of the following instruction (a plain int)."""
 
     # integers: those of `IntegerAlgebra`, and
-    def udiv(self, w: int, a: Value, b: Value) -> Value:
+    def udiv(self, w: int, a: V, b: V) -> V:
         """Unsigned quotient; `b` must not be zero."""
 
-    def urem(self, w: int, a: Value, b: Value) -> Value:
+    def urem(self, w: int, a: V, b: V) -> V:
         """Unsigned remainder; `b` must not be zero."""
 
-    def sdiv(self, w: int, a: Value, b: Value) -> Value:
+    def sdiv(self, w: int, a: V, b: V) -> V:
         """Signed quotient rounded to zero; `b` not zero, and not minimum / -1."""
 
-    def srem(self, w: int, a: Value, b: Value) -> Value:
+    def srem(self, w: int, a: V, b: V) -> V:
         """Signed remainder with the sign of `a`; `b` not zero, and not minimum / -1."""
 
-    def clmul(self, a: Value, b: Value) -> Value:
+    def clmul(self, a: V, b: V) -> V:
         """Carry-less product of two 64-bit values, 128 bits wide."""
 
-    def not1(self, c: Value) -> Value:
+    def not1(self, c: V) -> V:
         """The opposite of a width-1 value."""
 
     # integer registers, 64 bits; number 0 reads as zero and ignores writes
-    def x(self, n: int) -> Value:
+    def x(self, n: int) -> V:
         """Read integer register `n`."""
 
-    def set_x(self, n: int, v: Value) -> None:
+    def set_x(self, n: int, v: V) -> None:
         """Write integer register `n`."""
 
     # memory: little-endian, an address is a 64-bit value; faults and misalignment leave the meaning
-    def load(self, w: int, address: Value) -> Value:
+    def load(self, w: int, address: V) -> V:
         """Load `w` bits (8, 16, 32, 64)."""
 
-    def store(self, w: int, address: Value, v: Value) -> None:
+    def store(self, w: int, address: V, v: V) -> None:
         """Store a `w`-bit value."""
 
-    def amo(self, kind: str, w: int, address: Value, v: Value) -> Value:
+    def amo(self, kind: str, w: int, address: V, v: V) -> V:
         """Atomically replace the `w`-bit memory word m; gives the old m.
 
         `kind`: swap, add, and, or, xor, min, max (signed), minu, maxu (unsigned).
         """
 
-    def load_reserved(self, w: int, address: Value) -> Value:
+    def load_reserved(self, w: int, address: V) -> V:
         """Load and remember the address and value as this hart's reservation."""
 
-    def store_conditional(self, w: int, address: Value, v: Value) -> Value:
+    def store_conditional(self, w: int, address: V, v: V) -> V:
         """Store if the reservation still holds; drops it. Gives a 64-bit 0 on success, 1 on failure."""
 
     def fence(self) -> None:
         """Order memory accesses before and after."""
 
     # control flow: the last thing a meaning does
-    def branch(self, c: Value, offset: int) -> None:
+    def branch(self, c: V, offset: int) -> None:
         """Go to pc + offset where the width-1 value `c` is 1, else to the next instruction."""
 
     def jump(self, offset: int) -> None:
         """Go to pc + offset."""
 
-    def jump_to(self, address: Value) -> None:
+    def jump_to(self, address: V) -> None:
         """Go to a computed address (bit 0 already cleared)."""
 
     # float registers
-    def f(self, n: int, fmt: str) -> Float:
+    def f(self, n: int, fmt: str) -> F:
         """Read register `n` in a format; a binary32 that is not NaN-boxed reads as the canonical NaN."""
 
-    def set_f(self, n: int, fmt: str, v: Float) -> None:
+    def set_f(self, n: int, fmt: str, v: F) -> None:
         """Write register `n`; a binary32 is NaN-boxed."""
 
-    def f_raw(self, n: int) -> Value:
+    def f_raw(self, n: int) -> V:
         """All 64 bits of register `n`, as they are."""
 
-    def f_bits(self, fmt: str, v: Float) -> Value:
+    def f_bits(self, fmt: str, v: F) -> V:
         """The bit pattern (width 32 or 64) of a float."""
 
-    def f_from_bits(self, fmt: str, v: Value) -> Float:
+    def f_from_bits(self, fmt: str, v: V) -> F:
         """The float with this bit pattern, unchanged even if it is a NaN."""
 
     # float arithmetic; `rm` is the instruction's rounding-mode field (0 RNE, 1 RTZ, 2 RDN, 3 RUP, 4 RMM, 7 dynamic)
-    def fadd(self, fmt: str, a: Float, b: Float, rm: int) -> Float:
+    def fadd(self, fmt: str, a: F, b: F, rm: int) -> F:
         """a + b."""
 
-    def fsub(self, fmt: str, a: Float, b: Float, rm: int) -> Float:
+    def fsub(self, fmt: str, a: F, b: F, rm: int) -> F:
         """a - b."""
 
-    def fmul(self, fmt: str, a: Float, b: Float, rm: int) -> Float:
+    def fmul(self, fmt: str, a: F, b: F, rm: int) -> F:
         """a * b."""
 
-    def fdiv(self, fmt: str, a: Float, b: Float, rm: int) -> Float:
+    def fdiv(self, fmt: str, a: F, b: F, rm: int) -> F:
         """a / b."""
 
-    def fsqrt(self, fmt: str, a: Float, rm: int) -> Float:
+    def fsqrt(self, fmt: str, a: F, rm: int) -> F:
         """Square root."""
 
-    def fma(self, fmt: str, a: Float, b: Float, c: Float, rm: int) -> Float:
+    def fma(self, fmt: str, a: F, b: F, c: F, rm: int) -> F:
         """a * b + c with one rounding."""
 
-    def fneg(self, fmt: str, a: Float) -> Float:
+    def fneg(self, fmt: str, a: F) -> F:
         """Flip the sign bit; no flags."""
 
-    def fmin(self, fmt: str, a: Float, b: Float) -> Float:
+    def fmin(self, fmt: str, a: F, b: F) -> F:
         """minimumNumber: -0 < +0, a NaN loses, two NaNs give the canonical one, a signalling NaN raises NV."""
 
-    def fmax(self, fmt: str, a: Float, b: Float) -> Float:
+    def fmax(self, fmt: str, a: F, b: F) -> F:
         """maximumNumber, likewise."""
 
-    def feq(self, fmt: str, a: Float, b: Float) -> Value:
+    def feq(self, fmt: str, a: F, b: F) -> V:
         """Quiet a == b, width 1."""
 
-    def flt(self, fmt: str, a: Float, b: Float) -> Value:
+    def flt(self, fmt: str, a: F, b: F) -> V:
         """Signalling a < b, width 1."""
 
-    def fle(self, fmt: str, a: Float, b: Float) -> Value:
+    def fle(self, fmt: str, a: F, b: F) -> V:
         """Signalling a <= b, width 1."""
 
-    def fclass(self, fmt: str, a: Float) -> Value:
+    def fclass(self, fmt: str, a: F) -> V:
         """The 64-bit one-hot class mask (-inf, -normal, -subnormal, -0, +0, +subnormal, +normal, +inf, sNaN, qNaN)."""
 
-    def f_to_f(self, to: str, fmt: str, a: Float, rm: int) -> Float:
+    def f_to_f(self, to: str, fmt: str, a: F, rm: int) -> F:
         """Convert between the formats."""
 
-    def f_to_int(self, w: int, signed: bool, fmt: str, a: Float, rm: int) -> Value:
+    def f_to_int(self, w: int, signed: bool, fmt: str, a: F, rm: int) -> V:
         """Convert to a `w`-bit integer (32 or 64), saturating with NV."""
 
-    def int_to_f(self, fmt: str, w: int, signed: bool, v: Value, rm: int) -> Float:
+    def int_to_f(self, fmt: str, w: int, signed: bool, v: V, rm: int) -> F:
         """Convert a `w`-bit integer to a float."""
 
 
-class SystemAlgebra(Algebra, Protocol):
+class SystemAlgebra(Algebra[V, F], Protocol[V, F]):
     """What only the reference engine provides: meanings whose flow is ``system`` run there alone."""
 
     hart: Hart
     """Whose privilege and registers the instruction sees."""
 
-    def csr_read(self, number: int) -> Value:
+    def csr_read(self, number: int) -> V:
         """Read a control and status register; an illegal-instruction trap where that is refused."""
 
-    def csr_write(self, number: int, v: Value) -> None:
+    def csr_write(self, number: int, v: V) -> None:
         """Write a control and status register; an illegal-instruction trap where that is refused."""
 
     def trap(self, cause: int, value: int = 0) -> None:
@@ -182,3 +185,9 @@ class SystemAlgebra(Algebra, Protocol):
 
     def fence_vma(self) -> None:
         """sfence.vma: drop cached address translations."""
+
+
+Ops = Algebra[Value, Float]
+"""What a meaning sees of an engine."""
+SystemOps = SystemAlgebra[Value, Float]
+"""The same where only the reference engine runs it."""

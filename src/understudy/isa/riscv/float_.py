@@ -9,22 +9,24 @@ from collections.abc import Callable
 from operator import xor
 from typing import Final
 
-from understudy.isa.riscv.algebra import Algebra, Float
+from understudy.isa.riscv.algebra import Float, Ops
 from understudy.isa.riscv.format import RowSource, address, get, low, put, section
 from understudy.isa.riscv.insn import Insn, Meaning
 from understudy.isa.riscv.word import Binary, Word, on_values
 from understudy.isa.word import Value
 
-Operation = Callable[[Algebra], Callable[..., Float | Value]]
-"""Picks an operation of the algebra."""
+Rounded = Callable[[Ops], Callable[[str, Float, Float, int], Float]]
+Picked = Callable[[Ops], Callable[[str, Float, Float], Float]]
+Compared = Callable[[Ops], Callable[[str, Float, Float], Value]]
+"""These name an operation of the algebra."""
 
 
-def arith(t: str, f: Operation) -> Meaning:
+def arith(t: str, f: Rounded) -> Meaning:
     """rd = f(rs1, rs2), rounded."""
     return lambda o, i: o.set_f(i.rd, t, f(o)(t, o.f(i.rs1, t), o.f(i.rs2, t), i.rm))
 
 
-def pick(t: str, f: Operation) -> Meaning:
+def pick(t: str, f: Picked) -> Meaning:
     """rd = f(rs1, rs2), which is one of them."""
     return lambda o, i: o.set_f(i.rd, t, f(o)(t, o.f(i.rs1, t), o.f(i.rs2, t)))
 
@@ -37,7 +39,7 @@ def sqrt(t: str) -> Meaning:
 def fused(t: str, times: int, plus: int) -> Meaning:
     """rd = times * (rs1 * rs2) + plus * rs3 with one rounding; `times` and `plus` are 1 or -1."""
 
-    def meaning(o: Algebra, i: Insn) -> None:
+    def meaning(o: Ops, i: Insn) -> None:
         a, b, c = o.f(i.rs1, t), o.f(i.rs2, t), o.f(i.rs3, t)
         a = o.fneg(t, a) if times < 0 else a
         c = o.fneg(t, c) if plus < 0 else c
@@ -54,14 +56,14 @@ def sign(t: str, w: int, f: Binary) -> Meaning:
 
     g = on_values(signed, w)
 
-    def meaning(o: Algebra, i: Insn) -> None:
+    def meaning(o: Ops, i: Insn) -> None:
         a, b = o.f_bits(t, o.f(i.rs1, t)), o.f_bits(t, o.f(i.rs2, t))
         o.set_f(i.rd, t, o.f_from_bits(t, g(o, a, b)))
 
     return meaning
 
 
-def compare(t: str, f: Operation) -> Meaning:
+def compare(t: str, f: Compared) -> Meaning:
     """rd = f(rs1, rs2), 0 or 1."""
     return lambda o, i: o.set_x(i.rd, o.zext(64, 1, f(o)(t, o.f(i.rs1, t), o.f(i.rs2, t))))
 

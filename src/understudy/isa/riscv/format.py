@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from understudy.isa.pattern import Kind, Pattern
-from understudy.isa.riscv.algebra import Algebra
+from understudy.isa.riscv.algebra import Ops
 from understudy.isa.riscv.csrnames import CSR_NUMBERS, csr_name
 from understudy.isa.riscv.insn import Insn, Meaning, Spec, SystemMeaning
 from understudy.isa.riscv.rows import Operand, Row
@@ -135,21 +135,21 @@ def section(extension: str, rows: Iterable[RowSource], flow: str = "next") -> tu
     )
 
 
-def low(o: Algebra, w: int, v: Value) -> Value:
+def low(o: Ops, w: int, v: Value) -> Value:
     """The low `w` bits of a 64-bit value."""
     return v if w == 64 else o.trunc(w, 64, v)
 
 
-def get(o: Algebra, w: int, n: int) -> Value:
+def get(o: Ops, w: int, n: int) -> Value:
     """The low `w` bits of integer register `n`."""
     return low(o, w, o.x(n))
 
 
-def put(o: Algebra, w: int, n: int, v: Value) -> None:
+def put(o: Ops, w: int, n: int, v: Value) -> None:
     """Write a `w`-bit value to integer register `n`, sign-extended."""
     o.set_x(n, v if w == 64 else o.sext(64, w, v))
 
 
-def address(o: Algebra, i: Insn) -> Value:
+def address(o: Ops, i: Insn) -> Value:
     """rs1 + imm."""
     return o.add(64, o.x(i.rs1), o.const(64, i.imm))

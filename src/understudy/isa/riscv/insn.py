@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from understudy.isa.riscv.algebra import Algebra, SystemAlgebra
+from understudy.isa.riscv.algebra import Ops, SystemOps
 
-Meaning = Callable[[Algebra, "Insn"], None]
-SystemMeaning = Callable[[SystemAlgebra, "Insn"], None]
+Meaning = Callable[[Ops, "Insn"], None]
+SystemMeaning = Callable[[SystemOps, "Insn"], None]
 """Of an instruction whose flow is ``system``."""
 
 
@@ -25,8 +24,8 @@ class Spec:
     name: str
     extension: str
     flow: str
-    meaning: Callable[[Any, Insn], None]
-    """A `Meaning`, or a `SystemMeaning` where `flow` says so."""
+    meaning: SystemMeaning
+    """A `Meaning` unless `flow` is ``system``."""
 
 
 @dataclass(frozen=True, slots=True)

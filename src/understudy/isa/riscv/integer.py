@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from operator import add, and_, eq, lshift, lt, ne, or_, rshift, sub, xor
 from typing import Final
 
-from understudy.isa.riscv.algebra import Algebra
+from understudy.isa.riscv.algebra import Ops
 from understudy.isa.riscv.format import RowSource, address, get, put, section
 from understudy.isa.riscv.insn import Insn, Meaning
 from understudy.isa.riscv.word import Binary, Word, on_values
@@ -27,7 +27,7 @@ def imm(w: int, f: Binary) -> Meaning:
 def load(w: int, *, signed: bool = True) -> Meaning:
     """rd = memory[rs1 + imm], extended."""
 
-    def meaning(o: Algebra, i: Insn) -> None:
+    def meaning(o: Ops, i: Insn) -> None:
         v = o.load(w, address(o, i))
         o.set_x(i.rd, v if w == 64 else o.sext(64, w, v) if signed else o.zext(64, w, v))
 
@@ -50,23 +50,23 @@ def shifted(f: Binary) -> Binary:
     return lambda a, b: f(a, b & a.width - 1)
 
 
-def lui(o: Algebra, i: Insn) -> None:
+def lui(o: Ops, i: Insn) -> None:
     """rd = imm."""
     o.set_x(i.rd, o.const(64, i.imm))
 
 
-def auipc(o: Algebra, i: Insn) -> None:
+def auipc(o: Ops, i: Insn) -> None:
     """rd = pc + imm."""
     o.set_x(i.rd, o.const(64, o.pc + i.imm))
 
 
-def jal(o: Algebra, i: Insn) -> None:
+def jal(o: Ops, i: Insn) -> None:
     """rd = address of the next instruction; go to pc + imm."""
     o.set_x(i.rd, o.const(64, o.next_pc))
     o.jump(i.imm)
 
 
-def jalr(o: Algebra, i: Insn) -> None:
+def jalr(o: Ops, i: Insn) -> None:
     """rd = address of the next instruction; go to rs1 + imm with bit 0 cleared."""
     target = o.and_(64, address(o, i), o.const(64, ~1))
     o.set_x(i.rd, o.const(64, o.next_pc))

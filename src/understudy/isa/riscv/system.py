@@ -9,7 +9,7 @@ from collections.abc import Callable
 from operator import or_
 from typing import Final
 
-from understudy.isa.riscv.algebra import SystemAlgebra
+from understudy.isa.riscv.algebra import SystemOps
 from understudy.isa.riscv.csr import TVM, TW, allowed
 from understudy.isa.riscv.format import section
 from understudy.isa.riscv.insn import Insn, SystemMeaning
@@ -18,15 +18,15 @@ from understudy.isa.word import Value
 
 ILLEGAL, BREAKPOINT, ECALL_FROM_U = 2, 3, 8
 
-Source = Callable[[SystemAlgebra, Insn], Value]
+Source = Callable[[SystemOps, Insn], Value]
 
 
-def register(o: SystemAlgebra, i: Insn) -> Value:
+def register(o: SystemOps, i: Insn) -> Value:
     """rs1 as a register."""
     return o.x(i.rs1)
 
 
-def immediate(o: SystemAlgebra, i: Insn) -> Value:
+def immediate(o: SystemOps, i: Insn) -> Value:
     """The rs1 field as a number."""
     return o.const(64, i.rs1)
 
@@ -34,11 +34,11 @@ def immediate(o: SystemAlgebra, i: Insn) -> Value:
 def csrrw(source: Source) -> SystemMeaning:
     """rd = csr; csr = source. Does not read the csr where rd is x0."""
 
-    def meaning(o: SystemAlgebra, i: Insn) -> None:
+    def meaning(o: SystemOps, i: Insn) -> None:
         new = source(o, i)
         old = o.csr_read(i.imm) if i.rd else None
         o.csr_write(i.imm, new)
-        if i.rd:
+        if old is not None:
             o.set_x(i.rd, old)
 
     return meaning
@@ -48,7 +48,7 @@ def csrr_bits(source: Source, f: Binary) -> SystemMeaning:
     """rd = csr; csr = f(csr, source). Does not write the csr where the rs1 field is 0."""
     g = on_values(f, 64)
 
-    def meaning(o: SystemAlgebra, i: Insn) -> None:
+    def meaning(o: SystemOps, i: Insn) -> None:
         bits = source(o, i)
         old = o.csr_read(i.imm)
         if i.rs1:
@@ -61,7 +61,7 @@ def csrr_bits(source: Source, f: Binary) -> SystemMeaning:
 def guarded(trap_bit: int, meaning: SystemMeaning) -> SystemMeaning:
     """Illegal in U mode, and in S mode where this bit of mstatus is set."""
 
-    def guard(o: SystemAlgebra, i: Insn) -> None:
+    def guard(o: SystemOps, i: Insn) -> None:
         if allowed(o.hart, trap_bit):
             meaning(o, i)
         else:

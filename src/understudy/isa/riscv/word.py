@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Self, cast
 
 from understudy.isa import word
-from understudy.isa.riscv.algebra import Algebra
+from understudy.isa.riscv.algebra import Ops
 from understudy.isa.word import Value
 
 
@@ -14,7 +14,7 @@ class Word(word.Word):
     """An integer of a width. Divisors must not be zero; a signed quotient must not overflow."""
 
     __slots__ = ()
-    algebra: Algebra
+    algebra: Ops
 
     def __invert__(self) -> Self:
         if self.width == 1:
@@ -47,14 +47,14 @@ Binary = Callable[[Word, Word], Word]
 """An operation on two words."""
 
 
-def on_values(f: Binary, w: int) -> Callable[[Algebra, Value, Value], Value]:
+def on_values(f: Binary, w: int) -> Callable[[Ops, Value, Value], Value]:
     """`f` of words of `w` bits as a function ``(o, a, b)`` of an algebra and two of its values.
 
     What `f` asks of the algebra is written down once, so that the words cost nothing when an instruction executes.
     """
     names = _Names()
-    result = f(Word(names, w, "a"), Word(names, w, "b")).value
-    found: dict[str, Callable[[Algebra, Value, Value], Value]] = {}
+    result = f(*(Word(cast("Ops", names), w, cast("Value", name)) for name in "ab")).value
+    found: dict[str, Callable[[Ops, Value, Value], Value]] = {}
     exec("\n    ".join(["def meaning(o, a, b):", *names.lines, f"return {result}"]), found)
     return found["meaning"]
 

@@ -17,9 +17,10 @@ every operation gives the same result for any quiet NaN, and host arithmetic nev
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from understudy.engine.riscv.jit.region import Block, Region
+from understudy.isa.riscv.algebra import SystemOps
 
 Rep = tuple[str, str]
 INTEGER: Final[Rep] = ("I", "x")
@@ -72,7 +73,7 @@ def after(block: Block, reps: Reps) -> Reps:
     scan = _Scan(dict(reps))
     for _, insn in block.insns:
         if insn.spec.extension in ("F", "D"):
-            insn.spec.meaning(scan, insn)
+            insn.spec.meaning(cast("SystemOps", scan), insn)
     return {n: rep for n, rep in scan.reps.items() if rep != INTEGER}
 
 

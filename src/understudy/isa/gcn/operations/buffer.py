@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from understudy.isa.gcn.insn import EXACT, Accuracy, Op, ops
+from understudy.isa.gcn.insn import EXACT, Accuracy, Op, Row, ops
 from understudy.isa.gcn.operations.flat import LOAD_CODES, STORE_CODES, atomic_codes
 from understudy.isa.gcn.semantics import buffer_format as typed
 from understudy.isa.gcn.semantics import buffer_plain as plain
 from understudy.isa.gcn.semantics.access import ATOMICS, FLOAT_ATOMICS, LOADS, STORES, takes_compare
 
-Row = tuple[Any, ...]
 ADDRESS: Final = "vaddr srsrc:4 soffset"
 ROUNDED: Final = Accuracy("chosen", "", "gcn/format-write")
 

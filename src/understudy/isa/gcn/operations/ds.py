@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from understudy.isa.gcn.insn import Accuracy, Op, ops
+from understudy.isa.gcn.insn import Accuracy, Op, Row, ops
 from understudy.isa.gcn.semantics import ds_data as data
 from understudy.isa.gcn.semantics import ds_lanes as lanes
 from understudy.isa.gcn.semantics.access import Transfer
-
-Row = tuple[Any, ...]
 
 ORDERED: Final = {"operands": "vdst addr", "accuracy": Accuracy("chosen", "", "gcn/ordered-count")}
 COUNTED: Final = {"operands": "vdst", "accuracy": Accuracy("chosen", "", "gcn/append-base")}

@@ -9,10 +9,10 @@ offset in a VGPR or, with SADDR, an SGPR).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning, Op, ops
+from understudy.isa.gcn.insn import Execution, Insn, Op, Row, ops
 from understudy.isa.gcn.semantics.access import (
     ATOMICS,
     FLOAT_ATOMICS,
@@ -55,7 +55,7 @@ def address(b: Builder, i: Insn) -> tuple[str, Word]:
     return i.op.family, flat_address(b, at) if i.op.family == "flat" else at
 
 
-def load(how: Transfer) -> Meaning:
+def load(how: Transfer) -> Execution:
     """vdst = memory[address]; with the lds flag, LDS takes a dword per lane instead."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -69,7 +69,7 @@ def load(how: Transfer) -> Meaning:
     return meaning
 
 
-def store(how: Transfer) -> Meaning:
+def store(how: Transfer) -> Execution:
     """memory[address] = data."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -79,7 +79,7 @@ def store(how: Transfer) -> Meaning:
     return meaning
 
 
-def atomic(kind: str, bits: int) -> Meaning:
+def atomic(kind: str, bits: int) -> Execution:
     """memory[address] = kind(memory[address], data); with glc vdst = what memory held."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -142,8 +142,6 @@ ATOMIC_CODES: Final[dict[str, tuple[int | None, int | None]]] = {
     "fmax":     (0x40, None),
 }
 # fmt: on
-
-Row = tuple[Any, ...]
 
 
 def atomic_codes(kind: str, bits: int) -> Codes:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from understudy.isa.gcn.insn import Accuracy, Meaning, Op, ops
+from understudy.isa.gcn.insn import Accuracy, Execution, Op, Row, ops
 from understudy.isa.gcn.semantics.access import ATOMICS, FLOAT_ATOMICS
 from understudy.isa.gcn.semantics.image import plain
 from understudy.isa.gcn.semantics.image import sample as sampled
-
-Row = tuple[Any, ...]
 
 LINEAR_ONLY: Final = Accuracy("exact", "linear images of one level", "gcn/image-layout")
 ROUNDED: Final = Accuracy("chosen", "", "gcn/format-write")
@@ -18,7 +16,7 @@ ABSENT: Final = Accuracy("absent", "", "not documented")
 WEIGHTS: Final = Accuracy("chosen", "weights are not rounded to fractions of 1/256", "gcn/filter-weights")
 
 # fmt: off
-PLAIN: Final[tuple[tuple[str, int, Meaning], ...]] = (
+PLAIN: Final[tuple[tuple[str, int, Execution], ...]] = (
     ("image_load",             0x00, plain.load(mip=False)),
     ("image_load_mip",         0x01, plain.load(mip=True)),
     ("image_load_pck",         0x02, plain.load_raw(mip=False)),

@@ -8,10 +8,10 @@ stride is not 0).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning, Op, ops
+from understudy.isa.gcn.insn import Execution, Insn, Op, Row, ops
 from understudy.isa.gcn.semantics.access import ATOMICS, pair, set_sregs, sregs, takes_compare, whole, words
 from understudy.isa.gcn.semantics.pointer import scalar_pointer
 from understudy.isa.gcn.word import Word
@@ -53,12 +53,12 @@ def buffer_places(b: Builder, i: Insn, count: int) -> list[tuple[Word, Word]]:
     return [(base + at, at < size) for at in places]
 
 
-def load(dwords: int, scale: int = 0) -> Meaning:
+def load(dwords: int, scale: int = 0) -> Execution:
     """sdata = memory[SBASE + offset]."""
     return lambda b, i: set_sregs(b, data(i), b.scalar_load(dwords, plain_address(b, i, scale)))
 
 
-def buffer_load(dwords: int) -> Meaning:
+def buffer_load(dwords: int) -> Execution:
     """sdata = buffer[offset]."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -68,12 +68,12 @@ def buffer_load(dwords: int) -> Meaning:
     return meaning
 
 
-def store(dwords: int, scale: int = 0) -> Meaning:
+def store(dwords: int, scale: int = 0) -> Execution:
     """memory[SBASE + offset] = sdata."""
     return lambda b, i: b.scalar_store(plain_address(b, i, scale), sregs(b, i["sdata"], dwords))
 
 
-def buffer_store(dwords: int) -> Meaning:
+def buffer_store(dwords: int) -> Execution:
     """buffer[offset] = sdata."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -84,7 +84,7 @@ def buffer_store(dwords: int) -> Meaning:
     return meaning
 
 
-def atomic(kind: str, bits: int, *, buffer: bool) -> Meaning:
+def atomic(kind: str, bits: int, *, buffer: bool) -> Execution:
     """memory = kind(memory, sdata); with glc sdata = what memory held (0 outside of a buffer)."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -99,17 +99,17 @@ def atomic(kind: str, bits: int, *, buffer: bool) -> Meaning:
     return meaning
 
 
-def clock(kind: str) -> Meaning:
+def clock(kind: str) -> Execution:
     """sdata = a counter, 64 bits."""
     return lambda b, i: set_sregs(b, data(i), words(b.time(kind)))
 
 
-def order(what: str) -> Meaning:
+def order(what: str) -> Execution:
     """A cache operation."""
     return lambda b, i: b.order(what)
 
 
-def hint(what: str) -> Meaning:
+def hint(what: str) -> Execution:
     """Nothing a result depends on."""
     return lambda b, i: b.hint(what)
 
@@ -136,7 +136,7 @@ def size_name(dwords: int) -> str:
     return "dword" if dwords == 1 else f"dwordx{dwords}"
 
 
-def rows() -> Iterator[tuple[Any, ...]]:
+def rows() -> Iterator[Row]:
     """All operations, by opcode of GFX9."""
     for k, n in enumerate((1, 2, 4, 8, 16)):
         plain, buffer = {"operands": f"sdata:{n} sbase:2 offset"}, {"operands": f"sdata:{n} sbase:4 offset"}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from operator import and_, eq, ge, gt, invert, le, lt, mul, ne, or_, xor
 from typing import Final
 
-from understudy.isa.gcn.insn import Meaning, chosen, ops
+from understudy.isa.gcn.insn import Computation, Function, chosen, ops
 from understudy.isa.gcn.semantics import control as flow
 from understudy.isa.gcn.semantics import integer as n
 from understudy.isa.gcn.word import Word
@@ -19,7 +19,7 @@ Unary = Callable[[Word], Word]
 Binary = Callable[[Word, Word], Word]
 
 
-def counted(meaning: Meaning) -> Meaning:
+def counted(meaning: Function) -> Computation:
     """result, SCC = result is not 0."""
 
     def with_scc(*sources: Word) -> Pair:
@@ -29,7 +29,7 @@ def counted(meaning: Meaning) -> Meaning:
     return with_scc
 
 
-def picked(f: Binary) -> Meaning:
+def picked(f: Binary) -> Computation:
     """The first source where the comparison `f` holds, else the second; SCC = it holds."""
 
     def meaning(a: Word, b: Word) -> Pair:
@@ -39,7 +39,7 @@ def picked(f: Binary) -> Meaning:
     return meaning
 
 
-def bfe(signed: bool) -> Meaning:
+def bfe(signed: bool) -> Computation:
     """Bits of the first source: start in the low bits of the second, size in its bits 22:16."""
     return counted(lambda a, b: n.extract(signed, a, n.count(b, a.width), b[22:16].zext(a.width)))
 
@@ -49,7 +49,7 @@ def absolute(a: Word) -> Word:
     return a.slt(0).select(-a, a)
 
 
-def shift_add(by: int) -> Meaning:
+def shift_add(by: int) -> Computation:
     """(a << by) + b in 64 bits: the low 32, SCC = the rest is not 0."""
 
     def meaning(a: Word, b: Word) -> Pair:
@@ -89,7 +89,7 @@ def bitreplicate(a: Word) -> Word:
     return a * 3
 
 
-def bitset(to: int) -> Meaning:
+def bitset(to: int) -> Computation:
     """The destination with one bit set or cleared."""
 
     def meaning(a: Word, old: Word) -> Word:
@@ -99,7 +99,7 @@ def bitset(to: int) -> Meaning:
     return meaning
 
 
-def saveexec(f: Binary) -> Meaning:
+def saveexec(f: Binary) -> Computation:
     """EXEC = f(source, EXEC); destination = EXEC before; SCC = EXEC is not 0."""
 
     def meaning(a: Word, mask: Word) -> tuple[Word, Word, Word]:
@@ -109,7 +109,7 @@ def saveexec(f: Binary) -> Meaning:
     return meaning
 
 
-def wrexec(f: Binary) -> Meaning:
+def wrexec(f: Binary) -> Computation:
     """EXEC and destination = f(source, EXEC); SCC = it is not 0."""
 
     def meaning(a: Word, mask: Word) -> tuple[Word, Word, Word]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning, ops
+from understudy.isa.gcn.insn import Execution, Insn, ops
 from understudy.isa.gcn.semantics import control as flow
 from understudy.isa.gcn.state import EXEC, VCC
 from understudy.isa.gcn.word import Word
@@ -20,7 +20,7 @@ COND_DBG_SYS: Final = 21
 """Bits of STATUS."""
 
 
-def branch_where(condition: Condition) -> Meaning:
+def branch_where(condition: Condition) -> Execution:
     """Go to the immediate address where `condition(b)` is 1."""
     return lambda b, i: b.branch(condition(b), flow.branch_target(i))
 
@@ -40,7 +40,7 @@ def status(b: Builder, bit: int) -> Word:
     return b.hwreg(STATUS)[bit]
 
 
-def hint(what: str) -> Meaning:
+def hint(what: str) -> Execution:
     """Nothing that a result depends on."""
     return lambda b, i: b.hint(what, i["simm16"] & 0xFFFF)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import add, and_, mul, or_, sub, xor
 from typing import Final
 
-from understudy.isa.gcn.insn import Meaning, chosen, ops
+from understudy.isa.gcn.insn import Computation, Function, chosen, ops
 from understudy.isa.gcn.semantics import convert as cvt
 from understudy.isa.gcn.semantics import floating as f
 from understudy.isa.gcn.semantics import integer as n
@@ -13,17 +14,17 @@ from understudy.isa.gcn.semantics import lanes
 from understudy.isa.gcn.word import Word
 
 
-def k16(meaning: Meaning, k: int) -> Meaning:
+def k16(meaning: Computation, k: int) -> Computation:
     """Source `k` is the low half of the literal."""
     return lambda *sources: meaning(*(a.trunc(16) if at == k else a for at, a in enumerate(sources)))
 
 
-def at_limit(meaning: Meaning, limit: int) -> dict[str, Meaning]:
+def at_limit(meaning: Callable[..., tuple[Word, Word]], limit: int) -> dict[str, Computation]:
     """`limit` for results that carry, where the instruction says clamp."""
     return {"clamped": n.saturating(meaning, limit)}
 
 
-def saturated(w: int, meaning: Meaning) -> dict[str, Meaning]:
+def saturated(w: int, meaning: Function) -> dict[str, Computation]:
     """Unsigned, where the instruction says clamp."""
     return {"clamped": n.clamped(w, False, meaning)}
 

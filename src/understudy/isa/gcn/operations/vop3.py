@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import add, mul, sub
 from typing import Final
 
-from understudy.isa.gcn.insn import Meaning, chosen, ops
+from understudy.isa.gcn.insn import Computation, Function, chosen, ops
 from understudy.isa.gcn.semantics import bytewise as by
 from understudy.isa.gcn.semantics import convert as cvt
 from understudy.isa.gcn.semantics import cube, division, lanes, trig
@@ -18,27 +18,27 @@ Binary = Callable[[Word, Word], Word]
 Differences = Callable[[Word, Word], Word]
 
 
-def bfe(signed: bool) -> Meaning:
+def bfe(signed: bool) -> Computation:
     """c[4:0] bits of a from bit b[4:0] on."""
     return lambda a, b, c: n.extract(signed, a, b[4:0], c[4:0])
 
 
-def middle(low: Binary, high: Binary) -> Meaning:
+def middle(low: Binary, high: Binary) -> Computation:
     """The middle one of three, by minimum `low` and maximum `high`."""
     return lambda a, b, c: high(low(a, b), low(high(a, b), c))
 
 
-def of_three(f: Binary) -> Meaning:
+def of_three(f: Binary) -> Computation:
     """A minimum or maximum of three."""
     return lambda a, b, c: f(f(a, b), c)
 
 
-def mad24(signed: bool) -> Meaning:
+def mad24(signed: bool) -> Computation:
     """Product of 24-bit numbers plus c."""
     return lambda a, b, c: n.mul24(signed)(a, b) + c
 
 
-def mad_wide(signed: bool, *, clamped: bool = False) -> Meaning:
+def mad_wide(signed: bool, *, clamped: bool = False) -> Computation:
     """32 times 32 plus 64 bits; and bit 64 of the exact sum."""
 
     def meaning(a: Word, b: Word, c: Word) -> tuple[Word, Word]:
@@ -57,7 +57,7 @@ def mad_wide(signed: bool, *, clamped: bool = False) -> Meaning:
     return meaning
 
 
-def mad_32_16(signed: bool, *, clamped: bool = False) -> Meaning:
+def mad_32_16(signed: bool, *, clamped: bool = False) -> Computation:
     """16 times 16 plus 32 bits."""
 
     def meaning(a: Word, b: Word, c: Word) -> Word:
@@ -69,17 +69,17 @@ def mad_32_16(signed: bool, *, clamped: bool = False) -> Meaning:
     return meaning
 
 
-def at_limit(w: int, signed: bool, meaning: Meaning) -> dict[str, Meaning]:
+def at_limit(w: int, signed: bool, meaning: Function) -> dict[str, Computation]:
     """Where the instruction says clamp: `meaning` in 64 bits, saturated to `w`."""
     return {"clamped": n.clamped(w, signed, meaning)}
 
 
-def sums(differences: Differences) -> tuple[Meaning, dict[str, Meaning]]:
+def sums(differences: Differences) -> tuple[Computation, dict[str, Computation]]:
     """A sum of differences plus c, and what it is where the instruction says clamp."""
     return by.plus(differences), {"clamped": by.plus_clamped(differences)}
 
 
-def quads(of: Callable[..., Meaning], differences: Differences) -> tuple[Meaning, dict[str, Meaning]]:
+def quads(of: Callable[..., Computation], differences: Differences) -> tuple[Computation, dict[str, Computation]]:
     """Likewise four of them."""
     return of(differences), {"clamped": of(differences, clamped=True)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import add, mul, sub
 from typing import Any, Final
 
-from understudy.isa.gcn.insn import Meaning, chosen, ops
+from understudy.isa.gcn.insn import Function, chosen, ops
 from understudy.isa.gcn.semantics import convert as cvt
 from understudy.isa.gcn.semantics import floating as f
 from understudy.isa.gcn.semantics import integer as n
@@ -18,7 +18,7 @@ from understudy.isa.gcn.word import Word
 Extras = dict[str, Any]
 
 
-def both(one: Meaning) -> Meaning:
+def both(one: Function) -> Function:
     """`one` of the low halves, and of the high halves."""
 
     def meaning(*sources: Word) -> Word:
@@ -28,17 +28,17 @@ def both(one: Meaning) -> Meaning:
     return meaning
 
 
-def with_level(one: Meaning) -> Meaning:
+def with_level(one: Function) -> Function:
     """`one` as GFX9 does it."""
     return lambda *sources: one(*sources, 9)
 
 
-def clamped(signed: bool, wide: Meaning) -> Extras:
+def clamped(signed: bool, wide: Function) -> Extras:
     """Where the instruction says clamp: `wide`, in 64 bits, saturated to 16."""
     return {"clamped": both(n.clamped(16, signed, wide))}
 
 
-def to_half(of: Meaning, env: str | None = None) -> Meaning:
+def to_half(of: Function, env: str | None = None) -> Function:
     """The binary32 result of `of` as a half."""
     return lambda *sources: of(*sources).fconvert("h", env)
 
@@ -48,7 +48,7 @@ def items(bits: int, signed: bool, a: Word) -> list[Word]:
     return [n.shift_right(signed, a << 32 - bits - at, 32 - bits) for at in range(0, 32, bits)]
 
 
-def dot(bits: int, signed: bool, *, saturates: bool = False) -> Meaning:
+def dot(bits: int, signed: bool, *, saturates: bool = False) -> Function:
     """The sum of the products of items, plus c."""
 
     def meaning(a: Word, b: Word, c: Word) -> Word:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, Final
+from typing import Final
 
-from understudy.isa.gcn.insn import ops
+from understudy.isa.gcn.insn import Row, ops
 from understudy.isa.gcn.semantics.floating import classify
 from understudy.isa.gcn.word import Word
 
@@ -95,9 +95,7 @@ def writing_exec(f: Comparison) -> Callable[[Word, Word], tuple[Word, Word]]:
     return both
 
 
-def pair(
-    prefix: str, name: str, sources: str, f: Comparison, plain: tuple[Any, ...], x: tuple[Any, ...]
-) -> Iterator[Any]:
+def pair(prefix: str, name: str, sources: str, f: Comparison, plain: Row, x: Row) -> Iterator[Row]:
     """The rows of v_cmp and v_cmpx; `plain` and `x` are their opcodes."""
     yield f"{prefix}_{name}", *plain, f"m64 = {sources}", f
     yield f"{prefix}x_{name}", *x, f"m64 exec = {sources}", writing_exec(f)
@@ -108,7 +106,7 @@ def moved(first: int | None, at: int) -> tuple[int | None]:
     return (None if first is None else first + at,)
 
 
-def rows() -> Iterator[Any]:
+def rows() -> Iterator[Row]:
     """All of them."""
     for kind, first7, first7_x, first, first_x in CLASSES:
         codes, codes_x = (first7, first, first), (first7_x, first_x, first_x)

@@ -11,7 +11,7 @@ import numpy as np
 
 from understudy.core.errors import BeyondModel
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning
+from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.access import merge, set_vregs, vregs
 from understudy.isa.gcn.semantics.buffer_address import Places, Resource, places, resource
@@ -34,7 +34,7 @@ def of_lanes(b: Builder, values: Sequence[formats.Lanes]) -> list[Word]:
 
 def shape(i: Insn, r: Resource, in_instruction: bool) -> tuple[int, int, tuple[int, ...]]:
     """Data format, number format and where each register's component comes from (0, 1, 4 to 7: x to w)."""
-    word = int(r.word3.value)
+    word = r.word3.number
     if in_instruction:
         return i["dfmt"], i["nfmt"], IDENTITY
     data = 0 if i.target.level >= GFX8 and word >> 23 & 1 else word >> 15 & 15
@@ -87,7 +87,7 @@ def fetch(b: Builder, i: Insn, count: int, in_instruction: bool) -> tuple[int, l
     return nfmt, values
 
 
-def load(count: int, *, half: bool, in_instruction: bool) -> Meaning:
+def load(count: int, *, half: bool, in_instruction: bool) -> Execution:
     """vdata = the first `count` components of the element, converted."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -127,7 +127,7 @@ def deposit(b: Builder, i: Insn, values: list[formats.Lanes], half: bool, in_ins
     b.store("global", 8 * size, p.at, of_lanes(b, formats.write(dfmt, nfmt, parts, image=False)), p.inside())
 
 
-def store(count: int, *, half: bool, in_instruction: bool) -> Meaning:
+def store(count: int, *, half: bool, in_instruction: bool) -> Execution:
     """The element = the first `count` components, converted."""
 
     def meaning(b: Builder, i: Insn) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning
+from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics.access import (
     Transfer,
     lds_slots,
@@ -49,7 +49,7 @@ def give(b: Builder, i: Insn, values: list[Word]) -> None:
         set_vregs(b, i["vdata"], [*values, b.const(32, 0)] if i["tfe"] else values)
 
 
-def load(how: Transfer) -> Meaning:
+def load(how: Transfer) -> Execution:
     """vdata = buffer[address]."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -59,7 +59,7 @@ def load(how: Transfer) -> Meaning:
     return meaning
 
 
-def store(how: Transfer) -> Meaning:
+def store(how: Transfer) -> Execution:
     """buffer[address] = vdata."""
     return lambda b, i: put(b, places(b, i, resource(b, i)), how.bits, stored(b, how, i["vdata"]))
 
@@ -70,7 +70,7 @@ def store_lds(b: Builder, i: Insn) -> None:
     put(b, places(b, i, resource(b, i)), 32, values)
 
 
-def atomic(kind: str, bits: int) -> Meaning:
+def atomic(kind: str, bits: int) -> Execution:
     """buffer[address] = kind(buffer[address], vdata); with glc vdata = what it held (0 out of range)."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -85,6 +85,6 @@ def atomic(kind: str, bits: int) -> Meaning:
     return meaning
 
 
-def order(what: str) -> Meaning:
+def order(what: str) -> Execution:
     """A cache operation."""
     return lambda b, i: b.order(what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from understudy.isa.gcn.insn import Meaning
+from understudy.isa.gcn.insn import Computation, Function
 from understudy.isa.gcn.semantics import integer as n
 from understudy.isa.gcn.word import Word
 
@@ -26,12 +26,12 @@ def differences(bits: int, *, masked: bool = False, shift: int = 0) -> Differenc
     return meaning
 
 
-def plus(f: Difference) -> Meaning:
+def plus(f: Difference) -> Function:
     """`f` of two sources plus the third."""
     return lambda a, b, c: f(a, b) + c
 
 
-def plus_clamped(f: Difference) -> Meaning:
+def plus_clamped(f: Difference) -> Function:
     """Likewise, at most 2**32 - 1."""
     limited = n.saturating(n.add_carry, -1)
     return lambda a, b, c: limited(f(a, b), c)[0]
@@ -42,7 +42,7 @@ def windows(a: Word) -> list[Word]:
     return [(a >> at if at else a).trunc(32) for at in (0, 8, 16, 24)]
 
 
-def quad16(f: Difference, *, clamped: bool = False) -> Meaning:
+def quad16(f: Difference, *, clamped: bool = False) -> Function:
     """`f` of each window of a with b, plus the four halves of c: four halves."""
 
     def meaning(a: Word, b: Word, c: Word) -> Word:
@@ -55,7 +55,7 @@ def quad16(f: Difference, *, clamped: bool = False) -> Meaning:
     return meaning
 
 
-def quad32(f: Difference, *, clamped: bool = False) -> Meaning:
+def quad32(f: Difference, *, clamped: bool = False) -> Computation:
     """`f` of each window of a with b, plus the four dwords of c: four dwords."""
     one = (plus_clamped if clamped else plus)(f)
 
@@ -74,7 +74,7 @@ def lerp(a: Word, b: Word, c: Word) -> Word:
     return result
 
 
-def align(unit: int) -> Meaning:
+def align(unit: int) -> Function:
     """The low 32 bits of {a, b} shifted right by c units of 1 or 8 bits."""
     return lambda a, b, c: (joined(a, b) >> ((c & 32 // unit - 1) * unit).zext(64)).trunc(32)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning
+from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics import source
 from understudy.isa.gcn.state import EXEC, M0
 from understudy.isa.gcn.word import Word
@@ -85,7 +85,7 @@ def set_gpr_idx_idx(b: Builder, i: Insn) -> None:
     b.set_s(M0, field(b.s(M0), 0, 8, source.scalar(b, i, i["ssrc0"], "b32")))
 
 
-def movrels(w: int) -> Meaning:
+def movrels(w: int) -> Execution:
     """sdst = the register ssrc0 + M0."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -98,7 +98,7 @@ def movrels(w: int) -> Meaning:
     return meaning
 
 
-def movreld(w: int) -> Meaning:
+def movreld(w: int) -> Execution:
     """The register sdst + M0 = ssrc0."""
     return lambda b, i: b.set_s_indexed(i["sdst"], b.s(M0), source.scalar(b, i, i["ssrc0"], f"b{w}"), w)
 
@@ -108,18 +108,18 @@ def fork(b: Builder, i: Insn, condition: Word, target: Word) -> None:
     """Lanes that pass go to `target`, the others on; of two sets the smaller goes first, the other is stacked."""
     here = b.const(64, i.next_pc)
     passing, failing = condition & b.s64(EXEC), ~condition & b.s64(EXEC)
-    if not failing.value:
+    if not failing.number:
         b.jump_to(target)
         return
-    if not passing.value:
+    if not passing.number:
         b.jump(i.next_pc)
         return
-    if failing.value.bit_count() < passing.value.bit_count():
+    if failing.number.bit_count() < passing.number.bit_count():
         first, then, waiting, resume = failing, here, passing, target
     else:
         first, then, waiting, resume = passing, target, failing, here
     mode = b.hwreg(MODE)
-    depth = mode.value >> CSP
+    depth = mode.number >> CSP
     b.set_s64(4 * depth, waiting)
     b.set_s64(4 * depth + 2, resume)
     b.set_s64(EXEC, first)
@@ -140,8 +140,8 @@ def i_fork(b: Builder, i: Insn) -> None:
 def join(b: Builder, i: Insn) -> None:
     """Take up the lanes of the last fork, or go on where the stack is as deep as ssrc0 says."""
     mode = b.hwreg(MODE)
-    depth = mode.value >> CSP
-    if depth == source.scalar(b, i, i["ssrc0"], "b32").value:
+    depth = mode.number >> CSP
+    if depth == source.scalar(b, i, i["ssrc0"], "b32").number:
         b.jump(i.next_pc)
         return
     depth = depth - 1 & 7

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.isa.gcn.insn import Meaning
+from understudy.isa.gcn.insn import Function
 from understudy.isa.gcn.semantics import fp
 from understudy.isa.gcn.word import Word
 
@@ -52,7 +52,7 @@ def pack(low: Word, high: Word) -> Word:
     return low.zext(32) | high.zext(32) << 16
 
 
-def packed(one: Meaning) -> Callable[[Word, Word], Word]:
+def packed(one: Function) -> Callable[[Word, Word], Word]:
     """Two 16-bit results of `one`, of the first source and the second."""
     return lambda a, b: pack(one(a), one(b))
 

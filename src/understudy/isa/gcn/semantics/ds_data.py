@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning
+from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics.access import (
     Transfer,
     lds_slots,
@@ -66,7 +66,7 @@ def get(b: Builder, p: Location, bits: int) -> list[Word]:
     return values if p.where is None else [p.where.select(v, 0) for v in values]
 
 
-def read(how: Transfer) -> Meaning:
+def read(how: Transfer) -> Execution:
     """vdst = LDS[address]."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -76,7 +76,7 @@ def read(how: Transfer) -> Meaning:
     return meaning
 
 
-def write(how: Transfer) -> Meaning:
+def write(how: Transfer) -> Execution:
     """LDS[address] = data0."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -92,7 +92,7 @@ def twice(b: Builder, i: Insn, bits: int, step: int, *, atomic: bool = False) ->
     return [addressed(b, i, bits // 8, i[name] * scale, atomic=atomic) for name in ("offset0", "offset1")]
 
 
-def read2(bits: int, step: int = 1) -> Meaning:
+def read2(bits: int, step: int = 1) -> Execution:
     """vdst = LDS[first], LDS[second]."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -102,7 +102,7 @@ def read2(bits: int, step: int = 1) -> Meaning:
     return meaning
 
 
-def write2(bits: int, step: int = 1) -> Meaning:
+def write2(bits: int, step: int = 1) -> Execution:
     """LDS[first] = data0; LDS[second] = data1."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -118,7 +118,7 @@ def update(b: Builder, p: Location, kind: str, bits: int, v: Word, compare: Word
     return old if p.where is None else p.where.select(old, 0)
 
 
-def atomic(kind: str, bits: int, *, back: bool) -> Meaning:
+def atomic(kind: str, bits: int, *, back: bool) -> Execution:
     """LDS[address] = kind(LDS[address], data0); `back`: vdst = what it held.
 
     Kinds with two operands: cmpswap compares with data0 and writes data1, mskor clears data0 and sets data1.
@@ -136,7 +136,7 @@ def atomic(kind: str, bits: int, *, back: bool) -> Meaning:
     return meaning
 
 
-def exchange2(bits: int, step: int = 1) -> Meaning:
+def exchange2(bits: int, step: int = 1) -> Execution:
     """vdst = LDS[first], LDS[second], which become data0, data1."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -161,7 +161,7 @@ def wrap(b: Builder, i: Insn) -> None:
     set_vregs(b, i["vdst"], [result])
 
 
-def conditional_exchange(dwords: int) -> Meaning:
+def conditional_exchange(dwords: int) -> Execution:
     """Each dword of data0 whose bit 31 is set replaces, without that bit, the dword in LDS; vdst = what it held."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -185,7 +185,7 @@ def source2(b: Builder, i: Insn, bits: int) -> tuple[Location, Location]:
     return place(b, i, first, bits // 8, atomic=True), place(b, i, second, bits // 8, atomic=True)
 
 
-def atomic_source2(kind: str, bits: int) -> Meaning:
+def atomic_source2(kind: str, bits: int) -> Execution:
     """LDS[A] = kind(LDS[A], LDS[B]); all B are read first."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -195,7 +195,7 @@ def atomic_source2(kind: str, bits: int) -> Meaning:
     return meaning
 
 
-def write_source2(bits: int) -> Meaning:
+def write_source2(bits: int) -> Execution:
     """LDS[A] = LDS[B]; all B are read first."""
 
     def meaning(b: Builder, i: Insn) -> None:

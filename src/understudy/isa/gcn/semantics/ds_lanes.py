@@ -6,7 +6,7 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning
+from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics.access import set_vregs, vreg
 from understudy.isa.gcn.semantics.ds_data import offset16
 from understudy.isa.gcn.state import EXEC, M0
@@ -64,7 +64,7 @@ def bpermute(b: Builder, i: Insn) -> None:
     set_vregs(b, i["vdst"], [from_lane(b, i["data0"], named_lane(b, i))])
 
 
-def count(kind: str) -> Meaning:
+def count(kind: str) -> Execution:
     """ds_append, ds_consume: a counter grows or shrinks by the active lanes; vdst = what it held before."""
 
     def meaning(b: Builder, i: Insn) -> None:

@@ -5,17 +5,18 @@ Every form has a frame here. An operation without a signature does all this itse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, cast
 
-from understudy.isa.gcn.algebra import WaveAlgebra
+from understudy.isa.gcn.algebra import S, WaveAlgebra
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.insn import Computation, Execution, Insn, Meaning, Result
 from understudy.isa.gcn.semantics import dpp, fp, sdwa, source
 from understudy.isa.gcn.semantics.access import pair
 from understudy.isa.gcn.state import EXEC, VCC
 from understudy.isa.gcn.target import GFX7, GFX9
 from understudy.isa.gcn.word import Word
+from understudy.isa.word import V, Value
 
 SLOTS: Final = {
     "SOP1": ("ssrc0",),
@@ -52,24 +53,30 @@ Source = Word | list[Word] | int
 """What a meaning with a signature is given: a word, several of 32 bits for types above 64, or the generation."""
 
 
-def execute(o: WaveAlgebra, i: Insn) -> None:
+def execute(o: WaveAlgebra[V, S], i: Insn) -> None:
     """Execute one instruction: the only door from the engines to the meanings."""
-    b = Builder(o)
+    b = Builder(cast("WaveAlgebra[Value, Value]", o))
     if b.mode.vskip and i.form not in SCALAR_FORMS:
         b.hint("nop")
     elif i.op.signature is None:
-        i.op.meaning(b, i)
+        cast("Execution", i.op.meaning)(b, i)
     elif i.form in SCALAR_FORMS:
         scalar(b, i)
     else:
         vector(b, i)
 
 
+def computed(meaning: Meaning, given: Iterable[Source]) -> tuple[Result, ...]:
+    """What a meaning with a signature makes of its sources: its results."""
+    found = cast("Computation", meaning)(*given)
+    return found if isinstance(found, tuple) else (found,)
+
+
 # ---- scalar forms ----------------------------------------------------------------------------------------------------
 def scalar(b: Builder, i: Insn) -> None:
     """SOP1, SOP2, SOPC, SOPK."""
-    results = i.op.meaning(*scalar_sources(b, i))
-    for kind, value in zip(i.op.results, results if isinstance(results, tuple) else (results,), strict=True):
+    results = cast("tuple[Word, ...]", computed(i.op.meaning, scalar_sources(b, i)))
+    for kind, value in zip(i.op.results, results, strict=True):
         if kind == "scc":
             b.set_scc(value)
         elif kind == "exec":
@@ -107,10 +114,10 @@ def vector(b: Builder, i: Insn) -> None:
     meaning = i.op.meaning
     if i.op.clamped and i.get("clamp") and i.target.level > GFX7:
         meaning = i.op.clamped
-    results = meaning(*sources(b, i))
-    for kind, value in zip(i.op.results, results if isinstance(results, tuple) else (results,), strict=True):
+    for kind, value in zip(i.op.results, computed(meaning, sources(b, i)), strict=True):
         if kind in ("m64", "exec"):
-            b.set_mask(EXEC if kind == "exec" else mask_destination(i), value if where is None else value & where)
+            mask = cast("Word", value)
+            b.set_mask(EXEC if kind == "exec" else mask_destination(i), mask if where is None else mask & where)
         else:
             put(b, i, kind, value, where)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
-from understudy.isa.gcn.insn import Meaning
+from understudy.isa.gcn.insn import Function
 from understudy.isa.gcn.word import Word
+
+R = TypeVar("R")
 
 
 def count(n: Word, w: int) -> Word:
@@ -33,7 +36,7 @@ def shift_right(signed: bool, a: Word, n: Word | int) -> Word:
     return a.sra(n) if signed else a >> n
 
 
-def reverse(meaning: Meaning) -> Meaning:
+def reverse(meaning: Callable[..., R]) -> Callable[..., R]:
     """The first two sources exchanged."""
     return lambda a, b, *more: meaning(b, a, *more)
 
@@ -64,7 +67,7 @@ def subb(a: Word, b: Word, c: Word) -> tuple[Word, Word]:
     return result, first | second
 
 
-def saturating(meaning: Meaning, limit: int) -> Meaning:
+def saturating(meaning: Callable[..., tuple[Word, Word]], limit: int) -> Callable[..., tuple[Word, Word]]:
     """A sum or difference with carry, `limit` where there is one."""
 
     def clamped(*sources: Word) -> tuple[Word, Word]:
@@ -165,12 +168,12 @@ def clamp(w: int, signed: bool, a: Word) -> Word:
     return a.smin(most).smax(least).trunc(w)
 
 
-def clamped(w: int, signed: bool, f: Meaning) -> Meaning:
+def clamped(w: int, signed: bool, f: Function) -> Function:
     """`f` on the sources extended to 64 bits, its result saturated to `w` bits."""
     return lambda *sources: clamp(w, signed, f(*(a.extended(64, signed) for a in sources)))
 
 
-def clamped24(signed: bool, *, plus: bool) -> Meaning:
+def clamped24(signed: bool, *, plus: bool) -> Function:
     """The product of 24-bit numbers, with a third 32-bit source added (`plus`), saturated."""
 
     def meaning(a: Word, b: Word, *c: Word) -> Word:

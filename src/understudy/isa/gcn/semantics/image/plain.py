@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning
+from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.access import set_vregs, takes_compare, vreg, vregs, words
 from understudy.isa.gcn.semantics.buffer_format import lanes
@@ -27,7 +27,7 @@ def position(b: Builder, i: Insn, found: Image, *, mip: bool) -> tuple[Lanes, La
     return x, y, z, texel.within(found, x, y, z) & (level == 0)
 
 
-def load(*, mip: bool) -> Meaning:
+def load(*, mip: bool) -> Execution:
     """vdata = the components of the texel that dmask names."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -39,7 +39,7 @@ def load(*, mip: bool) -> Meaning:
     return meaning
 
 
-def load_raw(*, mip: bool, signed: bool = False) -> Meaning:
+def load_raw(*, mip: bool, signed: bool = False) -> Execution:
     """vdata = the texel's dwords that dmask names, not converted; `signed`: extended from the component's width."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -57,7 +57,7 @@ def load_raw(*, mip: bool, signed: bool = False) -> Meaning:
     return meaning
 
 
-def store(*, mip: bool) -> Meaning:
+def store(*, mip: bool) -> Execution:
     """The texel = the components of vdata that dmask names; the others become 0."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -76,7 +76,7 @@ def store(*, mip: bool) -> Meaning:
     return meaning
 
 
-def store_raw(*, mip: bool) -> Meaning:
+def store_raw(*, mip: bool) -> Execution:
     """The texel's dwords = vdata, not converted."""
 
     def meaning(b: Builder, i: Insn) -> None:
@@ -92,7 +92,7 @@ def store_raw(*, mip: bool) -> Meaning:
     return meaning
 
 
-def atomic(kind: str) -> Meaning:
+def atomic(kind: str) -> Execution:
     """texel = kind(texel, vdata), 32 or 64 bits wide as dmask counts registers; with glc vdata = what it held."""
 
     def meaning(b: Builder, i: Insn) -> None:

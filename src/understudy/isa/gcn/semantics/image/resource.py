@@ -71,7 +71,7 @@ class Image:
 def image(b: Builder, i: Insn) -> Image:
     """The image of an instruction; `BeyondModel` for what is not modelled."""
     short = bool(i["r128"]) and i.target.level < GFX9
-    w = [int(word.value) for word in sregs(b, i["srsrc"], 4 if short else 8)] + [0] * (4 if short else 0)
+    w = [word.number for word in sregs(b, i["srsrc"], 4 if short else 8)] + [0] * (4 if short else 0)
     kind = bits(w[3], 28, 4)
     if kind not in DIMENSIONS:
         raise BeyondModel(f"{i.name}: resource type {kind} is not modelled: it must be 8 to 13, an image of one sample")
@@ -136,7 +136,7 @@ class Sampler:
 
 def sampler(b: Builder, i: Insn) -> Sampler:
     """The sampler of an instruction; `BeyondModel` for border colours from the driver's table."""
-    w0, w1, w2, w3 = (int(word.value) for word in sregs(b, i["ssamp"], 4))
+    w0, w1, w2, w3 = (word.number for word in sregs(b, i["ssamp"], 4))
     border = bits(w3, 30, 2)
     if border == 3:
         raise BeyondModel(f"{i.name}: border colour {bits(w3, 0, 12)} of the driver's table is not modelled")

@@ -14,7 +14,7 @@ import numpy as np
 
 from understudy.core.errors import BeyondModel
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Insn, Meaning
+from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.image import texel
 from understudy.isa.gcn.semantics.image.filter import Tap, clean, single, taps
@@ -157,7 +157,7 @@ def blend(s: Sampler, corners: list[tuple[Lanes, list[Lanes]]], component: int) 
     return np.where(alone, exact, formats.bits_of(total)).astype(np.uint32)
 
 
-def sample(*variant: str) -> Meaning:
+def sample(*variant: str) -> Execution:
     """vdata = the filtered components that dmask names."""
     kinds = frozenset(variant)
 
@@ -177,7 +177,7 @@ def sample(*variant: str) -> Meaning:
     return meaning
 
 
-def gather(*variant: str) -> Meaning:
+def gather(*variant: str) -> Execution:
     """vdata = one component, the lowest that dmask names, of the four texels around: (0,1), (1,1), (1,0), (0,0)."""
     kinds = frozenset(variant)
 
