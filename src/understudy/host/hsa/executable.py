@@ -57,8 +57,8 @@ class Executable:
         except BaseException:
             device.free(self.base)
             raise
-        device.memory.write(self.base, bytes(loaded.data))
-        self.symbols = dict(loaded.symbols)
+        device.memory.write(self.base, loaded.data)
+        self.symbols = loaded.symbols
         self.kernels = {
             name: Kernel(self, image, loaded.kernels[name]) for name, image in code.kernels.items()
         }  # fmt: skip

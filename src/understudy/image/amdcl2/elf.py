@@ -35,7 +35,7 @@ class Elf(ElfFile):
     @cached_property
     def symbols(self) -> tuple[Symbol, ...]:
         """The symbol table."""
-        return self.symbol_table(SHT_SYMTAB)
+        return tuple(self.symbol_table(SHT_SYMTAB))
 
     def relocations(self, name: str) -> tuple[Relocation, ...]:
         """Those of the table `name`; a `WireError` for one that names no symbol."""

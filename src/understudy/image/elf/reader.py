@@ -12,7 +12,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import ClassVar, Final, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from understudy.core.errors import WireError
 from understudy.core.record import AnyRecord
@@ -193,6 +196,92 @@ class Note:
     place: int
 
 
+class SymbolTable(Sequence[Symbol]):
+    """The symbols of a section, made when they are asked for; their names lie in the section with the header `names`.
+
+    `entries` are the records as a view of the file, `kinds` the types of the symbols. No section, no symbols.
+    """
+
+    def __init__(self, file: ElfFile, section: Section | None, names: SectionHeader | None) -> None:
+        self._file, self._record, self._names = file, file.layout.symbol, names
+        self._at, count = 0, 0
+        if section is not None:
+            self._at, count = section.header.offset, section.header.size // self._record.size_bytes
+            file.records(section.name, self._at, count, self._record.size_bytes, self._record)
+        self.entries: NDArray[np.void] = np.frombuffer(file.data, _dtype(self._record), count, self._at if count else 0)
+        self.kinds: NDArray[np.uint8] = self.entries["info"] & np.uint8(15)
+        self._is_first_null = bool(count) and not any(file.data[self._at : self._at + self._record.size_bytes])
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Symbol: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Symbol, ...]: ...
+    def __getitem__(self, index: int | slice) -> Symbol | tuple[Symbol, ...]:
+        if isinstance(index, slice):
+            return tuple(self._symbol(each) for each in range(*index.indices(len(self))))
+        return self._symbol(range(len(self))[index])
+
+    def __iter__(self) -> Iterator[Symbol]:
+        return map(self._symbol, range(len(self)))
+
+    def _symbol(self, index: int) -> Symbol:
+        place = self._at + index * self._record.size_bytes
+        entry = self._record.parse(self._file.data, place)
+        name = ""
+        if self._names is not None and (index or not self._is_first_null):
+            name = self._file.name(self._names, entry.name_offset, place)
+        kind, binding = entry.info & 15, entry.info >> 4
+        return Symbol(name, entry.value, entry.size, kind, binding, entry.other, entry.section, place)
+
+    def is_sound(self) -> bool:
+        """Whether no name can be wrong, as in all real files: otherwise reading the symbols in order tells which is."""
+        file, names = self._file, self._names
+        offsets = self.entries["name_offset"]
+        if file.is_odd or names is None:
+            return names is None
+        if names.type != SHT_STRTAB or names.offset + names.size > len(file.data) or not names.size:
+            return not offsets.any()
+        if offsets.max(initial=0) >= names.size or file.data[names.offset + names.size - 1]:
+            return False
+        lengths = _next_zero(self._text(), offsets) - offsets
+        return int(lengths.max(initial=0)) <= MAX_NAME_BYTES and int(lengths.sum()) <= len(file.data)
+
+    def ending(self, suffix: bytes) -> NDArray[np.intp]:
+        """Numbers of the symbols whose names end with these ASCII characters."""
+        named = np.flatnonzero(self.entries["name_offset"])
+        if not len(named):
+            return named
+        text = self._text()
+        starts = self.entries["name_offset"][named]
+        ends = _next_zero(text, starts)
+        long = ends - starts >= len(suffix)
+        named, ends = named[long], ends[long]
+        fits = np.ones(len(named), np.bool_)
+        for back, byte in enumerate(reversed(suffix), 1):
+            fits &= text[ends - back] == byte
+        numbers: NDArray[np.intp] = named[fits]
+        return numbers
+
+    def _text(self) -> NDArray[np.uint8]:
+        assert self._names is not None
+        return np.frombuffer(self._file.data, np.uint8, self._names.size, self._names.offset)
+
+
+def _next_zero(text: NDArray[np.uint8], starts: NDArray[np.uint32]) -> NDArray[np.int64]:
+    zeros = np.flatnonzero(text == 0)
+    found: NDArray[np.int64] = zeros[np.searchsorted(zeros, starts)]
+    return found
+
+
+def _dtype(record: type[AnyRecord]) -> np.dtype[np.void]:
+    """A record of words as NumPy has it."""
+    fields = [(slot.name, f"<u{slot.size_bytes}") for slot in record.slots]
+    return np.dtype(fields)
+
+
 class ElfFile(CheckedBytes):
     """A file of words of `bits` bits; `base` is where it begins in the file around it. Formats derive from it.
 
@@ -232,7 +321,7 @@ class ElfFile(CheckedBytes):
         found, claimed = [], 0
         for index, (place, entry) in enumerate(headers):
             is_nameless = self.is_odd and entry.type == SHT_NULL
-            name = "" if names is None or is_nameless else self._name(names, entry.name_offset, place)
+            name = "" if names is None or is_nameless else self.name(names, entry.name_offset, place)
             claimed = self.claim("section names", claimed + len(name), place)
             found.append(Section(index, name, place, entry))
         return tuple(found)
@@ -254,7 +343,8 @@ class ElfFile(CheckedBytes):
         start, size = self.extent(section)
         return self.data[start : start + size]
 
-    def _name(self, table: SectionHeader, offset: int, place: int) -> str:
+    def name(self, table: SectionHeader, offset: int, place: int) -> str:
+        """The name at `offset` of a string table; `place` is the byte that says so."""
         if not offset and not (self.is_odd and table.type == SHT_STRTAB and table.size):
             return ""
         if table.type != SHT_STRTAB or offset >= table.size:
@@ -274,24 +364,20 @@ class ElfFile(CheckedBytes):
         header, size = section.header, record.size_bytes
         return self.records(section.name, header.offset, header.size // size, size, record)
 
-    def symbol_table(self, kind: int) -> tuple[Symbol, ...]:
+    def symbol_table(self, kind: int) -> SymbolTable:
         """The symbols of the first table of a type; real files have one of each. Nothing is left out of it."""
         section = next((each for each in self.sections if each.header.type == kind), None)
         if section is None:
-            return ()
+            return SymbolTable(self, None, None)
         link = section.header.link
         if link >= len(self.sections):
             raise self.wrong(f"sh_link of {section.name} is {link}, expected a string table", section.place)
-        names = self.sections[link].header
-        found: list[Symbol] = []
-        claimed, size = 0, self.layout.symbol.size_bytes
-        for place, entry in self.table(section, self.layout.symbol):
-            is_null = not found and not any(self.data[place : place + size])
-            name = "" if is_null else self._name(names, entry.name_offset, place)
-            claimed = self.claim("symbol names", claimed + len(name), place)
-            kind, binding = entry.info & 15, entry.info >> 4
-            found.append(Symbol(name, entry.value, entry.size, kind, binding, entry.other, entry.section, place))
-        return tuple(found)
+        table = SymbolTable(self, section, self.sections[link].header)
+        if not table.is_sound():
+            claimed = 0
+            for symbol in table:
+                claimed = self.claim("symbol names", claimed + len(symbol.name), symbol.place)
+        return table
 
     def relocation_table(self, section: Section, symbols: Sequence[Symbol]) -> Iterator[Relocation]:
         """The relocations of a section of type SHT_RELA or SHT_REL; a `WireError` for one that names no symbol."""

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from understudy.core.errors import BeyondModel, UnderstudyError, WireError, close_to
 from understudy.image.elf.layout import STT_FILE, STT_FUNC, STT_OBJECT, STT_SECTION
-from understudy.image.elf.reader import Symbol, wrong
+from understudy.image.elf.reader import Symbol, SymbolTable, wrong
 from understudy.image.hsa import bundle, metadata, targets
 from understudy.image.hsa.elf import STT_HSA_KERNEL, HsaElf
 from understudy.image.hsa.loader import Layout, Loading, lay_out
@@ -85,6 +88,23 @@ class Kernel:
         return bool(self.header.kernel_code_properties.uses_dynamic_stack)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolAddresses(Mapping[str, int]):
+    """Addresses of the symbols of a code object at `base`; its table of symbols is read when one is asked for."""
+
+    code: CodeObject = field(repr=False)
+    base: int
+
+    def __getitem__(self, name: str) -> int:
+        return self.base + self.code.places[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.code.places)
+
+    def __len__(self) -> int:
+        return len(self.code.places)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedCode:
     """A code object at `base`: `data` are its bytes there, `kernels` addresses of headers, `symbols` of everything."""
@@ -131,8 +151,7 @@ class CodeObject:
             raise WireError(f"base {base:#x} is not a multiple of 4 KiB")
         loading = Loading(self.elf, self.layout, base, externals or {})
         kernels = {name: base + kernel.address for name, kernel in self.kernels.items()}
-        symbols = {name: base + place for name, place in self.places.items()}
-        return LoadedCode(base, loading.data, kernels, symbols)
+        return LoadedCode(base, loading.data, kernels, SymbolAddresses(self, base))
 
     @cached_property
     def labels(self) -> Mapping[int, str]:
@@ -297,22 +316,33 @@ def _header(loading: Loading, version: str, place: int) -> Header | None:
 
 def _described(elf: HsaElf, loading: Loading) -> Iterator[tuple[Symbol, int]]:
     """V3 and later: data symbols whose names end in .kd; old linkers give some of them size 0."""
-    for symbol in _symbols(elf):
-        place = loading.layout.place(symbol)
-        if symbol.name.endswith(DESCRIPTOR_SUFFIX) and symbol.kind in (0, STT_OBJECT) and place is not None:
-            yield symbol, place
+    for table in (elf.symbols, elf.dynamic_symbols):
+        named = table.ending(DESCRIPTOR_SUFFIX.encode())
+        yield from _placed(loading, table, named[np.isin(table.kinds[named], (0, STT_OBJECT))])
 
 
 def _with_code_header(elf: HsaElf, loading: Loading) -> Iterator[tuple[Symbol, int]]:
     """V1, V2, mesa3d: symbols of the type for kernels; where a tool does not use it, what begins like a header."""
-    placed = [(symbol, loading.layout.place(symbol)) for symbol in _symbols(elf)]
-    found = [(symbol, place) for symbol, place in placed if place is not None]
-    marked = [each for each in found if each[0].kind == STT_HSA_KERNEL]
+    tables = (elf.symbols, elf.dynamic_symbols)
+    marked = [
+        each for table in tables for each in _placed(loading, table, np.flatnonzero(table.kinds == STT_HSA_KERNEL))
+    ]
     if marked:
         yield from marked
         return
-    for symbol, place in found:
-        if symbol.kind in (0, STT_OBJECT, STT_FUNC) and _looks_like_header(loading, place):
+    for table in tables:
+        likely = np.flatnonzero(np.isin(table.kinds, (0, STT_OBJECT, STT_FUNC)))
+        for symbol, place in _placed(loading, table, likely):
+            if _looks_like_header(loading, place):
+                yield symbol, place
+
+
+def _placed(loading: Loading, table: SymbolTable, numbers: NDArray[np.intp]) -> Iterator[tuple[Symbol, int]]:
+    """Named symbols of a table with their places, of those that have one."""
+    for number in numbers.tolist():
+        symbol = table[number]
+        place = loading.layout.place(symbol)
+        if symbol.name and place is not None:
             yield symbol, place
 
 

@@ -32,7 +32,7 @@ from understudy.image.elf.layout import (
     SectionHeader,
     SymbolEntry,
 )
-from understudy.image.elf.reader import ElfFile, Note, Relocation, Section, Symbol, check_encoding, check_magic, wrong
+from understudy.image.elf.reader import ElfFile, Note, Relocation, Section, check_encoding, check_magic, wrong
 from understudy.image.hsa.dynamic import DynamicSegment, Span
 
 MACHINES_AMDCL2: Final = {0xAF5A: 32, 0xAF5B: 64}
@@ -68,8 +68,8 @@ class HsaElf(ElfFile):
             raise wrong(f"e_type is {header.type}, expected 1 (relocatable), 2 (executable) or 3 (shared)", 16)
         self.segments = tuple(self._segments())
         _ = self.sections
-        self.symbols: tuple[Symbol, ...] = self.symbol_table(SHT_SYMTAB)
-        self.dynamic_symbols: tuple[Symbol, ...] = self.symbol_table(SHT_DYNSYM)
+        self.symbols = self.symbol_table(SHT_SYMTAB)
+        self.dynamic_symbols = self.symbol_table(SHT_DYNSYM)
         self.relocations = tuple(self._relocations())
         self.notes = tuple(self._notes())
 
