@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.engine.gcn.jit.test_jit import store
 from tests.engine.gcn.programs import dwords, program
+from tests.engine.gcn.rig import CODE
 from understudy.engine.gcn.api import Dispatch
 from understudy.engine.gcn.jit import cache_record
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
@@ -90,4 +93,19 @@ def test_segments_that_leave_are_finished_from_what_is_remembered(tmp_path: Path
             JitEngine(threads=1, tier=tier, cache=ObjectCache(tmp_path)).run(program(text))
         errors.append(str(caught.value))
     assert errors[0] == errors[1]
+    assert emitted == ["region"]
+
+
+def test_the_same_code_at_another_address_is_taken_up(tmp_path: Path, emitted: list[str]) -> None:
+    """Jumps, addresses that code asks for, and what resumes a strip: all from where the code lies now."""
+    text = "s_getpc_b64 s[8:9] | v_mov_b32_e32 v1, s8 | s_branch over | s_nop 0 | over: |" + store(1)
+    for address in (CODE, CODE + 0x1000, 0x7FFF_0000_1000):
+        dispatch = program(text, poison=0)
+        if address != CODE:
+            size = dispatch.memory.plain(CODE, 4).end - CODE  # type: ignore[union-attr]
+            dispatch.memory.map(address, np.frombuffer(dispatch.memory.read(CODE, size), np.uint8).copy())
+        engine = JitEngine(threads=1, tier=Tier.OPTIMISED, cache=ObjectCache(tmp_path))
+        engine.run(replace(dispatch, entry=address))
+        engine.close()
+        assert dwords(dispatch, 64) == [address + 4 & 0xFFFF_FFFF] * 64
     assert emitted == ["region"]

@@ -12,8 +12,14 @@ from understudy.ir.translator import translator_key
 
 
 def record_key(region: Region, *options: object) -> str:
-    """The key of a region's record in the object cache; `options` are what else its emission depends on."""
-    parts = (translator_key(), region.start, region.entries, region.words, *options)
+    """The key of a region's record in the object cache; `options` are what else its emission depends on.
+
+    The same code at another address has the same.
+    """
+    start, mode = region.start
+    entries = [(pc - start, each) for pc, each in region.entries]
+    words = [(pc - start, after, word) for pc, after, word in region.words]
+    parts = (translator_key(), mode, entries, words, *options)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -22,7 +28,7 @@ def to_record(object_key: str, region: Region, resumes: list[Resume], live: dict
     parts = {
         "object": object_key,
         "live": [live[place] for place in region.entries],
-        "resumes": [([insn.pc for insn in each.insns], each.masks) for each in resumes],
+        "resumes": [([insn.pc - region.start[0] for insn in each.insns], each.masks) for each in resumes],
     }
     return json.dumps(parts).encode()
 
@@ -30,6 +36,6 @@ def to_record(object_key: str, region: Region, resumes: list[Resume], live: dict
 def from_record(record: bytes, region: Region) -> tuple[str, list[Resume], dict[BlockKey, int]]:
     """What `to_record` was given."""
     parts: dict[str, Any] = json.loads(record)
-    insns = {node.insn.pc: node.insn for block in region.blocks.values() for node in block.nodes}
-    resumes = [Resume([insns[pc] for pc in pcs], masks) for pcs, masks in parts["resumes"]]
+    insns = {node.insn.pc - region.start[0]: node.insn for block in region.blocks.values() for node in block.nodes}
+    resumes = [Resume([insns[at] for at in ats], masks) for ats, masks in parts["resumes"]]
     return parts["object"], resumes, dict(zip(region.entries, parts["live"], strict=True))

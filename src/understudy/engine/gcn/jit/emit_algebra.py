@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from understudy.engine.gcn.jit.emit_control import Control
+from understudy.engine.gcn.jit.emit_control import Base, Control, GuestAddress
 from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
 from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.region import Region
-from understudy.ir.builder import LaneText
+from understudy.ir.builder import LaneText, Value
 from understudy.ir.composed import Composed
 from understudy.isa.gcn.state import FLAT_SCRATCH, Mode
 
 
+class RegionIntegers(Integers):
+    """Integers, some of which are addresses of the code."""
+
+    def __init__(self, text: LaneText, base: Base) -> None:
+        super().__init__(text)
+        self.base = base
+
+    def const(self, w: int, n: int) -> Value:
+        """The number n, or the low bits of an address."""
+        if not isinstance(n, GuestAddress):
+            return super().const(w, n)
+        return self.trunc(w, 64, Value(64, False, self.base.at(n)))
+
+
 class Algebra(
-    Composed, ints=Integers, floats=Floats, scalars=ScalarFile, vectors=VectorFile, memory=Memory, control=Control
+    Composed, ints=RegionIntegers, floats=Floats, scalars=ScalarFile, vectors=VectorFile, memory=Memory, control=Control
 ):
     """`isa.gcn.algebra.WaveAlgebra`, without what only the reference engine does."""
 
@@ -23,9 +37,10 @@ class Algebra(
         self.mode = Mode()
         target = region.blocks[region.start].nodes[0].insn.target
         shown = frozenset(f"s{FLAT_SCRATCH[target.level] + n}" for n in range(2))
-        self.ints = Integers(text)
+        base = Base(text, region.start[0])
+        self.ints = RegionIntegers(text, base)
         self.floats = Floats(text, self.ints)
         self.scalars = ScalarFile(text, self.ints, shown)
         self.vectors = VectorFile(text, self.ints, self.scalars)
-        self.control = Control(text, self.ints, region, observed is not Observed.NEVER)
+        self.control = Control(text, self.ints, region, base, observed is not Observed.NEVER)
         self.memory = Memory(text, self.ints, self.vectors, self.control)

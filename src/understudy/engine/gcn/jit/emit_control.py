@@ -6,7 +6,32 @@ from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.region import Block, BlockKey, Region
 from understudy.ir.builder import LaneText, Value
+from understudy.isa.gcn import state
 from understudy.isa.gcn.state import WORDS_AT
+
+
+class GuestAddress(int):
+    """An address of the code: what is made of it by adding is one too. Machine code finds it by where it is entered."""
+
+    def __add__(self, n: int) -> GuestAddress:
+        return GuestAddress(int(self) + n)
+
+
+class Base:
+    """Where the region lies in guest memory when it runs: known from the pc that it is entered with, at any address."""
+
+    def __init__(self, text: LaneText, start: int) -> None:
+        self.text = text
+        self.start = start
+
+    def at(self, pc: int) -> str:
+        """A guest address, 64 bits."""
+        return self.text.let(f"add i64 {self.text.let('load i64, ptr %base')}, {int(pc) - self.start}")
+
+    def enter(self, pc: int) -> None:
+        """The region is entered at an address, which the word PC has."""
+        here = word(self.text, state.PC)
+        self.text.put(f"store i64 {self.text.let(f'sub i64 {here}, {pc - self.start}')}, ptr %base")
 
 
 class Control:
@@ -16,9 +41,10 @@ class Control:
     `keeps_state` tells that somebody looks at waves that have ended, `ends` that one may end here without that.
     """
 
-    def __init__(self, text: LaneText, ints: Integers, region: Region, keeps_state: bool) -> None:
+    def __init__(self, text: LaneText, ints: Integers, region: Region, base: Base, keeps_state: bool) -> None:
         self.text = text
         self.ints = ints
+        self.base = base
         self.keeps_state = keeps_state
         self.labels = {place: f"b{index}" for index, place in enumerate(region.blocks)}
         self.ends = False
@@ -43,7 +69,7 @@ class Control:
         if count:
             have = self.text.let("load i64, ptr %fuel")
             self.text.put(f"store i64 {self.text.let(f'add i64 {have}, {count}')}, ptr %fuel")
-        self.finish(code, str(pc))
+        self.finish(code, self.base.at(pc))
 
     def step_exit(self) -> str:
         """A label that hands the current scalar instruction to the reference engine."""
@@ -58,7 +84,7 @@ class Control:
         if place in self.labels:
             self.text.put(f"br label %{self.labels[place]}")
         else:
-            self.finish(layout.JUMP, str(place[0]))
+            self.finish(layout.JUMP, self.base.at(place[0]))
 
     # ---- the algebra -------------------------------------------------------------------------------------------
     def branch(self, c: Value, target: int) -> None:
@@ -99,7 +125,7 @@ class Control:
 
     def next_pc(self) -> str:
         """Address behind the block."""
-        return str(self._following())
+        return self.base.at(self._following())
 
     def _following(self) -> int:
         return self.block.nodes[-1].insn.next_pc
@@ -110,7 +136,7 @@ class Control:
             return self.labels[place]
         label = self.text.fresh("away")
         with self.text.apart(label):
-            self.finish(layout.JUMP, str(pc))
+            self.finish(layout.JUMP, self.base.at(pc))
         return label
 
 

@@ -7,9 +7,11 @@ once, which puts them before the strip.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_algebra import Algebra
-from understudy.engine.gcn.jit.emit_control import set_word
+from understudy.engine.gcn.jit.emit_control import GuestAddress, set_word
 from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_strip import FloatControl, Resume, Strip, StripEmitter, of_mode
 from understudy.engine.gcn.jit.liveness import Liveness, Observed
@@ -74,6 +76,7 @@ class RegionEmitter:
         put("%pcv = alloca i64")
         put("%codev = alloca i64")
         put("%fuel = alloca i64")
+        put("%base = alloca i64")
         lanes = self.text.lanes
         if self._algebra.memory.uses_atomics:
             for each in ("aa", "ad", "ac", "ao"):
@@ -94,6 +97,7 @@ class RegionEmitter:
     def _entries(self) -> None:
         for index, place in enumerate(self.region.entries):
             self.text.start(f"e{index}")
+            self._control.base.enter(place[0])
             self._float_control.set(of_mode(place[1]))
             self.text.put(f"br label %{self._control.labels[place]}")
         self.text.start("bad")
@@ -159,7 +163,7 @@ class RegionEmitter:
             on, out = text.fresh("on"), text.fresh("out")
             text.branch(text.let(f"icmp ult i64 {have}, {self._needs[block.place]}"), out, on)
             text.start(out)
-            self._control.finish(layout.OUT_OF_FUEL, str(block.place[0]))
+            self._control.finish(layout.OUT_OF_FUEL, self._control.base.at(block.place[0]))
             text.start(on)
         text.put(f"store i64 {text.let(f'sub i64 {have}, {len(block.nodes)}')}, ptr %fuel")
 
@@ -196,4 +200,4 @@ class RegionEmitter:
         else:
             if self._open.nodes and (found.flow != "next" or self._open.is_disturbed_by(found)):
                 self._close(index)
-            execute(self._algebra, node.insn)
+            execute(self._algebra, replace(node.insn, pc=GuestAddress(node.insn.pc)))
