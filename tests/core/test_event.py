@@ -34,3 +34,17 @@ def test_a_probe_may_cancel_itself_while_called():
     probes.emit(Event(1))
     probes.emit(Event(2))
     assert seen == [Event(1)]
+
+
+def test_those_who_take_events_later_are_not_waited_for():
+    probes, seen = Probes(), []
+    assert not probes.wants_at_once(Event)
+    probes.subscribe(seen.append, later=True)
+    assert probes.wants(Event)
+    assert not probes.wants_at_once(Event)
+    cancel = probes.subscribe(seen.append)
+    assert probes.wants_at_once(Event)
+    cancel()
+    assert not probes.wants_at_once(Event)
+    probes.emit_all([Event(1), Event(2)])
+    assert seen == [Event(1), Event(2)]

@@ -5,7 +5,7 @@ A device never prints. It emits frozen records; tracing, statistics, lints, prog
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -60,3 +60,10 @@ class Probes:
         for probe, wanted, _ in self._probes:
             if isinstance(event, wanted):
                 probe(event)
+
+    def emit_all(self, events: Iterable[Event]) -> None:
+        """Likewise many records, one after the other."""
+        for event in events:
+            for probe, wanted, _ in self._probes:
+                if isinstance(event, wanted):
+                    probe(event)

@@ -37,7 +37,7 @@ class TraceWriter(ABC):
 
     def follow(self, probes: Probes) -> Self:
         """Subscribe to a device's events until this is closed."""
-        self._cancels.append(probes.subscribe(self))
+        self._cancels.append(probes.subscribe(self, later=True))
         return self
 
     def close(self) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from understudy.core.errors import AccessFault, ModelBug, UnderstudyError
+from understudy.core.event import Event
 from understudy.core.rule import Rule
 from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
@@ -23,7 +24,6 @@ from understudy.device.refsi.commands import (
     COMMANDS,
     Command,
     CopyMem64,
-    Finish,
     LoadReg64,
     Nop,
     RunInstances,
@@ -132,7 +132,7 @@ class CommandProcessor(Stateful):
                 machine.settle()
                 progress.done = machine.block.done
                 if machine.block.noted:
-                    self._tell(progress)
+                    probes.emit_all(self._noted(progress))
                 if why == native.DONE:
                     return
                 if why != native.TELL:
@@ -188,19 +188,20 @@ class CommandProcessor(Stateful):
         progress.done += 1
         self.telemetry.emit(lambda time: CommandFinished(time, *event))
 
-    def _tell(self, progress: Progress) -> None:
-        """Tell listeners what commands did."""
-        telemetry, ticket, lenient = self.telemetry, progress.ticket, self.profile.lenient
-        time, emit = telemetry.clock(), telemetry.probes.emit
-        for kind, index, chunk, header, *values in self.machine.events():
+    def _noted(self, progress: Progress) -> Iterator[Event]:
+        """What commands did, for listeners."""
+        time, ticket = self.telemetry.clock(), progress.ticket
+        _, index, chunk, command = progress.event
+        for kind, at, place, header, one, two, three in self.machine.events():
             if kind == native.STARTED:
-                progress.event = event = (ticket, index, chunk, _command(header, values, lenient))
-                emit(CommandStarted(time, *event))
+                index, chunk = at, place
+                command = _command(header, one, two, three)
+                yield CommandStarted(time, ticket, index, chunk, command)
             elif kind == native.FINISHED:
-                emit(CommandFinished(time, *progress.event))
+                yield CommandFinished(time, ticket, index, chunk, command)
             else:
-                is_write = kind == native.REGISTER_WRITTEN
-                emit(RegisterAccess(time, COMMAND_PROCESSOR, r.CMP.name, values[0], values[1], write=is_write))
+                yield RegisterAccess(time, COMMAND_PROCESSOR, r.CMP.name, one, two, kind == native.REGISTER_WRITTEN)
+        progress.event = ticket, index, chunk, command
 
     def _failed(self, status: BufferStatus, progress: Progress, error: UnderstudyError) -> BufferStatus:
         name = "" if progress.command is None else progress.command.opcode.name
@@ -277,10 +278,11 @@ class CommandProcessor(Stateful):
         return r.ENTRY_PT_FN.get(value, "ENTRY_POINT_ADDR")
 
 
-def _command(header: int, values: list[int], lenient: bool) -> Command:
-    """The command that began with these words."""
-    kind, count = COMMANDS[header >> 8 & 0xFF], header >> 17 & 0x1FFF
-    return kind.parse(header >> 32, () if lenient and kind is Finish else values[:count])
+def _command(header: int, *payload: int) -> Command:
+    """The command that began with these words and has no longer payload."""
+    kind: Any = COMMANDS[header >> 8 & 0xFF]
+    command: Command = kind(header >> 32, *payload[: len(kind.CHUNKS)])
+    return command
 
 
 def _change(begun: bytes, words: Words, chunk: int) -> str:
