@@ -53,6 +53,7 @@ def _dma(buffer: CommandBuffer, number: int) -> object:
     return buffer.dma_1d(DATA + DATA_BYTES + number * 64 % DATA_BYTES, DATA, 64).wait_dma()
 
 
+_SOURCE: Final = dma_address("DMASRCADDR")
 KINDS: Final[tuple[tuple[str, Fill, int, int, float], ...]] = (
     ("NOP", lambda buffer, _: buffer.nop(), 1, COMMANDS, 3),
     ("WRITE_REG64", lambda buffer, n: buffer.write_reg64("CMP_SCRATCH", n), 1, COMMANDS, 6),
