@@ -7,8 +7,8 @@ from dataclasses import fields
 from tests.agree.bench import Outcome
 from tests.agree.qemu import Case, State
 from understudy.core.errors import UnderstudyError
+from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode, length
-from understudy.isa.riscv.text import text
 
 
 def differences(expected: State, actual: State) -> list[str]:

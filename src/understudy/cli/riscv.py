@@ -9,8 +9,8 @@ import typer
 from understudy.cli.buffers import parse_number
 from understudy.cli.exits import ExitCode, UsageError, exit_code, report
 from understudy.core.errors import UnderstudyError, WireError
+from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode as decode_word
-from understudy.isa.riscv.text import text
 
 app = typer.Typer(help="RISC-V instructions.", no_args_is_help=True)
 

@@ -17,7 +17,7 @@ from understudy.cli.exits import UsageError
 from understudy.cli.files import read_file
 from understudy.cli.fletcher import need_pyarrow, parse_offset, read_files
 from understudy.cli.output import Output
-from understudy.cli.repeated import Repeated, rule_of
+from understudy.cli.serving import Repeated, rule_of
 from understudy.core.errors import UnderstudyError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from understudy.attach.vfio_user import events as session
-from understudy.cli.repeated import Repeated, rule_of
+from understudy.cli.serving import Repeated, rule_of
 from understudy.device.acceldev import events
 from understudy.device.acceldev.commands import FenceCommand
 from understudy.device.acceldev.registers import CMDS_BUFFER_SIZE, Interrupt

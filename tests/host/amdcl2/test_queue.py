@@ -12,7 +12,6 @@ from tests.host.amdcl2.rig import DEVICES, kernel, program
 from understudy.core.errors import GuestFault, WireError
 from understudy.core.event import Event, Probes
 from understudy.core.telemetry import Telemetry
-from understudy.device.amdcl2.events import ChildCompleted, ChildLaunched
 from understudy.device.amdcl2.queue_records import (
     CL_COMPLETE,
     CL_SUBMITTED,
@@ -23,7 +22,7 @@ from understudy.device.amdcl2.queue_records import (
     WrapState,
 )
 from understudy.device.amdcl2.queue_shape import QueueShape
-from understudy.device.amdcl2.scheduler import PACKET, Scheduler, make_queue
+from understudy.device.amdcl2.scheduler import PACKET, ChildCompleted, ChildLaunched, Scheduler, make_queue
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.host.amdcl2.program import DeviceQueue, Program

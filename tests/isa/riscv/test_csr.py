@@ -9,7 +9,7 @@ import pytest
 from understudy.core.errors import BeyondModel
 from understudy.isa.riscv import csr, state
 from understudy.isa.riscv import csrnames as n
-from understudy.isa.riscv.illegal import IllegalInstruction
+from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import Hart, M, S, U
 
 ONES = (1 << 64) - 1

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from understudy.core.errors import BeyondModel
+from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.csrnames import CSR_NAMES
 from understudy.isa.riscv.decode import IllegalInstruction, decode
 from understudy.isa.riscv.table import BASE
-from understudy.isa.riscv.text import text
 
 AS, OBJDUMP = (shutil.which(f"riscv64-unknown-elf-{tool}") for tool in ("as", "objdump"))
 pytestmark = [

@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from understudy.core.errors import WireError
+from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import IllegalInstruction, assemble, decode, encode, length
 from understudy.isa.riscv.table import BASE
-from understudy.isa.riscv.text import text
 
 
 @pytest.mark.parametrize(

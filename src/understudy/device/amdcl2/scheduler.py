@@ -7,13 +7,14 @@ does one thing at a time, lowest slot first: what a program that waits rightly c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from understudy.core.errors import AccessFault, GuestFault
+from understudy.core.event import Event
 from understudy.core.telemetry import Telemetry
-from understudy.device.amdcl2.events import ChildCompleted, ChildLaunched
 from understudy.device.amdcl2.queue_records import (
     CL_COMPLETE,
     CL_SUBMITTED,
@@ -34,6 +35,23 @@ SIGN: Final = 1 << 31
 FAILED: Final = 0xFFFF_FFFF
 MAX_LAUNCHES: Final = 1 << 20
 """Children of one parent, and of theirs, before they count as a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildLaunched(Event):
+    """A kernel that another one enqueued starts."""
+
+    slot: int
+    command_id: int
+    kernel_object: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCompleted(Event):
+    """A slot is free again: its kernel and all that it enqueued have ended."""
+
+    slot: int
+    command_id: int
 
 
 class Scheduler:

@@ -11,7 +11,7 @@ from typing import Final
 from understudy.core.errors import AccessFault, BeyondModel, GuestFault, RuleError, UnderstudyError, WireError
 from understudy.core.rule import Rule
 from understudy.device.hsa.launch.plan import DispatchRefused
-from understudy.isa.gcn.illegal import IllegalInstruction
+from understudy.isa.gcn.insn import IllegalInstruction
 
 
 class QueueError(IntFlag):

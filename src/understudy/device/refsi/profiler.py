@@ -13,8 +13,7 @@ from typing import Final
 from understudy.core.errors import AccessFault, BeyondModel
 from understudy.device.refsi.registers import COUNTER_CSR, Counter
 from understudy.isa.riscv.decode import decode, length
-from understudy.isa.riscv.illegal import IllegalInstruction
-from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.insn import IllegalInstruction, Insn
 from understudy.isa.riscv.state import Hart
 
 MASK64: Final = (1 << 64) - 1

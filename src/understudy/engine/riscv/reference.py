@@ -16,9 +16,9 @@ from understudy.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
 from understudy.engine.riscv.polling import is_poll
 from understudy.engine.riscv.stops import CAUSES, FETCH_ACCESS, ILLEGAL, Alone, Exit, Trap, Why
 from understudy.isa.riscv import csr, floatstate
+from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode, length
-from understudy.isa.riscv.illegal import IllegalInstruction
-from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.insn import IllegalInstruction, Insn
 from understudy.isa.riscv.port import CachingPort
 from understudy.isa.riscv.state import (
     FOREVER,
@@ -30,7 +30,6 @@ from understudy.isa.riscv.state import (
     RETURN_ADDRESS,
     Hart,
 )
-from understudy.isa.riscv.text import text
 
 OnRetire = Callable[[Hart, Insn], None]
 

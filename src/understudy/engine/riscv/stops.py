@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.format import REGISTERS
 from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.text import text
 
 
 class Why(Enum):

@@ -7,8 +7,7 @@ from typing import Final
 from understudy.core.errors import AccessFault, BeyondModel, Place, UnderstudyError
 from understudy.host.refsi.program import HART_BASE, Kernel, Program
 from understudy.isa.riscv.decode import decode, length
-from understudy.isa.riscv.illegal import IllegalInstruction
-from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.insn import IllegalInstruction, Insn
 
 GP: Final = 3
 GLOBAL_POINTER: Final = "__global_pointer$"

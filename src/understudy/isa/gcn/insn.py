@@ -35,6 +35,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from understudy.core.errors import GuestFault
 from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.target import Target
 from understudy.isa.gcn.word import Word
@@ -155,3 +156,11 @@ def ops(family: str, rows: tuple[Row, ...], **common: Any) -> tuple[Op, ...]:
         newest = by_level[max(by_level)]
         made.append(Op(newest, family, by_level, opcodes, signature, meaning, **options))
     return tuple(made)
+
+
+class IllegalInstruction(GuestFault):
+    """No instruction of this processor. `words` is what was fetched, as far as it was looked at."""
+
+    def __init__(self, message: str, *, words: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.words = words

@@ -14,7 +14,7 @@ from typing import Final
 from understudy.core.errors import BeyondModel
 from understudy.isa.riscv import csrnames as n
 from understudy.isa.riscv import state
-from understudy.isa.riscv.illegal import IllegalInstruction
+from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import Hart, M, S, U
 
 MASK64: Final = (1 << 64) - 1

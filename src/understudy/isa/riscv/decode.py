@@ -7,8 +7,7 @@ from functools import lru_cache
 
 from understudy.core.errors import BeyondModel
 from understudy.isa.riscv.assembler import assemble, encode
-from understudy.isa.riscv.illegal import IllegalInstruction
-from understudy.isa.riscv.insn import Insn, Spec
+from understudy.isa.riscv.insn import IllegalInstruction, Insn, Spec
 from understudy.isa.riscv.table import BASE, PARCELS, SPECS
 from understudy.isa.riscv.vector import is_vector, vector_name
 

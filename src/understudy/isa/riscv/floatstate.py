@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.isa.riscv.csrnames import MSTATUS
-from understudy.isa.riscv.illegal import IllegalInstruction
+from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import Hart
 
 FS_SHIFT: Final = 13

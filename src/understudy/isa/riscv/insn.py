@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from understudy.core.errors import GuestFault
 from understudy.isa.riscv.algebra import Ops, SystemOps
 
 Meaning = Callable[[Ops, "Insn"], None]
@@ -55,3 +56,11 @@ class Insn:
     def name(self) -> str:
         """The base mnemonic."""
         return self.spec.name
+
+
+class IllegalInstruction(GuestFault):
+    """An illegal instruction (mcause 2). `word` is what was fetched, 0 where the raiser does not know it."""
+
+    def __init__(self, message: str, *, word: int = 0) -> None:
+        super().__init__(message)
+        self.word = word

@@ -13,8 +13,7 @@ from tests.engine.gcn.rig import CODE, DATA, DATA_BYTES, launch
 from understudy.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, UnderstudyError, WireError
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import NO_LANE, Cached
-from understudy.isa.gcn.illegal import IllegalInstruction
-from understudy.isa.gcn.insn import Insn, Op
+from understudy.isa.gcn.insn import IllegalInstruction, Insn, Op
 from understudy.isa.gcn.state import EXEC, FAULT_ADDRESS, FAULT_LANE, FAULT_PC, PC, RETIRED, Wave
 from understudy.isa.gcn.target import TARGETS, target
 

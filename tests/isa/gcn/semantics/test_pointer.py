@@ -17,7 +17,7 @@ from understudy.engine.gcn.api import Dispatch, Engine
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.illegal import IllegalInstruction
+from understudy.isa.gcn.insn import IllegalInstruction
 from understudy.isa.gcn.state import MODE_BITS, PTR32, Mode
 from understudy.isa.gcn.target import target
 

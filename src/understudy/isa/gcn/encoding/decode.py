@@ -10,8 +10,7 @@ from understudy.core.errors import WireError
 from understudy.isa.gcn.encoding.formats import DPP_CODE, SDWA_CODE, SHIFT, STARTS, Format, format_of
 from understudy.isa.gcn.encoding.operands import LANE_PATTERNS, LITERAL, SELECT, UNUSED, VGPR0, check
 from understudy.isa.gcn.encoding.shape import LITERAL_FORMS, slots
-from understudy.isa.gcn.illegal import IllegalInstruction
-from understudy.isa.gcn.insn import Insn, Op
+from understudy.isa.gcn.insn import IllegalInstruction, Insn, Op
 from understudy.isa.gcn.operations.table import find, has_dpp, has_sdwa
 from understudy.isa.gcn.target import GFX7, GFX9, Target
 
