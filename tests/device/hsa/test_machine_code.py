@@ -13,6 +13,7 @@ from tests.engine.gcn.jit.leaving import exits
 from understudy.device.hsa.events import PacketCompleted, PacketStarted
 from understudy.device.hsa.native_packets import consume
 from understudy.device.hsa.signals import Condition
+from understudy.engine.gcn.jit.engine import HOT
 
 Make = Callable[..., Bench]
 BY_GROUP = """
@@ -120,6 +121,20 @@ def test_failures_behind_packets_of_machine_code(bench: Make) -> None:
     rig.device.memory.write(rig.queue.packet_address(bad), good)
     rig.queue.inactive_signal.store(0)
     assert done.load() == 1
+
+
+def test_hot_code_is_optimised(bench: Make) -> None:
+    """Also where no packet comes back to Python."""
+    rig = bench()
+    kernel, (address, _) = rig.kernel(COUNT), rig.words()
+    for _ in range(4):
+        rig.queue.submit(dispatch(kernel, address))
+    engine = rig.device.engine
+    engine.heat(0)[:] = HOT
+    began = time.monotonic()
+    while not engine.is_tiering_up:
+        rig.queue.submit(dispatch(kernel, address))
+        assert time.monotonic() - began < 30.0
 
 
 def test_changed_code_is_seen(bench: Make) -> None:
