@@ -14,8 +14,8 @@ import pytest
 
 from understudy.core.errors import ModelBug
 from understudy.ir import compile_process, llvm
-from understudy.ir.background import Background
-from understudy.ir.compile_process import CompileProcess
+from understudy.ir.background import BACKGROUND, Background
+from understudy.ir.compile_process import PROCESS, CompileProcess
 
 SEVEN = "define i64 @seven() {\n  ret i64 7\n}\n"
 SOON = 60.0
@@ -29,7 +29,7 @@ def wait_for(task: object) -> None:
 
 
 def test_work_is_done_in_order_on_another_thread() -> None:
-    background, seen = Background(), []
+    background, seen = Background(lambda: None), []
     tasks = [background.submit(lambda n=n: seen.append((n, threading.get_ident()))) for n in range(5)]  # type: ignore[misc]
     wait_for(tasks[-1])
     assert [n for n, _ in seen] == [0, 1, 2, 3, 4]
@@ -37,7 +37,7 @@ def test_work_is_done_in_order_on_another_thread() -> None:
 
 
 def test_an_error_is_raised_where_the_result_is_taken() -> None:
-    background = Background()
+    background = Background(lambda: None)
 
     def fail() -> int:
         raise ModelBug("no")
@@ -47,6 +47,18 @@ def test_an_error_is_raised_where_the_result_is_taken() -> None:
     with pytest.raises(ModelBug, match="no"):
         task.result()
     assert later.result() == 5
+
+
+def test_when_nothing_is_left_nobody_is() -> None:
+    """Neither a thread nor a process: both come back with the next piece of work."""
+    for _ in range(2):
+        task = BACKGROUND.submit(lambda: (PROCESS.compile_ir(SEVEN, llvm.SOON), PROCESS._process is not None))
+        wait_for(task)
+        assert task.result()[1]
+        deadline = time.monotonic() + SOON
+        while PROCESS._process is not None or any(each.name == "understudy-compile" for each in threading.enumerate()):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
 
 
 def test_another_process_compiles_the_same() -> None:

@@ -6,10 +6,12 @@ So it must not be inside of native libraries when the process ends: `compile_pro
 from __future__ import annotations
 
 import os
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
+
+from understudy.ir.compile_process import PROCESS
 
 T = TypeVar("T")
 
@@ -42,34 +44,44 @@ class Task(Generic[T]):
 
 
 class Background:
-    """The thread, started when there is work. In a forked child what was waiting is done nowhere."""
+    """The thread, which is there while there is work; `idle` is called on it when there is no more.
 
-    def __init__(self) -> None:
+    In a forked child what was waiting is done nowhere.
+    """
+
+    def __init__(self, idle: Callable[[], None]) -> None:
+        self.idle = idle
         self.forget()
 
     def forget(self) -> None:
         """Begin anew without anything to do."""
-        self._thread: threading.Thread | None = None
+        self._is_busy = False
         self._lock = threading.Lock()
-        self._tasks: queue.SimpleQueue[Task[Any]] = queue.SimpleQueue()
+        self._tasks: deque[Task[Any]] = deque()
 
     def submit(self, work: Callable[[], T]) -> Task[T]:
         """Have a piece of work done."""
         task = Task(work)
-        self._tasks.put(task)
         with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="understudy-compile", daemon=True)
-                self._thread.start()
+            self._tasks.append(task)
+            if not self._is_busy:
+                self._is_busy = True
+                threading.Thread(target=self._run, name="understudy-compile", daemon=True).start()
         return task
 
     def _run(self) -> None:
-        tasks = self._tasks
+        lock, tasks = self._lock, self._tasks
         while True:
-            tasks.get().run()
+            while tasks:
+                tasks.popleft().run()
+            self.idle()
+            with lock:
+                if not tasks:
+                    self._is_busy = False
+                    return
 
 
-BACKGROUND: Final = Background()
+BACKGROUND: Final = Background(PROCESS.close)
 """The one of this process."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=BACKGROUND.forget)

@@ -1,7 +1,7 @@
 """LLVM in a process of its own: whoever waits for code in this one finds neither its lock nor its processor taken.
 
 llvmlite holds one lock around each call, so that a long compilation on another thread would delay every short one here.
-The process is started when it is first needed and ends with this one. Where none can be started, or it breaks down, the
+The process is there while there is work, and ends with this one. Where none can be started, or it breaks down, the
 work is done here.
 """
 
@@ -63,7 +63,7 @@ class CompileProcess:
         return answer
 
     def close(self) -> None:
-        """End the process."""
+        """End the process; another one is started when there is need."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
