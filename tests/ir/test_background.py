@@ -130,5 +130,20 @@ def test_nothing_outlives_a_program_that_ends_amid_its_work() -> None:
         time.sleep(0.01)
 
 
+def test_nobody_who_waits_is_no_error() -> None:
+    """As where a program is killed: what it had asked for is dropped without a word."""
+    program = PROGRAM + "import os\nos._exit(0)\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=SOON)
+    assert done.stderr == ""
+
+
+def test_ctrl_c_is_for_the_program() -> None:
+    one = CompileProcess()
+    one.compile_ir(SEVEN, llvm.SOON)
+    assert one._process is not None
+    assert os.getpgid(one._process.pid) != os.getpgid(0)
+    one.close()
+
+
 def test_the_process_yields_to_others() -> None:
     assert 0 < compile_process.NICENESS < 20

@@ -50,7 +50,10 @@ class CompileProcess:
     def _ask(self, text: bytes, tier: int) -> bytes:
         if self._process is None:
             command = [sys.executable, "-c", _START.format(_paths())]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            # Not of the terminal's group: Ctrl-C is for the program.
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -98,8 +101,11 @@ def serve() -> None:
             failed, answer = 0, llvm.compile_ir(text, tier)
         except ModelBug as error:
             failed, answer = 1, error.message.encode()
-        answers.write(ANSWER.pack(failed, len(answer)) + answer)
-        answers.flush()
+        try:
+            answers.write(ANSWER.pack(failed, len(answer)) + answer)
+            answers.flush()
+        except BrokenPipeError:  # nobody waits any more
+            os._exit(0)
 
 
 def _paths() -> list[str]:
