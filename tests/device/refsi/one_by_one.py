@@ -58,7 +58,8 @@ class OneByOne(CommandProcessor):
             case LoadReg64(number, address):
                 profile.check_register(number)
                 value = int.from_bytes(memory.read(address, 8, COMMAND_PROCESSOR), "little")
-                profile.register_loaded(number, value)
+                if number >= r.FIRST_WINDOW_REGISTER and profile.name == "spec":
+                    memory.window_register(number, value)
                 self._set(number, value)
             case StoreReg64(number, address):
                 profile.check_register(number)

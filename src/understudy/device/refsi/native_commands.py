@@ -299,7 +299,7 @@ def loaded(block: Block, number: int, address: int) -> int:
             return written(block, number, V64[host], 1 - block.is_lenient)
         index = host - block.dma >> 3
         if block.dma_named >> index & 1:
-            return written(block, number, told(block, index), 1 - block.is_lenient)
+            return written(block, number, dma_read(block, index), 1 - block.is_lenient)
     block.number, block.address = number, address
     return READ
 
@@ -340,7 +340,7 @@ def stored(block: Block, address: int, value: int) -> int:
     row = Row.from_address(found)
     host = row.addend + address
     if row.uses & REGISTERS:
-        return controlled(block, host - block.dma >> 3, value)
+        return dma_written(block, host - block.dma >> 3, value)
     V64[host] = value
     wrote(block, host, 8)
     return DONE
@@ -394,34 +394,34 @@ def extent(block: Block, address: int, size: int, uses: int) -> int:
 
 
 @native
-def controlled(block: Block, index: int, value: int) -> int:
+def dma_written(block: Block, index: int, value: int) -> int:
     """Write a register of the DMA controller."""
     registers = U64.at(block.dma)
     if index == CONTROL:
-        return begun(block, value)
+        return dma_started(block, value)
     if not block.dma_named >> index & 1:
         return WRITE
     if index == DONE_ID:
-        awaited(block, value)
+        dma_awaited(block, value)
     elif index != START_ID:
         registers[index] = value
     return DONE
 
 
 @native
-def told(block: Block, index: int) -> int:
+def dma_read(block: Block, index: int) -> int:
     """Read a register of the DMA controller."""
     if index == START_ID:
         return block.started
     if index != DONE_ID:
         return U64.at(block.dma)[index]
     if block.first < block.last:
-        awaited(block, Pending.from_address(block.pending + block.first * ctypes.sizeof(Pending)).id)
+        dma_awaited(block, Pending.from_address(block.pending + block.first * ctypes.sizeof(Pending)).id)
     return block.ended
 
 
 @inlined
-def begun(block: Block, control: int) -> int:
+def dma_started(block: Block, control: int) -> int:
     """Start a 1D transfer that touches nothing of those under way."""
     registers = U64.at(block.dma)
     size = registers[SIZE]
@@ -448,7 +448,7 @@ def begun(block: Block, control: int) -> int:
     block.last += 1
     registers[CONTROL] = DMA_KEPT
     if not block.dma_late:
-        awaited(block, block.started)
+        dma_awaited(block, block.started)
     return DONE
 
 
@@ -459,7 +459,7 @@ def meets(one: int, size: int, other: int, other_size: int) -> int:
 
 
 @native
-def awaited(block: Block, number: int) -> None:
+def dma_awaited(block: Block, number: int) -> None:
     """Perform the transfers up to an ID, the newest first; all where none has that ID yet."""
     due = block.last
     if number <= block.started:

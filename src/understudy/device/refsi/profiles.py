@@ -25,7 +25,6 @@ from understudy.device.refsi.refsidrv.schedule import RefsidrvSchedule
 from understudy.device.refsi.registers import (
     CMP,
     ENTRY_PT_FN,
-    FIRST_WINDOW_REGISTER,
     NUM_CMP_REGISTERS,
     REGISTER_BYTES,
 )
@@ -60,9 +59,6 @@ class Profile(Protocol):
 
     def check_register(self, number: int) -> None:
         """`RuleError` unless commands may name CMP register `number`."""
-
-    def register_loaded(self, number: int, value: int) -> None:
-        """LOAD_REG64 put `value` into a register."""
 
     def check_entry(self, value: int) -> None:
         """A kernel command is about to use CMP_ENTRY_PT_FN, which holds `value`."""
@@ -136,11 +132,6 @@ class SpecProfile:
                 f"there is no CMP register {number}, expected 0 to 6 or 8 to {NUM_CMP_REGISTERS - 1}",
                 rule=rules.REG_IDX,
             )
-
-    def register_loaded(self, number: int, value: int) -> None:
-        """Window registers take effect however they are written."""
-        if number >= FIRST_WINDOW_REGISTER:
-            self.memory.window_register(number, value)
 
     def check_entry(self, value: int) -> None:
         """Set, within 32 bits, and where an instruction can be."""
@@ -257,9 +248,6 @@ class RefsidrvProfile:
             raise RuleError(
                 f"there is no CMP register {number}, expected 0 to {NUM_CMP_REGISTERS - 1}", rule=rules.REG_IDX
             )
-
-    def register_loaded(self, number: int, value: int) -> None:
-        """Only the value changes (choice `refsi/load-window-register`)."""
 
     def check_entry(self, value: int) -> None:
         """Anything will do."""
