@@ -52,6 +52,8 @@ class Launch(ctypes.Structure):
     rounds: int
     """Of polling, where others wait."""
     left: int
+    """Instructions that the kernel command may still do."""
+    budget: int
     """Instructions after which it is time to look up."""
     hart: int
     """Which hart of the group did not return, and the instructions it has done."""
@@ -77,27 +79,28 @@ class Plan(ctypes.Structure):
 def instances(launch: Launch) -> int:
     """Run groups until a hart does not return in its turn, and give why; `RETURNED` where it is time to look up."""
     harts = U64.at(launch.harts)
-    while launch.next < launch.end:
+    while launch.next < launch.end and launch.budget:
         group = min(launch.width, launch.end - launch.next)
-        if launch.left < group * launch.fuel:
-            break
         for j in range(group):
             begin(launch, j, launch.next + j)
         for j in range(group):
             words = U64.at(harts[j])
-            if words[FRM] > LAST_ROUNDING:
+            words[POLLS] = launch.rounds if group > 1 else FOREVER
+            fuel = min(launch.fuel, launch.left)
+            if words[FRM] > LAST_ROUNDING or not fuel:
                 launch.hart, launch.done = j, 0
                 return 0
-            words[POLLS] = launch.rounds if group > 1 else FOREVER
-            words[FUEL] = launch.fuel
+            words[FUEL] = fuel
             why = call(launch.dispatch, harts[j])
-            done = launch.fuel - words[FUEL]
+            done = fuel - words[FUEL]
             words[RETIRED] += done
             if why != RETURNED:
                 launch.hart, launch.done = j, done
                 return why
             words[POLLS], words[RESERVED_ADDRESS] = FOREVER, NO_ADDRESS
-            launch.left -= max(done, 1)
+            done = max(done, 1)
+            launch.left -= done
+            launch.budget = launch.budget - done if launch.budget > done else 0
         launch.next += group
     return RETURNED
 
@@ -138,8 +141,8 @@ class Crowd:
         launch.fuel, launch.rounds = fuel, rounds
         self._run = code().function("instances", ctypes.c_uint64, ctypes.POINTER(Launch))
 
-    def run(self, first: int, limit: int) -> tuple[int, int, Begun | None]:
-        """Run groups from instance `first` on for at most `limit` instructions.
+    def run(self, first: int, limit: int, budget: int) -> tuple[int, int, Begun | None]:
+        """Run groups from instance `first` on for about `budget` instructions, and at most `limit`.
 
         Gives the first instance of the next group, what was done as instructions (1 for an instance that has none),
         and how far that group is if it has begun.
@@ -149,7 +152,7 @@ class Crowd:
         for hart in self.harts:
             launch.dispatch = self._engine.translated(hart)
         launch.next, launch.end = first, min(self._instances, first + AT_ONCE * launch.width)
-        launch.left = limit
+        launch.left, launch.budget = limit, budget
         why = self._run(launch)
         for hart, retired in zip(self.harts, before, strict=True):
             self._engine.worked(hart, hart.retired - retired)

@@ -29,7 +29,7 @@ from understudy.device.refsi.events import (
     KernelLaunch,
     RegisterAccess,
 )
-from understudy.device.refsi.launch import KernelPlan, start
+from understudy.device.refsi.launch import MASK64, KernelPlan, start
 from understudy.device.refsi.refsidrv.schedule import fault_text
 from understudy.device.refsi.spec.events import DmaHazard, StaleRead
 from understudy.engine.riscv.group import Group
@@ -162,13 +162,14 @@ class SpecSchedule:
 
         Gives the first instance of the group that is next, and how far that is if it has begun.
         """
-        limit = CROWD_SLICE if self._steps_left is None else min(self._steps_left, CROWD_SLICE)
-        if limit < SLICE * len(crowd.harts):
+        if self._steps_left is not None and self._steps_left <= 0:
             return first, None
         for hart in crowd.harts:
             hart.privilege = M
             hart.csr[MCAUSE] = 0
-        following, spent, begun = crowd.run(first, limit)
+        following, spent, begun = crowd.run(
+            first, MASK64 if self._steps_left is None else self._steps_left, CROWD_SLICE
+        )
         if self._steps_left is not None:
             self._steps_left -= spent
         return following, begun
