@@ -33,9 +33,9 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.rule import load_choices, load_rules
 from understudy.report import gcn
 from understudy.report.api import reference
+from understudy.report.markdown import SectionError, fill_sections, section_names
 from understudy.report.registers import to_markdown
 from understudy.report.rules import choice_table, rule_table
-from understudy.report.sections import SectionError, fill_sections, section_names
 
 INSTRUCTION_SETS = ("gcn",)
 COVERAGE = {"slots": False, "fidelity": False, "opcodes": True}

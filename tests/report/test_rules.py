@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from understudy.core.rule import Choice, Fidelity, Rule
+from understudy.report.markdown import SectionError, fill_sections, section_names
 from understudy.report.rules import choice_table, find_tests, missing_tests, named_after, rule_table
-from understudy.report.sections import SectionError, fill_sections, section_names
 
 ROOT = Path(__file__).parents[2]
 FEED = Rule("acceldev/feed-error", "Device Commands", "queue | full\nraises FEED_ERROR")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from understudy.image.hsa.records import CodeProperties, ControlDirectives, DescriptorProperties, Rsrc1, Rsrc2
+from understudy.image.hsa.records import CodeProperties, DescriptorProperties, Rsrc1, Rsrc2
 
 Document = dict[str, Any]
 
@@ -49,7 +49,6 @@ PLACES: Final = {
     for record in (Rsrc1, Rsrc2, CodeProperties, DescriptorProperties)
     for slot in record.slots
 }
-DIRECTIVES: Final = frozenset(slot.name for slot in ControlDirectives.slots)
 
 
 def lines(document: Document, zeros: bool = False) -> Iterator[str]:

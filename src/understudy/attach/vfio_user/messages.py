@@ -152,15 +152,6 @@ NUM_REGIONS: Final = 9
 """VFIO_PCI_NUM_REGIONS."""
 
 
-class RegionIoFds(Record, size=16):
-    """VFIO_USER_DEVICE_GET_REGION_IO_FDS."""
-
-    argsz: int = u32()
-    flags: int = u32()
-    index: int = u32()
-    count: int = u32()
-
-
 class IrqInfo(Record, size=16):
     """VFIO_USER_DEVICE_GET_IRQ_INFO."""
 

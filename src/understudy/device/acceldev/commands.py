@@ -13,7 +13,6 @@ from understudy.core.errors import WireError
 from understudy.core.record import Record, bits, raw, reserved, u8, u32, u64, words
 from understudy.device.acceldev import rules
 from understudy.device.acceldev.registers import (
-    ACCELDEV_DEVICE_CMD_WORDS,
     ACCELDEV_NUM_BUFFERS,
     ACCELDEV_PAGE_SIZE,
     ACCELDEV_USER_CMD_WORDS,
@@ -22,7 +21,6 @@ from understudy.device.acceldev.registers import (
 )
 
 WORD_BYTES: Final = 4
-DEVICE_CMD_BYTES: Final = ACCELDEV_DEVICE_CMD_WORDS * WORD_BYTES
 USER_CMD_BYTES: Final = ACCELDEV_USER_CMD_WORDS * WORD_BYTES
 CMD_TYPE_MASK: Final = 0xF
 """Bits of a header that hold the command type."""

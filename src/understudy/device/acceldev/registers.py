@@ -102,5 +102,3 @@ MMIO: Final = RegisterMap(
 )
 FEED_END: Final = CMD_MANUAL_FEED.offset + ACCELDEV_DEVICE_CMD_WORDS * REGISTER_BYTES
 """First offset behind the FEED registers."""
-FEED_LAST: Final = FEED_END - REGISTER_BYTES
-"""The FEED register that submits."""

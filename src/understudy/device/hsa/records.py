@@ -11,7 +11,6 @@ from typing import Final
 
 from understudy.core.record import Record, i64, nested, reserved, u32, u64, words
 
-QUEUE_BYTES: Final = 256
 QUEUE_ALIGNMENT: Final = 64
 SIGNAL_BYTES: Final = 64
 SIGNAL_ALIGNMENT: Final = 64

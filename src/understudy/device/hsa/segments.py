@@ -37,7 +37,6 @@ class Segment(Enum):
 
 
 _GLOBAL: Final = frozenset({Segment.GLOBAL, Segment.READONLY, Segment.FLAT})
-_PRIVATE: Final = frozenset({Segment.PRIVATE, Segment.SPILL, Segment.ARG})
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,9 +143,7 @@ class RefSiDevice(Stateful):
         memory.on_write = self.engine.code_written
         self.memory = memory
         profile = SpecProfile(memory, self.accelerator, coherence == COHERENT)
-        self.processor = CommandProcessor(
-            profile, self.telemetry, self.telemetry.clock, compiled=self.settings.engine == JIT
-        )
+        self.processor = self._command_processor(profile)
 
     def _build_refsidrv(self) -> None:
         memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family)
@@ -154,9 +152,7 @@ class RefSiDevice(Stateful):
         self._schedule = RefsidrvSchedule(self.accelerator, counting)
         if self.family == "m":
             profile = RefsidrvProfile(memory, self.accelerator, self._schedule)
-            self.processor = CommandProcessor(
-                profile, self.telemetry, self.telemetry.clock, compiled=self.settings.engine == JIT
-            )
+            self.processor = self._command_processor(profile)
 
     def _command_processor(self, profile: Profile) -> CommandProcessor:
         is_compiled = self.settings.engine == JIT

@@ -49,8 +49,6 @@ class Local:
     size: int
 
 
-Given = int | float | bool | bytes | bytearray | memoryview | np.generic | np.ndarray | Sequence[Any] | Local
-"""What an argument may be given as. Objects with an `address` (queues, signals) are taken for that."""
 Address = Callable[[np.ndarray], int]
 """Finds the device address of an array."""
 

@@ -20,7 +20,6 @@ from understudy.isa.gcn.semantics.image.resource import BORDER, CLAMP, LINEAR, L
 from understudy.isa.gcn.semantics.memory_formats import SRGB
 from understudy.isa.gcn.target import GFX8, GFX9
 
-OBJECT_ALIGNMENT: Final = 16
 MAX_SIZE: Final = 1 << 14
 """Texels along an axis."""
 MAX_SLICES: Final = 1 << 13

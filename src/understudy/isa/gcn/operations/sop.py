@@ -15,7 +15,6 @@ from understudy.isa.gcn.semantics import integer as n
 from understudy.isa.gcn.word import Word
 
 Pair = tuple[Word, Word]
-Unary = Callable[[Word], Word]
 Binary = Callable[[Word, Word], Word]
 
 
