@@ -1,6 +1,7 @@
 """Header records, MessagePack, YAML, notes, metadata."""
 
 import contextlib
+import random
 
 import pytest
 from hypothesis import given
@@ -374,3 +375,48 @@ def test_isa_names(name, expected):
 )
 def test_flags(flags, abi, expected):
     assert targets.of_flags(flags, abi) == expected
+
+
+def _told(data, **how):
+    try:
+        value, size = msgpack.unpack(data, **how)
+    except WireError as error:
+        return str(error)
+    return repr(_whole(value)), size
+
+
+def _whole(value):
+    if isinstance(value, msgpack.Elements):
+        return [_whole(each) for each in value]
+    return {key: _whole(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def test_lists_on_demand_are_those_unpacked_at_once_however_broken():
+    kernel = {".args": [{".size": 8, ".name": "x" * 40}, {}], ".symbol": "k.kd", ".f": 1.5, ".deep": [[[{"a": [1]}]]]}
+    good = msgpack.pack({"amdhsa.kernels": [kernel] * 3, "amdhsa.version": [1, 2], "more": [{"a": 1}, 2, [3], b"b"]})
+    assert isinstance(msgpack.unpack(good, on_demand=True)[0]["amdhsa.kernels"], msgpack.Elements)
+    rng = random.Random(1)
+    for _ in range(4000):
+        data = bytearray(good)
+        for _ in range(rng.randint(0, 3)):
+            data[rng.randrange(len(data))] = rng.choice([rng.randrange(256), 0x81, 0x91, 0xC1, 0xD9, 0xDC, 0xDE])
+        data = bytes(data[: rng.choice([len(data), rng.randrange(len(data))])])
+        assert _told(data, on_demand=True) == _told(data)
+
+
+@pytest.mark.parametrize("name", ["a", "a.kd", "b", "c", "twice", "7", "none"])
+def test_metadata_of_one_kernel_is_that_of_all(name):
+    kernels = [
+        {".name": "a", ".symbol": "a.kd", ".sgpr_count": 1},
+        {".name": "b", ".symbol": "twice", ".sgpr_count": 2},
+        {".name": "twice", ".symbol": "c", ".sgpr_count": 3},
+        {".name": "a", ".symbol": "twice", ".sgpr_count": 4},
+        {".name": "a", ".symbol": "a.kd", ".sgpr_count": -1},
+        {".name": 7, ".symbol": "b.kd", ".sgpr_count": 5},
+    ]
+    document = {"amdhsa.kernels": kernels}
+    lazy, _ = msgpack.unpack(msgpack.pack(document), on_demand=True)
+    assert metadata.Described([], [lazy]).get(name) == metadata.Described([], [document]).get(name)
+    assert metadata.Described([], [lazy]).problems == [
+        "metadata of kernel 4: .sgpr_count is -1, expected a number of 32 bits"
+    ]

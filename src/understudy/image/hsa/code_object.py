@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from understudy.core.errors import BeyondModel, UnderstudyError, WireError, close_to
 from understudy.image.elf.layout import STT_FILE, STT_FUNC, STT_OBJECT, STT_SECTION
 from understudy.image.elf.reader import Symbol, SymbolTable, wrong
-from understudy.image.hsa import bundle, metadata, targets
+from understudy.image.hsa import bundle, targets
 from understudy.image.hsa.elf import STT_HSA_KERNEL, HsaElf
 from understudy.image.hsa.loader import Layout, Loading, lay_out
-from understudy.image.hsa.metadata import KernelMetadata
+from understudy.image.hsa.metadata import Described, KernelMetadata
 from understudy.image.hsa.notes import NoteFacts, read_notes
 from understudy.image.hsa.records import Header, KernelCode, KernelDescriptor, complaints
 from understudy.isa.gcn.target import TARGETS
@@ -38,11 +38,12 @@ VERSIONS: Final = ("V2", "V3", "V4", "V5", "V6")
 DESCRIPTOR_SUFFIX: Final = ".kd"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kernel:
     """A kernel of a code object. Addresses count from the first byte of the loaded image.
 
     `address` is that of the header, which a dispatch packet calls kernel_object; `entry` that of the first instruction.
+    `described` knows the metadata of the object's kernels.
     """
 
     name: str
@@ -50,7 +51,13 @@ class Kernel:
     address: int
     entry: int
     header: Header
-    metadata: KernelMetadata | None
+    described: Described = field(repr=False, compare=False)
+
+    @cached_property
+    def metadata(self) -> KernelMetadata | None:
+        """What the object's metadata says of it."""
+        symbol, described = self.symbol.name, self.described
+        return described.get(symbol) or described.get(f"{symbol}@kd") or described.get(self.name)
 
     @property
     def group_bytes(self) -> int:
@@ -120,7 +127,7 @@ class CodeObject:
     """A code object that was read. `version` is "V1" to "V6" or "mesa3d", `target` a processor (``gfx803``) or "".
 
     `features` has "on", "off" or "any" for ``xnack`` and ``sramecc`` where the object says something. `missing` names
-    symbols that must be given to `load`; `warnings` what is odd but does not matter for execution.
+    symbols that must be given to `load`; `odd` says which kernels are left out and where the target is in doubt.
     """
 
     elf: HsaElf = field(repr=False)
@@ -129,9 +136,16 @@ class CodeObject:
     target: str
     features: Mapping[str, str]
     notes: NoteFacts = field(repr=False)
+    described: Described = field(repr=False)
     kernels: Mapping[str, Kernel]
     missing: tuple[str, ...]
-    warnings: tuple[str, ...]
+    odd: tuple[str, ...] = field(repr=False)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What is odd but does not matter for execution: of the file, of all kernels' metadata and headers."""
+        complaints = _complaints(self.kernels.values(), self.version, self.target, self.layout.size)
+        return (*self.elf.warnings, *self.notes.warnings, *self.described.problems, *self.odd, *complaints)
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name; a `WireError` that says what is near."""
@@ -210,12 +224,13 @@ def _read(data: bytes) -> CodeObject:
     layout = lay_out(elf, version)
     missing: list[str] = []
     loading = Loading(elf, layout, 0, {}, missing)
-    warnings = [*elf.warnings, *notes.warnings]
-    described = _metadata(notes, warnings)
+    warnings: list[str] = []
+    described = Described(notes.yaml, notes.msgpack)
     kernels = {kernel.name: kernel for kernel in _kernels(elf, loading, version, described, warnings)}
     target, features = _target(elf, notes, kernels, warnings)
-    warnings += _complaints(kernels.values(), version, target, layout.size)
-    return CodeObject(elf, layout, version, target, features, notes, kernels, tuple(missing), tuple(warnings))
+    return CodeObject(
+        elf, layout, version, target, features, notes, described, kernels, tuple(missing), tuple(warnings)
+    )
 
 
 def _version(elf: HsaElf, notes: NoteFacts) -> str:
@@ -232,20 +247,6 @@ def _version(elf: HsaElf, notes: NoteFacts) -> str:
     if version >= len(VERSIONS):
         raise BeyondModel(f"EI_ABIVERSION {version} is later than {VERSIONS[-1]}").at("byte", 8)
     return "V1" if version == 0 and first_generation else VERSIONS[version]
-
-
-def _metadata(notes: NoteFacts, warnings: list[str]) -> dict[str, KernelMetadata]:
-    """Metadata of all kernels by symbol and by name."""
-    found: dict[str, KernelMetadata] = {}
-    documents = [metadata.from_yaml(each) for each in notes.yaml]
-    documents += [metadata.from_msgpack(each) for each in notes.msgpack]
-    for kernels, problems in documents:
-        warnings += problems
-        for kernel in kernels:
-            found.setdefault(kernel.name, kernel)
-            found[kernel.symbol] = kernel
-    found.pop("", None)
-    return found
 
 
 def _target(
@@ -289,7 +290,7 @@ def _symbols(elf: HsaElf) -> Iterator[Symbol]:
 
 
 def _kernels(
-    elf: HsaElf, loading: Loading, version: str, described: Mapping[str, KernelMetadata], warnings: list[str]
+    elf: HsaElf, loading: Loading, version: str, described: Described, warnings: list[str]
 ) -> Iterator[Kernel]:
     candidates = _described if version in VERSIONS[1:] else _with_code_header
     seen: set[str] = set()
@@ -303,15 +304,13 @@ def _kernels(
             continue
         name = symbol.name.removesuffix(DESCRIPTOR_SUFFIX) if isinstance(header, KernelDescriptor) else symbol.name
         entry = place + header.kernel_code_entry_byte_offset
-        meta = described.get(symbol.name) or described.get(f"{symbol.name}@kd") or described.get(name)
-        yield Kernel(name, symbol, place, entry, header, meta)
+        yield Kernel(name, symbol, place, entry, header, described)
 
 
 def _header(loading: Loading, version: str, place: int) -> Header | None:
     record: type[KernelCode] | type[KernelDescriptor] = KernelDescriptor if version in VERSIONS[1:] else KernelCode
-    if not 0 <= place <= len(loading.data) - record.size_bytes:
-        return None
-    return record.parse(loading.data, place)
+    data = loading.read(place, record.size_bytes)
+    return None if data is None else record.parse(data)
 
 
 def _described(elf: HsaElf, loading: Loading) -> Iterator[tuple[Symbol, int]]:
@@ -347,9 +346,10 @@ def _placed(loading: Loading, table: SymbolTable, numbers: NDArray[np.intp]) -> 
 
 
 def _looks_like_header(loading: Loading, place: int) -> bool:
-    if place & 63 or not 0 <= place <= len(loading.data) - KernelCode.size_bytes:
+    data = None if place & 63 else loading.read(place, KernelCode.size_bytes)
+    if data is None:
         return False
-    code = KernelCode.parse(loading.data, place)
+    code = KernelCode.parse(data)
     return (
         code.amd_kernel_code_version_major == 1
         and code.amd_kernel_code_version_minor <= 2

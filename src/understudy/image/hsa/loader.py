@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from understudy.core.errors import BeyondModel, WireError
@@ -84,7 +85,7 @@ class Part:
     """Bytes at a place: `address` counts from the first byte of the image; zeros follow up to `size`."""
 
     address: int
-    data: bytes = field(repr=False)
+    data: bytes | memoryview = field(repr=False)
     size: int
     name: str
     executable: bool
@@ -141,10 +142,11 @@ def _linked(elf: HsaElf) -> Layout:
     first = min(each.vaddr for each in segments) & -PAGE
     end = max(each.vaddr + each.memsz for each in segments)
     _believable(end - first, elf.header.phoff)
+    view = memoryview(elf.data)
     parts = tuple(
         Part(
             each.vaddr - first,
-            elf.data[each.offset : each.offset + each.filesz],
+            view[each.offset : each.offset + each.filesz],
             each.memsz,
             f"segment {number}",
             bool(each.flags & PF_X),
@@ -220,7 +222,7 @@ def _believable(size: int, place: int) -> None:
 
 
 class Loading:
-    """One load of an object at `base`: `data` are its bytes then. `missing` collects undefined symbols if it is given.
+    """One load of an object at `base`. `missing` collects undefined symbols if it is given.
 
     `externals` are addresses of symbols that the object does not define itself.
     """
@@ -238,14 +240,32 @@ class Loading:
         self.base = base
         self.externals = externals
         self.missing = missing
-        self.data = bytearray(layout.size)
-        for part in layout.parts:
-            self.data[part.address : part.address + len(part.data)] = part.data
         named = {each.symbol.name: each.symbol for each in elf.relocations if each.symbol is not NO_SYMBOL}
         for name, place in layout.got.items():
             self._store(place, 8, self.address(named[name]))
         for relocation in elf.relocations:
             self._relocate(relocation)
+
+    @cached_property
+    def data(self) -> bytearray:
+        """All bytes of the object; made when they are asked for, or relocated."""
+        data = bytearray(self.layout.size)
+        for part in self.layout.parts:
+            data[part.address : part.address + len(part.data)] = part.data
+        return data
+
+    def read(self, place: int, size: int) -> bytes | bytearray | None:
+        """`size` bytes at a place, None where not all are loaded; without relocations `data` is not made for it."""
+        if not 0 <= place <= self.layout.size - size:
+            return None
+        if self.elf.relocations:
+            return self.data[place : place + size]
+        found = bytearray(size)
+        for part in self.layout.parts:
+            start, end = max(place, part.address), min(place + size, part.address + len(part.data))
+            if start < end:
+                found[start - place : end - place] = part.data[start - part.address : end - part.address]
+        return found
 
     def address(self, symbol: Symbol) -> int:
         """Address of a symbol after loading; `WireError` for an undefined one that nobody defines."""

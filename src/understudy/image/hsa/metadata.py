@@ -8,12 +8,14 @@ arguments in order, each at the next multiple of its alignment.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from understudy.core.errors import WireError
 from understudy.core.words import align_up
+from understudy.image.hsa.msgpack import Elements
 
 MAX_ARGUMENTS: Final = 4096
 
@@ -101,7 +103,7 @@ def _all(kernels: Any, rename: Any) -> tuple[list[KernelMetadata], list[str]]:
     found, warnings = [], []
     if kernels is None:
         kernels = []
-    if not isinstance(kernels, list):
+    if not isinstance(kernels, list | Elements):
         return [], ["metadata: the kernels are no list"]
     for number, kernel in enumerate(kernels):
         try:
@@ -109,6 +111,58 @@ def _all(kernels: Any, rename: Any) -> tuple[list[KernelMetadata], list[str]]:
         except WireError as error:
             warnings.append(f"metadata of kernel {number}: {error}")
     return found, warnings
+
+
+_PLAIN: Final = re.compile(r"(?!(?:None|True|False|inf|nan)$)[A-Za-z_.$@][\w.$@]*", re.ASCII)
+"""Names that only a string can give, and that stand in its bytes as they are."""
+
+
+class Described:
+    """Metadata of the kernels of an object, by symbol and by name: decoded when it is asked for.
+
+    `documents` are those of V2 (`yaml`) and of V3 to V6 (`msgpack`).
+    """
+
+    _FEW: ClassVar[int] = 16
+    """So many kernels are looked for one by one; who asks for more gets all decoded at once."""
+
+    def __init__(self, yaml: Sequence[dict[str, Any]], msgpack: Sequence[dict[str, Any]]) -> None:
+        self._yaml = yaml
+        self._msgpack = msgpack
+        self._asked = 0
+
+    def get(self, name: str) -> KernelMetadata | None:
+        """That of the kernel with this symbol or name."""
+        self._asked += 1
+        if self._yaml or self._asked > self._FEW or not _PLAIN.fullmatch(name):
+            return self._all[0].get(name)
+        near: list[Any] = []
+        for document in self._msgpack:
+            kernels = document.get("amdhsa.kernels")
+            if not isinstance(kernels, Elements):
+                return self._all[0].get(name)
+            near += [kernels[number] for number in kernels.containing(name)]
+        return _by_name(_all(near, lambda kernel: kernel)[0]).get(name)
+
+    @property
+    def problems(self) -> list[str]:
+        """What was wrong with those that are left out."""
+        return self._all[1]
+
+    @cached_property
+    def _all(self) -> tuple[dict[str, KernelMetadata], list[str]]:
+        documents = [*map(from_yaml, self._yaml), *map(from_msgpack, self._msgpack)]
+        kernels = [kernel for found, _ in documents for kernel in found]
+        return _by_name(kernels), [text for _, problems in documents for text in problems]
+
+
+def _by_name(kernels: Iterable[KernelMetadata]) -> dict[str, KernelMetadata]:
+    found: dict[str, KernelMetadata] = {}
+    for kernel in kernels:
+        found.setdefault(kernel.name, kernel)
+        found[kernel.symbol] = kernel
+    found.pop("", None)
+    return found
 
 
 def _later_names(kernel: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,8 @@ https://github.com/msgpack/msgpack/blob/master/spec.md; extension types are refu
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from understudy.core.errors import WireError
@@ -23,13 +25,54 @@ _LENGTHS: Final = {  # kind and length of length
     0xD9: ("str", 1), 0xDA: ("str", 2), 0xDB: ("str", 4),
     0xDC: ("array", 2), 0xDD: ("array", 4), 0xDE: ("map", 2), 0xDF: ("map", 4),
 }  # fmt: skip
+_STRINGS: Final = frozenset(code for code, (kind, _) in _LENGTHS.items() if kind in ("str", "bin"))
+_MAPS: Final = frozenset(bytes([code]) for code in (*range(0x80, 0x90), 0xDE, 0xDF))
 _CONSTANTS: Final = {0xC0: None, 0xC2: False, 0xC3: True}
 
 
-def unpack(data: bytes) -> tuple[Any, int]:
-    """The first value in `data`, and how many bytes it takes; `WireError` with the byte where it is malformed."""
-    reader = _Reader(data)
+_SCALARS: Final = bytes(
+    1 if code < 0x80 or code >= 0xE0 or code in _CONSTANTS
+    else 1 + (code & 31) if 0xA0 <= code < 0xC0
+    else 1 + _NUMBERS[code].size if code in _NUMBERS
+    else 0
+    for code in range(256)
+)  # fmt: skip
+"""Bytes that a value takes, by its first one; 0 where that does not say it."""
+
+
+def unpack(data: bytes, *, on_demand: bool = False) -> tuple[Any, int]:
+    """The first value in `data`, and how many bytes it takes; `WireError` with the byte where it is malformed.
+
+    With `on_demand`, lists of maps in the outermost map are checked as all else, but are `Elements`.
+    """
+    reader = _Reader(data, on_demand)
     return reader.value(0), reader.at
+
+
+class Elements(Sequence[Any]):
+    """The values of a list, unpacked each time they are asked for; nothing in them is malformed.
+
+    `starts` are their first bytes in `data`, and the end of the last one.
+    """
+
+    def __init__(self, data: bytes, starts: list[int]) -> None:
+        self._data = data
+        self._starts = starts
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        at = range(len(self))[index]
+        return unpack(self._data[self._starts[at] : self._starts[at + 1]])[0]
+
+    def containing(self, text: str) -> Iterator[int]:
+        """Numbers of the elements in whose bytes `text` stands as UTF-8, in their order."""
+        pattern, at, end = text.encode(), self._starts[0], self._starts[-1]
+        while (hit := self._data.find(pattern, at, end)) >= 0:
+            index = bisect_right(self._starts, hit) - 1
+            at = self._starts[index + 1]
+            yield index
 
 
 def pack(value: Any) -> bytes:
@@ -74,8 +117,9 @@ def _head(length: int, short: int | None, middle: int, long: int) -> bytes:
 
 
 class _Reader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, on_demand: bool) -> None:
         self.data = data
+        self.on_demand = on_demand
         self.at = 0
 
     def take(self, size: int) -> bytes:
@@ -115,13 +159,58 @@ class _Reader:
         # Every element takes a byte at least, so that a length beyond the data is refused before anything is made.
         if length * (2 if kind == "map" else 1) > len(self.data) - self.at:
             raise WireError(f"MessagePack {kind} of {length} elements runs over the end").at("byte", self.at)
+        if kind == "array" and self.on_demand and depth == 1 and self.data[self.at : self.at + 1] in _MAPS:
+            return Elements(self.data, [*(self.skip(depth + 1) for _ in range(length)), self.at])
         if kind == "array":
             return [self.value(depth + 1) for _ in range(length)]
         return {self.key(depth): self.value(depth + 1) for _ in range(length)}
 
+    def skip(self, depth: int) -> int:
+        """Pass over a value; its first byte."""
+        start = self.at
+        try:
+            end = _end(self.data, start, depth)
+        except IndexError:
+            end = 0
+        if not 0 < end <= len(self.data):
+            self.value(depth)  # says what is wrong, if anything is
+            end = self.at
+        self.at = end
+        return start
+
     def key(self, depth: int) -> Any:
         start = self.at
         key = self.value(depth + 1)
-        if isinstance(key, list | dict):
+        if isinstance(key, list | dict | Elements):
             raise WireError("a MessagePack map has a list or map as key").at("byte", start)
         return key
+
+
+def _end(data: bytes, at: int, depth: int) -> int:
+    """The end of a value that is as in all real files, 0 for another; it may lie behind that of the data."""
+    code = data[at]
+    if size := _SCALARS[code]:
+        return at + size
+    if code in _LENGTHS:
+        kind, size = _LENGTHS[code]
+        length = int.from_bytes(data[at + 1 : at + 1 + size], "big")
+        at += 1 + size
+    else:
+        kind, length = "map" if code < 0x90 else "array", code & 15
+        at += 1
+    if kind in ("str", "bin"):
+        return at + length
+    if depth == MAX_DEPTH or (not 0x80 <= code < 0xA0 and code not in _LENGTHS):
+        return 0
+    is_map = kind == "map"
+    for number in range(2 * length if is_map else length):
+        if size := _SCALARS[data[at]]:
+            at += size
+        else:
+            is_key = is_map and not number & 1
+            if is_key and data[at] not in _STRINGS:
+                return 0
+            at = _end(data, at, depth + 1)
+            if not at:
+                return 0
+    return at

@@ -64,7 +64,10 @@ class ProducerNote(Record, size=12):
 
 @dataclass(slots=True)
 class NoteFacts:
-    """What was found in the notes, the last of each kind, but the metadata of all. Mistakes are `warnings`."""
+    """What was found in the notes, the last of each kind, but the metadata of all. Mistakes are `warnings`.
+
+    Lists of maps in those of `msgpack` are `msgpack.Elements`.
+    """
 
     version: tuple[int, int] | None = None
     isa_version: tuple[int, int, int] | None = None
@@ -118,7 +121,7 @@ def _amd(facts: NoteFacts, note: Note) -> None:
 
 
 def _msgpack(facts: NoteFacts, note: Note) -> None:
-    value, size = msgpack.unpack(note.data)
+    value, size = msgpack.unpack(note.data, on_demand=True)
     facts.msgpack.append(_mapping(value))
     if note.data[size:].strip(b"\0"):
         facts.warnings.append(f"metadata at byte {note.place:#x} has {len(note.data) - size} bytes behind its end")
