@@ -136,6 +136,10 @@ class Insn:
         """The mnemonic in this generation."""
         return self.op.names[self.target.level]
 
+    def moved(self, pc: int) -> Insn:
+        """The same instruction at another place."""
+        return Insn(self.op, self.target, self.form, pc, self.size, self.words, self.fields, self.literal)
+
     @property
     def next_pc(self) -> int:
         """Address of the following instruction."""

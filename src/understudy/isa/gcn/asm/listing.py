@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from understudy.core.errors import UnderstudyError
@@ -37,13 +37,7 @@ def listing(target: Target, code: bytes, pc: int = 0, names: Mapping[int, str] |
     do not count. Labels are the `names` of places that can be labels, and what branches inside go to. Bytes after the
     last whole word are left out.
     """
-    found: list[tuple[int, bytes, Insn | None, UnderstudyError | None]] = []
-    at = 0
-    while at + 4 <= len(code):
-        insn, refusal = _insn(target, code, at, pc)
-        size = insn.size if insn else 4
-        found.append((pc + at, code[at : at + size], insn, refusal))
-        at += size
+    found = [*_parts(target, code, pc)]
     places = {place for place, *_ in found}
     wanted = {place: name for place, name in sorted((names or {}).items()) if place in places and is_label(name)}
     targets = {goal for _, _, insn, _ in found if insn and (goal := branch_target(insn)) in places}
@@ -56,17 +50,40 @@ def listing(target: Target, code: bytes, pc: int = 0, names: Mapping[int, str] |
         if name:
             labels[place] = name
             taken.add(name)
-    return tuple(
-        Line(place, part, insn, _shown(target, part, insn, labels, place), labels.get(place, ""), refusal)
-        for place, part, insn, refusal in found
-    )
+    shown: dict[bytes, str] = {}
+    lines = []
+    for place, part, insn, refusal in found:
+        line = shown.get(part)
+        if line is None:
+            line = _shown(target, part, insn, labels, place)
+            if insn is None or branch_target(insn) is None:
+                shown[part] = line
+        lines.append(Line(place, part, insn, line, labels.get(place, ""), refusal))
+    return tuple(lines)
 
 
-def _insn(target: Target, code: bytes, at: int, pc: int) -> tuple[Insn | None, UnderstudyError | None]:
-    try:
-        return decode(target, code[at : at + 12], pc + at), None
-    except UnderstudyError as error:
-        return None, error
+def _parts(target: Target, code: bytes, pc: int) -> Iterator[tuple[int, bytes, Insn | None, UnderstudyError | None]]:
+    """Place, bytes, and instruction or refusal, one after the other; equal bytes are decoded once."""
+    sizes: dict[bytes, int] = {}  # by the first word, which decides
+    known: dict[bytes, Insn] = {}
+    at = 0
+    while at + 4 <= len(code):
+        part = code[at : at + sizes.get(code[at : at + 4], 0)]
+        insn = known.get(part)
+        if insn is not None:
+            yield pc + at, part, insn.moved(pc + at), None
+            at += len(part)
+            continue
+        try:
+            insn = decode(target, code[at : at + 12], pc + at)
+        except UnderstudyError as error:
+            yield pc + at, code[at : at + 4], None, error
+            at += 4
+            continue
+        part = code[at : at + insn.size]
+        sizes[part[:4]], known[part] = insn.size, insn
+        yield pc + at, part, insn, None
+        at += insn.size
 
 
 def _words(code: bytes) -> list[int]:
