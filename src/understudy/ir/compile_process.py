@@ -10,14 +10,16 @@ from __future__ import annotations
 import atexit
 import os
 import struct
-import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from understudy.core.errors import ModelBug
 from understudy.ir import llvm
+
+if TYPE_CHECKING:
+    import subprocess
 
 REQUEST: Final = struct.Struct("<QQ")
 """Tier and bytes of the text that follows."""
@@ -49,6 +51,8 @@ class CompileProcess:
 
     def _ask(self, text: bytes, tier: int) -> bytes:
         if self._process is None:
+            import subprocess
+
             command = [sys.executable, "-c", _START.format(_paths())]
             # Not of the terminal's group: Ctrl-C is for the program.
             self._process = subprocess.Popen(
