@@ -33,6 +33,12 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
     "negation_moved_out_of_a_product": (
         "gfx900", "v_mad_f32 v10, -v11, v12, v13", state(UP, v11=0xE603D4B7, v12=0x80972731),
     ),
+    "constant_half_of_a_mixed_product": (
+        "gfx900", "v_mad_mix_f32 v10, s33, -2.0, v11 op_sel_hi:[1,1,1]", state(0xB2, exec_=1 << 60),
+    ),
+    "constant_half_above_a_half": (
+        "gfx906", "v_fma_mix_f32 v10, v11, neg(-4.0), v12 op_sel:[0,1,0] op_sel_hi:[1,1,0]", state(v11=0x961B6D08),
+    ),
     "multiplication_by_one_flushes": (
         "gfx900", "v_mul_f32 v10, 1.0, v11\nv_add_f32 v12, v11, v13", state(FLUSH, v11=0x0040_0000, v13=0x8000_0000),
     ),

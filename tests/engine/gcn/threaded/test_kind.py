@@ -93,3 +93,15 @@ def test_a_meaning_that_looks_at_its_offset_has_a_handler_for_each() -> None:
     fixed = kind_of(node_of(insn, MODE), MODE, fixed_numbers=True)
     handler, _ = HandlerEmitter(fixed, 4).emit("swizzle")
     assert (len(handler.places), "offset0=32853" in fixed.key) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "types"), [("0,0,0", ["f32", "f32"]), ("1,0,0", ["f16", "f32"]), ("0,1,1", ["f32", "f16"])]
+)
+def test_constants_of_mixed_products_are_halves_where_the_instruction_says_so(chosen: str, types: list[str]) -> None:
+    made = kind(f"v_mad_mix_f32 v1, -2.0, 4.0, v3 op_sel_hi:[{chosen}]")
+    assert [part.type for part in made.parts if part.role == "k"] == types
+
+
+def test_constants_are_as_wide_as_operations_without_a_signature_read_them() -> None:
+    assert [part.type for part in kind("s_setpc_b64 1.0").parts] == ["b64"]

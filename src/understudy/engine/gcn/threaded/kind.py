@@ -149,7 +149,9 @@ def source_type(insn: Insn, slot: Slot) -> str:
     """The type that decides what a constant source is."""
     if slot.type == "lane" or (slot.type == "f16" and insn.target.level == GFX7):
         return "b32"
-    return "b64" if slot.type == "m64" else slot.type
+    if slot.type == "x32":  # a half, or not
+        return "f16" if insn["op_sel_hi"] >> int(slot.field[-1]) & 1 else "f32"
+    return "b64" if slot.type == "m64" or (slot.type, slot.words) == ("b32", 2) else slot.type
 
 
 def depends_on_numbers(insn: Insn) -> bool:
