@@ -64,6 +64,7 @@ JitEngine(tier=llvm.OPTIMISED, cache=cache).run(hart, fuel=100)
 
 from understudy.engine.gcn.api import Dispatch, Shapes
 from understudy.engine.gcn.jit.engine import JitEngine as WaveEngine
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.isa.gcn.asm.assembler import assemble as wave_code
 from understudy.isa.gcn.target import target

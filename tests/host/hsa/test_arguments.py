@@ -13,7 +13,7 @@ from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.host.hsa.arguments import Address, Local, Packer, Segments
 from understudy.image.elf.reader import Symbol
 from understudy.image.hsa.code_object import Kernel
-from understudy.image.hsa.metadata import Argument, KernelMetadata
+from understudy.image.hsa.metadata import Argument, Described, KernelMetadata
 from understudy.image.hsa.records import KernelDescriptor
 
 PACKET = KernelDispatchPacket(workgroup_size_x=64, grid_size_x=100)
@@ -22,8 +22,10 @@ HEADER = KernelDescriptor.parse((300).to_bytes(4, "little") + bytes(60))
 
 def kernel(*arguments: Argument, described: bool = True) -> Kernel:
     size = max((each.offset + each.size for each in arguments), default=0)
-    metadata = KernelMetadata("k", "k.kd", arguments, kernarg_size=size) if described else None
-    return Kernel("k", Symbol("k.kd", 0, 64, 1, 1, 0, 1, 0), 0, 0, HEADER, metadata)
+    made = Kernel("k", Symbol("k.kd", 0, 64, 1, 1, 0, 1, 0), 0, 0, HEADER, Described((), ()))
+    if described:
+        vars(made)["metadata"] = KernelMetadata("k", "k.kd", arguments, kernarg_size=size)
+    return made
 
 
 def pack(
