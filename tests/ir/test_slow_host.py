@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from understudy.engine.gcn.jit import emit_strip
+from understudy.engine.gcn.threaded.library import shared_library
 from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.host.hsa.gpu import Gpu, demo_code
 from understudy.host.refsi.refsi import RefSi, demo_kernels
@@ -20,13 +20,15 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def other_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As on an aarch64, say: what is asked about the host's processor says no."""
+def other_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """As on an aarch64, say: what is asked about the host's processor says no. Nothing that is kept is this host's."""
     slow_host._warn.cache_clear()
+    shared_library.cache_clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(llvm, "is_x86", lambda: False)
-    monkeypatch.setattr(emit_strip, "is_x86", lambda: False)
     yield
     slow_host._warn.cache_clear()
+    shared_library.cache_clear()
 
 
 def vector_add() -> np.ndarray:

@@ -18,11 +18,11 @@ from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import set_word
 from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_registers import REGISTERS
-from understudy.engine.gcn.jit.float_control import float_control
+from understudy.engine.gcn.jit.float_control import DEFAULT, float_control, host_has
 from understudy.engine.gcn.jit.liveness import Live
 from understudy.engine.gcn.jit.region import Node
+from understudy.ir import llvm
 from understudy.ir.builder import LaneText, Value
-from understudy.ir.llvm import is_x86
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, LANES, Mode
@@ -34,7 +34,6 @@ def _pairs(firsts: set[int]) -> set[int]:
 
 SAYING_WHERE: Final = _pairs(set(FLAT_SCRATCH.values()))
 """Registers that say where flat private memory lies."""
-DEFAULT: Final = Environment(False, False, 0)
 
 
 @dataclass(slots=True)
@@ -119,9 +118,9 @@ class FloatControl:
 
     def set(self, wanted: Environment) -> None:
         """Set it."""
-        if not is_x86():
-            if wanted != DEFAULT:
-                raise Untranslated
+        if not host_has(wanted):
+            raise Untranslated
+        if not llvm.is_x86():
             return
         control = float_control(wanted)
         at = f"csr{control}"

@@ -298,6 +298,9 @@ class CodeSpace:
     def keep(self, made: Translation) -> None:
         """Enter optimised code, in place of what the same code ran as before."""
         self._kept.append(made)
+        for place in made.region.blocks:
+            if place in self.programs:
+                self.programs[place].covered.add(place)
         for number, place in enumerate(made.region.entries):
             self._made[place] = made
             program = self.programs.get(place)
@@ -331,7 +334,8 @@ class CodeSpace:
             if not hot:
                 continue
             first = program.start if program.start in hot else max(hot, key=lambda place: seen[place])
-            cold = frozenset(place for place, count in seen.items() if count < least // COOL)
+            rare = (place for place, count in seen.items() if count < least // COOL)
+            cold = frozenset(place for place in rare if place not in program.covered)
             self.tried.add(first)
             return first, cold
         return None

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.emit_strip import of_mode
+from understudy.engine.gcn.jit.float_control import host_has
 from understudy.engine.gcn.jit.region import MODE_REGISTER, Node, node_of
 from understudy.engine.gcn.threaded.front import Code, Front, Numbers, Plan, Words, groups
 from understudy.isa.gcn.encoding.bounds import format_names, instruction_bounds
@@ -216,7 +218,9 @@ class Flow:
     def is_step(self, index: int, mode: int) -> bool:
         """Whether the reference engine executes an instruction."""
         special = self.special.get((index, mode))
-        return special.is_step if special is not None else self.plan(index, mode).is_step
+        if special is None:
+            return self.plan(index, mode).is_step
+        return special.is_step or not host_has(of_mode(special.after))
 
     def _walk(self) -> None:
         work: list[Point] = [(0, self.mode)]
@@ -274,8 +278,10 @@ def flow_of(
 ) -> Flow:
     """The flow of the code that `memory` begins with, at address `start`; as many words as are needed are looked at.
 
-    `Untranslated` where not one instruction is whole.
+    `Untranslated` where not one instruction is whole, or where MODE asks for what the host cannot be set to.
     """
+    if not host_has(of_mode(mode)):
+        raise Untranslated
     count = FIRST
     while True:
         listing = Listing(target, memory[:count], start)

@@ -7,6 +7,7 @@ from typing import Final
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_control import set_word, word
+from understudy.ir import llvm
 from understudy.ir.builder import LaneText
 from understudy.isa.gcn import state
 
@@ -55,6 +56,11 @@ class _Glue:
         found = self.text.let(f"musttail call i64 {function}(ptr %st, ptr {record})")
         self.text.put(f"ret i64 {found}")
 
+    def set_float_control(self) -> None:
+        """Set the host's to what the record has; there are no records for what a host cannot be set to."""
+        if llvm.is_x86():
+            self.text.call_void("llvm.x86.sse.ldmxcsr", f"ptr {self.place(CONTROL_AT)}")
+
     def out(self, code: str) -> None:
         """Hand over at the record's pc."""
         set_word(self.text, state.PC, self.field(8))
@@ -76,7 +82,7 @@ def _enter(g: _Glue) -> None:
 
 
 def _begin(g: _Glue) -> None:
-    g.text.call_void("llvm.x86.sse.ldmxcsr", f"ptr {g.place(CONTROL_AT)}")
+    g.set_float_control()
     g.go_on(g.field(BEGIN_TARGET_AT, "ptr"))
 
 
@@ -85,7 +91,7 @@ def _goto(g: _Glue) -> None:
 
 
 def _mode(g: _Glue) -> None:
-    g.text.call_void("llvm.x86.sse.ldmxcsr", f"ptr {g.place(CONTROL_AT)}")
+    g.set_float_control()
     set_word(g.text, state.MODE, g.field(MODE_AT))
     g.go_on(g.place(MODE_BYTES))
 

@@ -60,7 +60,7 @@ class Library:
         self.lanes = lanes
         self.compiled = 0
         self.lock = threading.RLock()
-        parts = repr(("handlers", translator_key(), llvm.host_key(), lanes))
+        parts = repr(("handlers", translator_key(), llvm.host_key(), llvm.is_x86(), lanes))
         self.key = hashlib.sha256(parts.encode()).hexdigest()
         self.programs: weakref.WeakSet[Patched] = weakref.WeakSet()
         self.fronts: dict[tuple[str, int], Front] = {}

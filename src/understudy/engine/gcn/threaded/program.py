@@ -47,6 +47,8 @@ class Program:
     entered: dict[BlockKey, int] = field(default_factory=dict)
     replaced: dict[BlockKey, object] = field(default_factory=dict)
     """Blocks that optimised code has taken over, and that code."""
+    covered: set[BlockKey] = field(default_factory=set)
+    """Blocks that are part of optimised code, wherever that is entered."""
     _further: list[Any] = field(default_factory=list)
 
     @property
@@ -61,13 +63,14 @@ class Program:
 
     @property
     def rows(self) -> dict[BlockKey, tuple[int, int]]:
-        """Of each place where it can be entered: the function, and the record it is called with."""
-        return {place: (self.address, record) for place, record in self.entered.items()}
+        """Of each place where it is entered, and not optimised code: the function, and the record it is called with."""
+        entered = self.entered.items()
+        return {place: (self.address, record) for place, record in entered if place not in self.replaced}
 
     @property
     def live(self) -> dict[BlockKey, int]:
         """Handlers leave all vector registers in memory."""
-        return dict.fromkeys(self.entered, VGPRS)
+        return dict.fromkeys(self.rows, VGPRS)
 
     def holds(self, memory: GpuMemory) -> bool:
         """Whether memory still has the code that this was made of."""
