@@ -225,7 +225,7 @@ def row_sum(row: Row) -> int:
 def copies(to: int, source: int) -> None:
     native.copy(to, source, 8)
     native.fill(to + 8, 0x1AB, 8)
-    native.fill_line(to + 16, 0x1_2345_6789)
+    native.fill_lines(to + 16, 0x1_2345_6789, 2)
     A16.store(to + 80, A8.load(to + 8))
     A32.release(to + 84, V32[to + 16])
 
@@ -256,12 +256,12 @@ def test_bytes() -> None:
     source = np.array([0x1122334455667788], np.uint64)
     results = []
     for function in (compiled(copies), copies):
-        to = np.zeros(12, np.uint64)
+        to = np.zeros(20, np.uint64)
         assert function(to.ctypes.data, source.ctypes.data) == 0
         results.append(to.tobytes())
     assert results[0] == results[1]
-    assert results[0][:84] == source.tobytes() + b"\xab" * 8 + b"\x89\x67\x45\x23" * 16 + b"\xab\0\0\0"
-    assert results[0][84:88] == b"\x89\x67\x45\x23"
+    assert results[0][:84] == source.tobytes() + b"\xab" * 8 + b"\x89\x67\x45\x23" * 16 + b"\xab\0\x45\x23"
+    assert results[0][84:] == b"\x89\x67\x45\x23" * 15 + bytes(16)
 
 
 def test_calls_of_machine_code() -> None:

@@ -149,9 +149,9 @@ def fill(to: int, byte: int, size: int) -> None:
     ctypes.memset(to, byte & 0xFF, size)
 
 
-def fill_line(to: int, dword: int) -> None:
-    """Set 64 bytes to 16 times a dword."""
-    ctypes.memmove(to, (dword & 0xFFFF_FFFF).to_bytes(4, "little") * 16, 64)
+def fill_lines(to: int, dword: int, count: int) -> None:
+    """Set `count` times 64 bytes to 16 times a dword."""
+    ctypes.memmove(to, (dword & 0xFFFF_FFFF).to_bytes(4, "little") * (16 * count), 64 * count)
 
 
 def call(function: int, *arguments: int) -> int:

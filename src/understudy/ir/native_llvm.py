@@ -323,10 +323,22 @@ class _Writer:
         self._put(f"call void @llvm.memset.p0.i64(ptr {self._pointer(to)}, i8 {value}, i64 {size}, i1 false)")
         return "0"
 
-    def _call_fill_line(self, to: str, dword: str) -> str:
+    def _call_fill_lines(self, to: str, dword: str, count: str) -> str:
         one = self._let(f"insertelement <16 x i32> poison, i32 {self._narrow(dword, 32)}, i64 0")
         line = self._let(f"shufflevector <16 x i32> {one}, <16 x i32> poison, <16 x i32> zeroinitializer")
-        self._put(f"store <16 x i32> {line}, ptr {self._pointer(to)}, align 4")
+        head, inside, end = self._label(), self._label(), self._label()
+        at = self._slot(f"line.{head}")
+        self._put(f"store i64 0, ptr {at}")
+        self._go(head)
+        self._start(head)
+        number = self._let(f"load i64, ptr {at}")
+        self._put(f"br i1 {self._let(f'icmp ult i64 {number}, {count}')}, label %{inside}, label %{end}")
+        self._start(inside)
+        place = self._let(f"add i64 {to}, {self._let(f'shl i64 {number}, 6')}")
+        self._put(f"store <16 x i32> {line}, ptr {self._pointer(place)}, align 4")
+        self._put(f"store i64 {self._let(f'add i64 {number}, 1')}, ptr {at}")
+        self._go(head)
+        self._start(end)
         return "0"
 
     def _call_read_float_control(self) -> str:

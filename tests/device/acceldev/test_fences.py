@@ -11,7 +11,7 @@ from understudy.core.event import Event
 from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import Fence, Nop, RunCommand, UserCommand, words_of
 from understudy.device.acceldev.events import FenceCounted, InterruptRaised, Lint
-from understudy.device.acceldev.fast_path import Bulk
+from understudy.device.acceldev.native_commands import Block
 from understudy.device.acceldev.registers import Interrupt
 
 LONG = 20
@@ -143,16 +143,16 @@ def test_what_nobody_heard_is_not_told_later(engine: str) -> None:
 def test_short_calls_keep_the_interpreter() -> None:
     """What lets the interpreter go and takes it back at once would keep every other thread from getting it."""
     machine = warm(Machine(listen=False))
-    bulk = machine.device._processor._user._bulk
-    assert isinstance(bulk, Bulk)
-    calls: list[int] = []
-    free = bulk._free
+    commands = machine.device._processor._user._machine
+    assert commands.is_compiled
+    calls: list[Block] = []
+    free = commands._free
 
-    def counted(block: int) -> None:
+    def counted(block: Block) -> int:
         calls.append(block)
-        free(block)
+        return free(block)
 
-    bulk._free = counted
+    commands._free = counted
     machine.start(CONFIGS + 1)
     machine.run(*[Fence()] * MANY)
     assert calls == []

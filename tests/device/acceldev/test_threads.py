@@ -10,9 +10,11 @@ import pytest
 
 from tests.device.acceldev.rig import ALL, CallsOnly, Machine, fill
 from understudy.core.errors import AccessFault, ModelBug, RuleError
-from understudy.device.acceldev import interrupts, memory
+from understudy.device.acceldev import interrupts
 from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import Fence, FenceCommand, Nop, RunCommand, words_of
+from understudy.device.acceldev.machine import SOME
+from understudy.device.acceldev.native_commands import Block, commands
 from understudy.device.acceldev.registers import Interrupt
 
 LONG = 20
@@ -87,15 +89,18 @@ def test_nothing_is_written_after_a_reset() -> None:
 def test_a_reset_waits_for_what_runs_in_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     inside, go_on, is_reset = threading.Event(), threading.Event(), threading.Event()
 
-    def held(view: memoryview, value: int) -> None:
+    machine = Machine(execution="threaded", engine="reference", listen=False)
+    executing = machine.device._processor._user._machine
+
+    def held(block: Block) -> int:
         inside.set()
         assert go_on.wait(LONG)
-        view[:] = bytes([value & 0xFF]) * len(view)
+        return commands(block)
 
-    monkeypatch.setattr(memory, "fill_view", held)
-    machine = Machine(execution="threaded", engine="reference", listen=False)
+    monkeypatch.setattr(executing, "_free", held)
     first = machine.bound(0)
-    machine.feed(*words_of(RunCommand(context=0, table=machine.code(fill(0, 0, 8), Fence()), offset=0, size=40)))
+    code = machine.code(fill(0, 0, 8), *[Nop()] * SOME, Fence())
+    machine.feed(*words_of(RunCommand(context=0, table=code, offset=0, size=(SOME + 2) * 20)))
     assert inside.wait(LONG)
 
     def reset() -> None:
@@ -109,7 +114,7 @@ def test_a_reset_waits_for_what_runs_in_shared_memory(monkeypatch: pytest.Monkey
     resetting.join(LONG)
     assert is_reset.is_set()
     assert machine.device.is_idle
-    assert machine.memory.read(first, 8) == b"\x11" * 8, "the FILL ended before the reset did"
+    assert machine.memory.read(first, 8) == b"\x11\x22\x33\x44" * 2, "the FILL ended before the reset did"
     assert (machine.fences(), machine.intr) == (0, 0), "nothing followed it"
     machine.device.close()
 

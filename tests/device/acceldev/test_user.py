@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.device.acceldev.rig import ALL, NOWHERE, RAM, Machine, fill
+from tests.device.acceldev.rig import ALL, NOWHERE, RAM, CallsOnly, Machine, fill
 from understudy.core.words import U32
 from understudy.device.acceldev.commands import Fence, Fill, Nop, page_table, user_code
 from understudy.device.acceldev.events import ContextErrored, UserCommandStarted
@@ -227,11 +227,30 @@ def test_machine_code_as_python(value: int) -> None:
         first = machine.page(5)
         machine.bind(7, machine.table(*(first + 4096 * page for page in (1, 0, 3, 4))))
         machine.run(*[Nop()] * 100)
-        bulk = machine.device._processor._user._bulk
-        assert bulk is not None
+        executing = machine.device._processor._user._machine
+        assert executing.is_compiled
         if not is_compiled:
-            bulk._free = bulk._brief = commands
+            executing._free = executing._brief = commands
         fills = [Fill(value=value + n, buffer_slot=7, start=n * 997, length=n * 331) for n in range(12)]
         machine.run(*fills, *[Nop()] * 300, Fence(), *fills[::-1], Fence())
         results.append((machine.memory.read(first, 5 * 4096), machine.intr, machine.fences(), machine.status()))
     assert results[0] == results[1]
+
+
+def test_commands_of_memory_by_calls_are_read_a_page_at_a_time() -> None:
+    """A page of NOPs takes an entry and the code, twice that what straddles it; a FILL all entries at once."""
+    machine = Machine(calls_only=True, listen=False)
+    machine.bind(3, machine.table(machine.page(), machine.page(), machine.page()))
+    machine.run(*[Nop()] * 200)
+    assert isinstance(machine.port, CallsOnly)
+    table = machine.code(*[Nop()] * 1000)
+    before = machine.port.calls
+    machine.run_at(table, 0, 1000 * 20)
+    pages, straddling = 5, 4
+    status = 1
+    assert machine.port.calls - before <= status + 2 * pages + 4 * straddling
+    table = machine.code(fill(3, 0, 3 * 4096))
+    before = machine.port.calls
+    machine.run_at(table, 0, 20)
+    assert machine.port.calls - before == status + 2 + 1 + 1 + 3
+    assert machine.status() == 0

@@ -14,7 +14,6 @@ from understudy.core.errors import AccessFault
 from understudy.core.pci import DirectRange, DmaPort
 from understudy.core.rule import Rule
 from understudy.core.words import U64
-from understudy.device.acceldev.registers import ACCELDEV_PAGE_SIZE
 
 WORD: Final = 4
 
@@ -211,18 +210,6 @@ class Memory:
         """The little-endian word of `size` bytes at `address`."""
         return int.from_bytes(self.read(address, size), "little")
 
-    def fill(self, address: int, size: int, value: int) -> None:
-        """Fill `size` bytes with repetitions of a 32-bit word; ascending, whole pages or nothing where it fails."""
-        view = self._direct(address, size)
-        if view is not None and not view.readonly:
-            fill_view(view, value)
-            return
-        done = 0
-        while done < size:
-            piece = min(ACCELDEV_PAGE_SIZE - (address + done) % ACCELDEV_PAGE_SIZE, size - done)
-            self.write(address + done, pattern(value, done, piece))
-            done += piece
-
     def host_range(self, address: int, size: int, *, write: bool = False) -> int | None:
         """Address in this process of `size` bytes at `address`; None where they are not shared (that way)."""
         view = self._direct(address, size)
@@ -266,22 +253,3 @@ def explained(fault: AccessFault, what: str, rule: Rule) -> AccessFault:
     if fault.rule is not None and fault.rule.id.startswith("pci/"):
         rule = fault.rule
     return AccessFault(f"{what}: {fault.message}", address=fault.address, access=fault.access, rule=rule)
-
-
-def pattern(value: int, start: int, size: int) -> bytes:
-    """`size` bytes of the repeated little-endian word, from its byte `start` on."""
-    start %= WORD
-    return (value.to_bytes(WORD, "little") * (-(-(start + size) // WORD)))[start : start + size]
-
-
-def fill_view(view: memoryview, value: int) -> None:
-    """Fill memory of this process with repetitions of a 32-bit word."""
-    whole = len(view) // WORD * WORD
-    if whole:
-        np.frombuffer(view[:whole], dtype="<u4")[:] = value
-    view[whole:] = pattern(value, 0, len(view) - whole)
-
-
-def rotated(value: int, start: int) -> int:
-    """The 32-bit word that repeats from byte `start` of the repetitions of `value` on."""
-    return int.from_bytes(pattern(value, start, WORD), "little")

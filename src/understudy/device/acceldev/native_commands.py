@@ -1,6 +1,13 @@
-"""User commands as native code: NOPs, FENCEs and FILLs of plain memory, one after the other.
+"""What user commands do: one native function, which runs as machine code or as Python.
 
-Page tables, slots and code may be changed by anybody at any time: each word is read once, as it is used.
+It executes NOPs, FENCEs and FILLs one after the other. What it cannot reach it asks for: it returns what it wants and
+is called again when that is there. It never says what is wrong: it leaves the command where it is, and Python words
+the error. Page tables, slots and code may be changed by anybody at any time: each word is read as it is used, and
+nothing is kept between two commands.
+
+A FENCE counts, then looks at INTR: where its interrupt is active already, raising it changes nothing; else the call
+ends behind that FENCE, and the interrupt is due. Counting is an atomic operation: a driver that clears INTR and then
+reads the counter finds the FENCE counted, or gets the interrupt.
 """
 
 from __future__ import annotations
@@ -14,58 +21,102 @@ from understudy.device.acceldev.commands import (
     CMD_TYPE_MASK,
     MAX_TABLE,
     PAGE_MASK,
+    PTE_BYTES,
     PTE_FRAME_MASK,
     PTE_PRESENT,
     PTE_SHIFT,
+    SLOT_BYTES,
     USER_CMD_BYTES,
-    WORD_BYTES,
     UserCmdType,
 )
 from understudy.device.acceldev.pages import PAGE_BITS
-from understudy.device.acceldev.registers import (
-    ACCELDEV_NUM_BUFFERS,
-    ACCELDEV_PAGE_SIZE,
-    ACCELDEV_USER_CMD_WORDS,
-    Interrupt,
-)
+from understudy.device.acceldev.registers import ACCELDEV_NUM_BUFFERS, ACCELDEV_PAGE_SIZE, Interrupt
 from understudy.ir import llvm
-from understudy.ir.native import A32, U8, U32, V32, V64, fill, fill_line, inlined, layout, link, native
+from understudy.ir.native import A32, U8, V32, V64, copy, fill, fill_lines, inlined, layout, link, native
 from understudy.ir.object_cache import ObjectCache, default_folder
 
-LINE: Final = 64
+DONE, TELL, COUNT, ENTRIES, CODE, SLOT, STORE, UNKNOWN, UNBOUND, TABLE, ABSENT = range(11)
+"""Why the function returned. It is over, for now; listeners are to hear of the command; a FENCE is to be counted;
+`size` bytes are to be read at `address`: of the page table at `table`, of the code at `virtual`, of a context's slots;
+the FILL is to store `size` bytes there. There is no such command; no buffer is bound to its slot; `table` is no address
+of a page table; that presents no page at `virtual`, `entry` says."""
+
+LINE_BITS: Final = 6
+LINE: Final = 1 << LINE_BITS
+MAX_GIVEN: Final = 8
 NOWHERE: Final = (1 << 64) - 1
-"""In place of a physical address where a page is not present."""
+"""In place of a physical address."""
 
 
 @layout
 class Block(ctypes.Structure):
-    """What Python and machine code share; places are addresses in this process."""
+    """What Python and machine code share; places are addresses in this process, unless they are said to be others."""
 
-    code_table: int
-    record: int
     start: int
     """Of the code: virtual address of command 0."""
     position: int
     end: int
+    budget: int
+    """Bytes filled after which it is over."""
+    filled: int
+    used: int
+    """A bit for each slot that was filled."""
+    code_table: int
+    """Physical address of the code's page table."""
+    entries: int
+    """Where that lies; 0: its entries are asked for."""
+    record: int
+    """Physical address of the context's record."""
+    slots: int
+    """Where its slots lie; 0: they are asked for."""
+    counter: int
+    """Where its fence_counter lies; 0: it is counted elsewhere."""
+    intr: int
+    listens: int
+    """Whether somebody has to hear of each command before it does anything."""
+    told: int
+    """Whether they have heard of this one."""
+    every: int
+    """Whether each FENCE's interrupt is due."""
+    fences: int
+    counted: int
+    """What the last FENCE left in the counter."""
+    served: int
+    """Whether it was counted elsewhere."""
+    due: int
     ranges: int
     count: int
-    runs: int
-    """Room for the pieces of memory that one FILL writes."""
+    given: int
+    """Memory that was read for this command, and NOPs before it."""
+    gifts: int
     split: int
-    """Room for a command that straddles a page."""
-    filled: int
-    budget: int
-    used: int
-    counter: int
-    """The context's fence_counter; 0: FENCEs are not for us."""
-    intr: int
-    fences: int
-    due: int
+    """Room for a command."""
+    words: int
+    """Where the words of the command stand, once they are known."""
+    pieces: int
+    """Room for the pieces of memory that one FILL writes."""
+    next: int
+    """The first of them that is not written; 0: the FILL has not begun to write."""
+    last: int
+    """Behind the last one."""
+    stop: int
+    """Virtual address behind what they cover."""
+    value: int
+    slot: int
+    begin: int
+    length: int
+    """Of the FILL."""
+    table: int
+    address: int
+    size: int
+    virtual: int
+    entry: int
+    why: int
 
 
 @layout
 class Range(ctypes.Structure):
-    """Memory that is shared: physical address, bytes, address in this process, whether it may be written."""
+    """Memory that can be reached: physical address, bytes, address in this process, whether it may be written."""
 
     base: int
     length: int
@@ -75,63 +126,157 @@ class Range(ctypes.Structure):
 
 @layout
 class Piece(ctypes.Structure):
-    """Memory of this process from `begin` to before `end`."""
+    """Memory that a FILL writes: `size` bytes at an address of this process, or at a physical one that is elsewhere.
 
-    begin: int
-    end: int
+    Its first byte is byte `offset` of the FILL.
+    """
+
+    place: int
+    size: int
+    offset: int
+    elsewhere: int
 
 
 @native
-def commands(block: Block) -> None:
-    """Execute the commands from `position` on, up to one that is not plain, a FENCE that is due, or the budget."""
-    at, filled, fences, due = block.position, 0, 0, 0
-    while at < block.end and filled < block.budget and not due:
-        words = fetched(block, block.start + at * USER_CMD_BYTES)
+def commands(block: Block) -> int:
+    """Execute the commands from `position` on, up to one that needs something, a FENCE that is due, or the end; why."""
+    at, end, filled, fences, due, why = block.position, block.end, 0, 0, 0, DONE
+    words, listens, told = block.words, block.listens, block.told
+    is_kept = 1 if listens or not block.counter else 0
+    while at < end and filled < block.budget and not due:
         if not words:
-            break
+            words = fetched(block, block.start + at * USER_CMD_BYTES, end - at, is_kept)
+            if not words:
+                why = block.why
+                break
         kind = V32[words] & CMD_TYPE_MASK
-        if kind == UserCmdType.FENCE:
-            if not block.counter:
-                break
-            A32.add(block.counter, 1)
-            fences += 1
-            due = A32.load(block.intr) & Interrupt.USER_FENCE_WAIT == 0
-        elif kind == UserCmdType.FILL:
-            value, slot, begin = V32[words + 4], V32[words + 8], V32[words + 12]
-            length = V32[words + 16]
-            if not fills(block, value, slot, begin, length):
-                break
-            filled += length
-        elif kind != UserCmdType.NOP:
+        if kind > UserCmdType.FILL:
+            why = UNKNOWN
             break
+        if listens > told:
+            told, why = 1, TELL
+            break
+        if kind == UserCmdType.FENCE:
+            if block.served:
+                block.served = 0
+            elif block.counter:
+                block.counted = A32.add(block.counter, 1) + 1
+            else:
+                why = COUNT
+                break
+            fences += 1
+            due = block.every | (A32.load(block.intr) & Interrupt.USER_FENCE_WAIT == 0)
+            block.given = 0
+        elif kind == UserCmdType.FILL:
+            why = DONE if block.next else begun(block, words)
+            if not why:
+                why = written(block)
+            if why:
+                break
+            filled += block.length
+            block.given = 0
+        words, told = 0, 0
         at += 1
     block.position, block.fences, block.due, block.filled = at, fences, due, filled
+    block.words, block.told = words, told
+    return why
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
 
 
 @inlined
-def fetched(block: Block, virtual: int) -> int:
-    """Where the words of a command stand; 0 where they cannot be read."""
-    if virtual > BUFFER_BYTES - USER_CMD_BYTES:
+def fetched(block: Block, virtual: int, ahead: int, is_kept: int) -> int:
+    """Where the words of a command are, of `ahead` that may be read at once; 0: they cannot be reached, see `why`.
+
+    They stay there if that `is_kept`, whatever else happens.
+    """
+    left = ACCELDEV_PAGE_SIZE - (virtual & PAGE_MASK)
+    if left < USER_CMD_BYTES:
+        return straddling(block, virtual, left)
+    first = located(block, virtual)
+    if first == NOWHERE:
         return 0
-    if virtual & PAGE_MASK <= ACCELDEV_PAGE_SIZE - USER_CMD_BYTES:
-        return found(block, physical(block.code_table, virtual), USER_CMD_BYTES, 0)
-    for word in range(ACCELDEV_USER_CMD_WORDS):
-        host = found(block, physical(block.code_table, virtual + WORD_BYTES * word), WORD_BYTES, 0)
-        if not host:
-            return 0
-        U32[block.split + WORD_BYTES * word] = V32[host]
+    found = reached(block, first, USER_CMD_BYTES)
+    if not found:
+        return asked(block, CODE, first, min(ahead, left // USER_CMD_BYTES) * USER_CMD_BYTES, virtual)
+    if is_kept:
+        copy(block.split, found, USER_CMD_BYTES)
+        found = block.split
+    return found
+
+
+@native
+def straddling(block: Block, virtual: int, left: int) -> int:
+    """Where the words of a command are that has `left` bytes on one page and the others on the next."""
+    first = located(block, virtual)
+    if first == NOWHERE:
+        return 0
+    behind = located(block, virtual + left)
+    if behind == NOWHERE:
+        return 0
+    found = reached(block, first, left)
+    if not found:
+        return asked(block, CODE, first, left, virtual)
+    rest = reached(block, behind, USER_CMD_BYTES - left)
+    if not rest:
+        return asked(block, CODE, behind, USER_CMD_BYTES - left, virtual + left)
+    copy(block.split, found, left)
+    copy(block.split + left, rest, USER_CMD_BYTES - left)
     return block.split
 
 
 @inlined
-def physical(table: int, virtual: int) -> int:
-    """Through a page table at an address of this process."""
-    entry = V32[table + WORD_BYTES * (virtual >> PAGE_BITS)]
-    return (entry & PTE_FRAME_MASK) << PTE_SHIFT | virtual & PAGE_MASK if entry & PTE_PRESENT else NOWHERE
+def located(block: Block, virtual: int) -> int:
+    """The physical address of a byte of the code; NOWHERE: it is not known, see `why`."""
+    place = block.entries + PTE_BYTES * (virtual >> PAGE_BITS)
+    if virtual >= BUFFER_BYTES:
+        return absent(block, virtual, 0)
+    if not block.entries:
+        address = block.code_table + PTE_BYTES * (virtual >> PAGE_BITS)
+        place = reached(block, address, PTE_BYTES)
+        if not place:
+            block.table = block.code_table
+            asked(block, ENTRIES, address, PTE_BYTES, virtual)
+            return NOWHERE
+    entry = V32[place]
+    return physical(entry) | virtual & PAGE_MASK if entry & PTE_PRESENT else absent(block, virtual, entry)
 
 
 @native
-def found(block: Block, address: int, size: int, write: int) -> int:
+def absent(block: Block, virtual: int, entry: int) -> int:
+    """The code ends here."""
+    block.table, block.virtual, block.entry, block.why = block.code_table, virtual, entry, ABSENT
+    return NOWHERE
+
+
+@inlined
+def physical(entry: int) -> int:
+    """The address of a page."""
+    return (entry & PTE_FRAME_MASK) << PTE_SHIFT
+
+
+@native
+def asked(block: Block, why: int, address: int, size: int, virtual: int) -> int:
+    """Ask for memory."""
+    block.address, block.size, block.virtual, block.why = address, size, virtual, why
+    return 0
+
+
+@inlined
+def reached(block: Block, address: int, size: int) -> int:
+    """Where bytes to be read lie in this process; 0 where they have to be asked for."""
+    if block.given:
+        for number in range(block.given):
+            gift = Range.from_address(block.gifts + number * ctypes.sizeof(Range))
+            offset = address - gift.base
+            if (size <= gift.length) & (offset <= gift.length - size):
+                return gift.host + offset
+    return shared(block, address, size, 0)
+
+
+@native
+def shared(block: Block, address: int, size: int, write: int) -> int:
     """Where bytes at a physical address lie in this process; 0 where they are not shared, or not for writing."""
     low, high = 0, block.count
     while low < high:
@@ -149,48 +294,88 @@ def found(block: Block, address: int, size: int, write: int) -> int:
     return 0
 
 
+# ---- FILL --------------------------------------------------------------------------------------------------------
+
+
 @native
-def fills(block: Block, value: int, slot: int, begin: int, length: int) -> int:
-    """Execute a FILL whose pages are all there; 0 where one is not, or anything is wrong, and nothing was written."""
-    if slot >= ACCELDEV_NUM_BUFFERS:
-        return 0
-    pointer = V64[block.record + 8 * slot]
-    if not pointer:
-        return 0
-    if length:
-        if begin + length > BUFFER_BYTES or pointer > MAX_TABLE or pointer & PAGE_MASK:
-            return 0
-        table = found(block, pointer, ACCELDEV_PAGE_SIZE, 0)
-        if not table:
-            return 0
-        behind = pieces(block, table, begin, begin + length)
-        if not behind:
-            return 0
-        turn = 0
-        for at in range(block.runs, behind, ctypes.sizeof(Piece)):
-            piece = Piece.from_address(at)
-            fill_piece(piece.begin, piece.end, turned(value, turn & 3))
-            turn += piece.end - piece.begin
-    block.used |= 1 << slot
-    return 1
+def begun(block: Block, words: int) -> int:
+    """Choices `fill-slot`, `fill-partial`, `fill-translation`, `fill-nothing`: all that a FILL will write, in `pieces`.
+
+    The pieces end where a page is absent. DONE, or what is missing or wrong.
+    """
+    block.value, block.slot, block.begin = V32[words + 4], V32[words + 8], V32[words + 12]
+    block.length = V32[words + 16]
+    block.last, block.entry = block.pieces, 0
+    if block.slot >= ACCELDEV_NUM_BUFFERS:
+        return UNBOUND
+    place = block.slots + SLOT_BYTES * block.slot
+    if not block.slots:
+        place = reached(block, block.record + SLOT_BYTES * block.slot, SLOT_BYTES)
+        if not place:
+            asked(block, SLOT, block.record + SLOT_BYTES * block.slot, SLOT_BYTES, 0)
+            return SLOT
+    table = V64[place]
+    if not table:
+        return UNBOUND
+    block.used |= 1 << block.slot
+    block.table = table
+    block.stop = block.begin
+    if block.length:
+        if table > MAX_TABLE or table & PAGE_MASK:
+            return TABLE
+        end = min(block.begin + block.length, BUFFER_BYTES)
+        if block.begin < end:
+            first = block.begin >> PAGE_BITS
+            size = PTE_BYTES * ((end - 1 >> PAGE_BITS) + 1 - first)
+            entries = reached(block, table + PTE_BYTES * first, size)
+            if not entries:
+                asked(block, ENTRIES, table + PTE_BYTES * first, size, block.begin)
+                return ENTRIES
+            listed(block, entries, end)
+    block.next = block.pieces
+    return DONE
 
 
 @inlined
-def pieces(block: Block, table: int, virtual: int, finish: int) -> int:
-    """Put the memory of a buffer's bytes into `runs`, what lies side by side as one; the end of the list, or 0."""
-    last, end = block.runs - ctypes.sizeof(Piece), 0
-    while virtual < finish:
-        size = min(ACCELDEV_PAGE_SIZE - (virtual & PAGE_MASK), finish - virtual)
-        host = found(block, physical(table, virtual), size, 1)
-        if not host:
-            return 0
-        if host != end:
+def listed(block: Block, entries: int, end: int) -> None:
+    """Put the memory from `begin` up to `end` into `pieces`, what lies side by side as one."""
+    virtual, last, behind = block.begin, block.pieces - ctypes.sizeof(Piece), 0
+    while virtual < end:
+        entry = V32[entries]
+        if not entry & PTE_PRESENT:
+            block.entry = entry
+            break
+        size = min(ACCELDEV_PAGE_SIZE - (virtual & PAGE_MASK), end - virtual)
+        address = physical(entry) | virtual & PAGE_MASK
+        host = shared(block, address, size, 1)
+        if not host or host != behind:
             last += ctypes.sizeof(Piece)
-            Piece.from_address(last).begin = host
-        end = host + size
-        Piece.from_address(last).end = end
+            new = Piece.from_address(last)
+            new.place, new.size, new.offset = host if host else address, 0, virtual - block.begin
+            new.elsewhere = host == 0
+        piece = Piece.from_address(last)
+        piece.size += size
+        behind = host + size if host else 0
         virtual += size
-    return last + ctypes.sizeof(Piece)
+        entries += PTE_BYTES
+    block.last, block.stop = last + ctypes.sizeof(Piece), virtual
+
+
+@native
+def written(block: Block) -> int:
+    """Choice `fill-alignment`: write the pieces that are left. DONE, or what Python has to do."""
+    while block.next < block.last:
+        piece = Piece.from_address(block.next)
+        block.next += ctypes.sizeof(Piece)
+        value = turned(block.value, piece.offset & 3)
+        if piece.elsewhere:
+            block.entry = value
+            asked(block, STORE, piece.place, piece.size, block.begin + piece.offset)
+            return STORE
+        fill_piece(piece.place, piece.place + piece.size, value)
+    block.next = 0
+    block.virtual = block.stop
+    return ABSENT if block.stop < block.begin + block.length else DONE
 
 
 @inlined
@@ -206,13 +391,12 @@ def fill_piece(at: int, end: int, value: int) -> None:
         fill(at, value, end - at)
         return
     if end - at >= 2 * LINE:
-        fill_line(at, value)
+        fill_lines(at, value, 1)
         aligned = at + LINE & -LINE
         value = turned(value, aligned - at & 3)
         at = aligned
-        while at + LINE <= end:
-            fill_line(at, value)
-            at += LINE
+        fill_lines(at, value, end - at >> LINE_BITS)
+        at = end & -LINE
     while at < end:
         U8[at] = value
         value = turned(value, 1)

@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
+from typing import Final, NoReturn
 
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
 from understudy.core.settings import JIT
 from understudy.core.telemetry import CountingTelemetry
+from understudy.device.acceldev import native_commands as native
 from understudy.device.acceldev import rules
-from understudy.device.acceldev.commands import (
-    CMD_TYPE_MASK,
-    USER_CMD_BYTES,
-    Fill,
-    UserCmdType,
-    decode_user_command,
-)
+from understudy.device.acceldev.commands import SLOT_BYTES, USER_CMD_BYTES, WORD_BYTES, decode_user_command
 from understudy.device.acceldev.events import FenceCounted, UserCommandStarted
 from understudy.device.acceldev.interrupts import Interrupts
 from understudy.device.acceldev.lints import Lints
-from understudy.device.acceldev.memory import Gate, Memory, rotated
-from understudy.device.acceldev.pages import PAGE_BITS, locate, no_page, translate
-from understudy.device.acceldev.registers import (
-    ACCELDEV_NUM_BUFFERS,
-    ACCELDEV_PAGE_SIZE,
-    ACCELDEV_USER_CMD_WORDS,
-    Interrupt,
-)
+from understudy.device.acceldev.machine import SOME, Machine
+from understudy.device.acceldev.memory import Gate, Memory
+from understudy.device.acceldev.pages import check_table, no_page, not_presented, read_entries
+from understudy.device.acceldev.registers import ACCELDEV_NUM_BUFFERS, Interrupt
 from understudy.device.acceldev.run import Run
 from understudy.device.acceldev.settings import Settings
 
-if TYPE_CHECKING:
-    from understudy.device.acceldev.fast_path import Bulk
-
 WARM: Final = 64
-"""User commands after which a device begins to use machine code; before, it would cost more than it gives."""
-WARM_BYTES: Final = 1 << 16
-SOME: Final = 16
-"""User commands that are executed one by one before somebody may look in, unless somebody waits to."""
+"""User commands after which a device compiles them; before, it would cost more than it gives."""
 
 
 class SlotFault(GuestFault):
@@ -74,12 +57,11 @@ class UserCommands:
         self._detailed = settings.user_command_events
         self._raise = raise_
         self._cold = WARM if settings.engine == JIT else -1
-        self._bulk: Bulk | None = None
+        self._machine = Machine(memory, interrupts.active_address)
 
     def forget_memory(self) -> None:
         """Memory has come or gone: let go of all that is kept of it."""
-        if self._bulk is not None:
-            self._bulk.forget()
+        self._machine.forget()
 
     def advance(self, run: Run, limit: int) -> int:
         """Execute some user commands of `run`, at least one and at most `limit`; gives their number.
@@ -88,146 +70,111 @@ class UserCommands:
         """
         before = run.position
         end = min(run.count, before + limit)
-        if self._is_bulk(run) and self._in_bulk(run, end):
-            return run.position - before
+        if self._cold >= 0 and not self._machine.is_compiled and run.count - before >= self._cold:
+            self._machine.compile()
         try:
-            self._fetch_and_execute(run, end)
+            check_table(run.command.table)
+            self._machine.open(run)
             some = min(end, before + SOME)
-            while run.position < some and not self._gate.lock.is_wanted and not self._is_bulk(run):
+            while self._step(run, end) != native.DONE or self._may_go_on(run, some):
                 self._gate.check()
-                self._fetch_and_execute(run, end)
         except UnderstudyError as error:
             raise error.at("user command", run.position).at("byte", run.offset, "of the code buffer") from None
+        if self._cold > 0:
+            self._cold = max(0, self._cold - (run.position - before))
         return run.position - before
 
-    # ---- machine code --------------------------------------------------------------------------------------------
+    def _may_go_on(self, run: Run, some: int) -> bool:
+        """Whether nobody waits to look in behind a FENCE."""
+        return bool(self._machine.block.due) and run.position < some and not self._gate.lock.is_wanted
 
-    def _is_bulk(self, run: Run) -> bool:
-        if self._cold < 0 or (self._detailed and self._telemetry.listened):
-            return False
-        if self._cold > 0 and run.count - run.position < self._cold:
-            return False
-        if self._bulk is None:
-            from understudy.device.acceldev.fast_path import Bulk
-
-            self._bulk = Bulk(self._memory, self._interrupts.active_address)
-            self._cold = 0
-        return True
-
-    def _in_bulk(self, run: Run, end: int) -> bool:
-        assert self._bulk is not None
+    def _step(self, run: Run, end: int) -> int:
+        """Execute commands up to one that needs something, and give it that; the last result of the machine."""
+        listens = self._detailed and self._telemetry.listened
         # Somebody who does not want to hear of every user command hears of the first FENCEs that coalesce.
-        is_heard = self._telemetry.listened and not self._lints.is_told_coalesced(Interrupt.USER_FENCE_WAIT)
-        done = self._bulk.run(run, end, fences=not is_heard)
-        moved = done.position - run.position
-        run.position, run.used = done.position, run.used | done.used
-        run.fences += done.fences
-        self._telemetry.time += moved
-        if done.is_raise_due:
+        every = self._telemetry.listened and (
+            self._detailed or not self._lints.is_told_coalesced(Interrupt.USER_FENCE_WAIT)
+        )
+        why = self._machine.run(end, listens=listens, every=every)
+        self._settle(run, listens)
+        if why == native.TELL:
+            command = decode_user_command(self._machine.words)
+            self._telemetry.emit(lambda time: UserCommandStarted(time, run.context.index, run.offset, command))
+        elif why == native.COUNT:
+            self._machine.block.counted = run.context.count_fence()
+            self._machine.block.served = 1
+        elif why != native.DONE:
+            self._serve(run, why)
+        return why
+
+    def _settle(self, run: Run, listens: bool) -> None:
+        """Tell the rest of the device what was done."""
+        block = self._machine.block
+        moved = block.position - run.position
+        run.position, run.used, run.fences = block.position, run.used | block.used, run.fences + block.fences
+        if block.due:
+            self._telemetry.time += moved - 1
+            if listens:
+                self._telemetry.emit(lambda time: FenceCounted(time, run.context.index, block.counted))
+            self._telemetry.time += 1
             self._raise(Interrupt.USER_FENCE_WAIT, self._detailed)
-        elif done.fences:
+            return
+        self._telemetry.time += moved
+        if block.fences:
             self._interrupts.raised_again(Interrupt.USER_FENCE_WAIT)
-        return moved > 0
 
-    # ---- one by one ----------------------------------------------------------------------------------------------
+    # ---- what a command needs ------------------------------------------------------------------------------------
 
-    def _fetch_and_execute(self, run: Run, end: int) -> None:
-        """NOPs, or one command: what it writes may be the next one."""
-        data = self._fetch(run, end)
-        kind = data[0] & CMD_TYPE_MASK
-        if kind == UserCmdType.NOP:
-            self._nops(run, data)
-        elif kind == UserCmdType.FENCE:
-            self._fence(run, data)
-        else:
-            self._execute(run, data[:USER_CMD_BYTES])
-
-    def _fetch(self, run: Run, end: int) -> bytes:
-        """The next commands, as far as their page goes; of one command where it straddles a page."""
-        address, table = run.offset, run.command.table
-        physical = locate(self._memory, table, address)
-        left = ACCELDEV_PAGE_SIZE - address % ACCELDEV_PAGE_SIZE
-        count = min(end - run.position, left // USER_CMD_BYTES)
-        if count == 0:
-            behind = (address >> PAGE_BITS) + 1 << PAGE_BITS
-            rest = locate(self._memory, table, behind)
-            data = self._code(table, address, physical, left) + self._code(table, behind, rest, USER_CMD_BYTES - left)
+    def _serve(self, run: Run, why: int) -> None:
+        block = self._machine.block
+        if why == native.UNKNOWN:
+            decode_user_command(self._machine.words)
+        elif why == native.CODE:
+            self._machine.give(block.address, self._code(run.command.table, block.virtual, block.address, block.size))
+        elif not block.words:
+            self._serve_memory(run, why)
         else:
             try:
-                data = self._memory.read(physical, count * USER_CMD_BYTES)
-            except AccessFault:
-                data = self._code(table, address, physical, USER_CMD_BYTES)
-        return data
+                self._serve_memory(run, why)
+            except UnderstudyError as error:
+                what = f"slot {block.slot} start {block.begin:#x} length {block.length:#x}"
+                raise error.at("FILL", what) from None
+
+    def _serve_memory(self, run: Run, why: int) -> None:
+        """Read or write what was asked for, or say what is wrong."""
+        block = self._machine.block
+        if why == native.ENTRIES:
+            self._machine.give(block.address, read_entries(self._memory, block.table, block.address, block.size))
+        elif why == native.SLOT:
+            self._machine.give(block.address, run.context.slot(block.slot).to_bytes(SLOT_BYTES, "little"))
+        elif why == native.STORE:
+            try:
+                self._memory.write(block.address, repeated(block.entry, block.size))
+            except AccessFault as fault:
+                virtual = block.virtual + max(0, fault.address - block.address)
+                raise no_page(self._memory, block.table, virtual, fault) from fault
+        elif why == native.UNBOUND:
+            self._unbound(block.slot)
+        else:
+            check_table(block.table)
+            raise not_presented(block.table, block.virtual, block.entry)
 
     def _code(self, table: int, virtual: int, physical: int, size: int) -> bytes:
-        """Bytes of one page of the code buffer."""
+        """Code of one page: the commands from `virtual` on, or as much of the first as can be read."""
         try:
             return self._memory.read(physical, size)
         except AccessFault as fault:
-            raise no_page(self._memory, table, virtual, fault) from fault
-
-    def _nops(self, run: Run, data: bytes) -> None:
-        others = np.flatnonzero(np.frombuffer(data, "<u4")[::ACCELDEV_USER_CMD_WORDS] & CMD_TYPE_MASK)
-        count = int(others[0]) if others.size else len(data) // USER_CMD_BYTES
-        if self._detailed and self._telemetry.listened:
-            for at in range(0, count * USER_CMD_BYTES, USER_CMD_BYTES):
-                self._tell(run, data[at : at + USER_CMD_BYTES])
-                self._done(run, 1)
-        else:
-            self._done(run, count)
-
-    def _fence(self, run: Run, data: bytes) -> None:
-        self._tell(run, data)
-        counter = run.context.count_fence()
-        run.fences += 1
-        if self._detailed and self._telemetry.listened:
-            self._telemetry.emit(lambda time: FenceCounted(time, run.context.index, counter))
-        self._done(run, 1)
-        self._raise(Interrupt.USER_FENCE_WAIT, self._detailed)
-
-    def _execute(self, run: Run, data: bytes) -> None:
-        command = decode_user_command(data)
-        assert isinstance(command, Fill)
-        self._tell(run, data)
-        try:
-            self._fill(run, command)
-        except UnderstudyError as error:
-            what = f"slot {command.buffer_slot} start {command.start:#x} length {command.length:#x}"
-            raise error.at("FILL", what) from None
-        if self._cold > 0 and command.length >= WARM_BYTES:
-            self._cold = 0
-        self._done(run, 1)
-
-    def _fill(self, run: Run, command: Fill) -> None:
-        """Choices `fill-slot`, `fill-partial`, `fill-translation`, `fill-alignment`, `fill-nothing`."""
-        if command.buffer_slot >= ACCELDEV_NUM_BUFFERS:
-            raise SlotFault(
-                f"slot {command.buffer_slot}, expected one below {ACCELDEV_NUM_BUFFERS}", rule=rules.FILL_SLOT
-            )
-        table = run.context.slot(command.buffer_slot)
-        if table == 0:
-            raise SlotFault(f"no buffer is bound to slot {command.buffer_slot}", rule=rules.FILL_SLOT)
-        run.used |= 1 << command.buffer_slot
-        if command.length == 0:
-            return
-        translation = translate(self._memory, table, command.start, command.length)
-        for piece in translation.pieces:
-            value = rotated(command.value, piece.virtual - command.start)
-            try:
-                self._memory.fill(piece.physical, piece.size, value)
-            except AccessFault as fault:
-                virtual = piece.virtual + max(0, fault.address - piece.physical)
+            if size <= USER_CMD_BYTES:
                 raise no_page(self._memory, table, virtual, fault) from fault
-        if translation.fault is not None:
-            raise translation.fault
+        return self._code(table, virtual, physical, USER_CMD_BYTES)
 
-    def _tell(self, run: Run, data: bytes) -> None:
-        if self._detailed and self._telemetry.listened:
-            command = decode_user_command(data)
-            self._telemetry.emit(lambda time: UserCommandStarted(time, run.context.index, run.offset, command))
+    @staticmethod
+    def _unbound(slot: int) -> NoReturn:
+        if slot >= ACCELDEV_NUM_BUFFERS:
+            raise SlotFault(f"slot {slot}, expected one below {ACCELDEV_NUM_BUFFERS}", rule=rules.FILL_SLOT)
+        raise SlotFault(f"no buffer is bound to slot {slot}", rule=rules.FILL_SLOT)
 
-    def _done(self, run: Run, count: int) -> None:
-        run.position += count
-        self._telemetry.time += count
-        if self._cold > 0:
-            self._cold = max(0, self._cold - count)
+
+def repeated(value: int, size: int) -> bytes:
+    """`size` bytes of the repeated little-endian word."""
+    return (value.to_bytes(WORD_BYTES, "little") * (-(-size // WORD_BYTES)))[:size]

@@ -6,7 +6,7 @@ from typing import Final
 
 from understudy.engine.gcn.jit.context import Context
 from understudy.engine.gcn.jit.layout import CODE, LIMIT, TEMPLATE
-from understudy.ir.native import U32, U64, copy, fill_line, inlined, native, signed
+from understudy.ir.native import U32, U64, copy, fill_lines, inlined, native, signed
 from understudy.isa.gcn.state import (
     EXEC,
     FUEL,
@@ -49,9 +49,8 @@ def start_vectors(ctx: Context, number: int, image: int) -> None:
     wave, given = ctx.states + number * STATE_BYTES, ctx.vgprs + image * ctx.rows * ROW_BYTES
     for row in range(ctx.first_rows):
         copy(wave + row * ROW_BYTES, given + row * ROW_BYTES, ROW_BYTES)
-    for row in range(ctx.first_rows, ctx.blank_rows):
-        for part in range(0, ROW_BYTES, 64):
-            fill_line(wave + row * ROW_BYTES + part, ctx.undefined)
+    blank = wave + ctx.first_rows * ROW_BYTES
+    fill_lines(blank, ctx.undefined, (ctx.blank_rows - ctx.first_rows) * ROW_BYTES >> 6)
 
 
 @inlined
