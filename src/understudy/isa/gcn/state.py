@@ -24,6 +24,8 @@ TMA: Final = 110
 TTMP0: Final = 112
 M0: Final = 124
 EXEC: Final = 126
+INDEXED_SGPRS: Final = VCC
+"""Scalar registers from here on cannot be reached by a computed number."""
 FLAT_SCRATCH: Final = {7: 104, 8: 102, 9: 102}
 XNACK_MASK: Final = 104
 """GFX8 and GFX9."""

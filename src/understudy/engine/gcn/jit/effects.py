@@ -14,7 +14,7 @@ from understudy.engine.gcn.api import QUIET_HINTS
 from understudy.isa.gcn.algebra import WaveIntegers
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import EXEC, Mode
+from understudy.isa.gcn.state import EXEC, INDEXED_SGPRS, Mode
 
 ANY: object = object()
 """Stands for every value."""
@@ -60,6 +60,8 @@ class Effects:
     """Sees other lanes, or registers by a computed number: a strip of its own."""
     indexes: bool = False
     """Vector registers by a computed number."""
+    indexes_scalars: bool = False
+    """Scalar registers by a computed number."""
     loads: set[str] = field(default_factory=set)
     stores: set[str] = field(default_factory=set)
     accesses: list[tuple[str, str]] = field(default_factory=list)
@@ -156,11 +158,13 @@ class _Notes:
         self.found.writes_scc = True
 
     def s_indexed(self, n: int, offset: Any, w: int = 32) -> Any:
-        self.found.reference = True
+        self.found.indexes_scalars = True
+        self.found.s_reads |= {*range(INDEXED_SGPRS), n, n + w // 32 - 1}
         return ANY
 
     def set_s_indexed(self, n: int, offset: Any, v: Any, w: int = 32) -> None:
-        self.found.reference = True
+        self.found.indexes_scalars = True
+        self.found.s_writes |= set(range(INDEXED_SGPRS))
 
     def hwreg(self, number: int) -> Any:
         self.found.reference = True

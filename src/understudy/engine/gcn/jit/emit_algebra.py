@@ -11,7 +11,7 @@ from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.region import Region
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.composed import Composed
-from understudy.isa.gcn.state import FLAT_SCRATCH, Mode
+from understudy.isa.gcn.state import FLAT_SCRATCH, INDEXED_SGPRS, Mode
 
 
 class RegionIntegers(Integers):
@@ -36,11 +36,13 @@ class Algebra(
     def __init__(self, text: LaneText, region: Region, observed: Observed) -> None:
         self.mode = Mode()
         target = region.blocks[region.start].nodes[0].insn.target
-        shown = frozenset(f"s{FLAT_SCRATCH[target.level] + n}" for n in range(2))
+        places = [node.effects for block in region.blocks.values() for node in block.nodes]
+        computed = range(INDEXED_SGPRS) if any(found.indexes_scalars for found in places) else ()
+        in_place = {*computed, FLAT_SCRATCH[target.level], FLAT_SCRATCH[target.level] + 1}
         base = Base(text, region.start[0])
         self.ints = RegionIntegers(text, base)
         self.floats = Floats(text, self.ints)
-        self.scalars = ScalarFile(text, self.ints, shown)
+        self.scalars = ScalarFile(text, self.ints, frozenset(f"s{n}" for n in in_place))
         self.vectors = VectorFile(text, self.ints, self.scalars)
         self.control = Control(text, self.ints, region, base, observed is not Observed.NEVER)
         self.memory = Memory(text, self.ints, self.vectors, self.control)

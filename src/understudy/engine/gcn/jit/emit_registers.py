@@ -9,7 +9,7 @@ from typing import Final
 from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.ir.builder import LaneText, Value
-from understudy.isa.gcn.state import EXEC, LANES, SCC, SGPR_AT, VCC, WORDS_AT
+from understudy.isa.gcn.state import EXEC, INDEXED_SGPRS, LANES, SCC, SGPR_AT, VCC, VGPRS, WORDS_AT
 
 WHOLE: Final = {EXEC: "exec", VCC: "vcc"}
 """Register pairs that are kept as one variable of 64 bits."""
@@ -20,13 +20,14 @@ REGISTERS: Final = ", !alias.scope !10, !noalias !11"
 class ScalarFile:
     """Scalar registers: variables of the function, which go back to the wave's state where it is left.
 
-    `cur` holds the values known in this block, `shown` names variables that helpers look at in memory.
+    `cur` holds the values known in this block. Variables that `in_place` names are the state itself: helpers look at
+    them there, or registers by a computed number.
     """
 
-    def __init__(self, text: LaneText, ints: Integers, shown: frozenset[str]) -> None:
+    def __init__(self, text: LaneText, ints: Integers, in_place: frozenset[str]) -> None:
         self.text = text
         self.ints = ints
-        self.shown = shown
+        self.in_place = in_place
         self.cur: dict[str, Value] = {}
         self.variables: set[str] = set()
         self.modified: set[str] = set()
@@ -60,8 +61,6 @@ class ScalarFile:
         self.variables.add(name)
         self.modified.add(name)
         self.text.put(f"store {kind} {self.text.bits(v)}, ptr %{name}")
-        if name in self.shown:
-            self.text.put(f"store {kind} {self.text.bits(v)}, ptr %q{name}")
         self.cur[name] = v
 
     def s(self, n: int) -> Value:
@@ -114,9 +113,37 @@ class ScalarFile:
         """A register pair that is one variable."""
         return self._variable(WHOLE[n], "i64")
 
+    # ---- by a computed number ----------------------------------------------------------------------------------
+    def number(self, n: int) -> Value:
+        """The number of scalar register n."""
+        return self.ints.const(32, n)
+
     def s_indexed(self, n: int, offset: Value, w: int = 32) -> Value:
-        """Not translated."""
-        raise Untranslated
+        """Scalar register n + offset; out of range reads register n."""
+        o = self.ints
+        inside, at = self._indexed(n, offset, w)
+        found = Value(w, False, self.text.let(f"load i{w}, ptr {at}, align 4"))
+        return o.select(w, inside, found, self.s64(n) if w == 64 else self.s(n))
+
+    def set_s_indexed(self, n: int, offset: Value, v: Value, w: int = 32) -> None:
+        """Write scalar register n + offset; out of range writes nothing."""
+        inside, at = self._indexed(n, offset, w)
+        kept = Value(w, False, self.text.let(f"load i{w}, ptr {at}, align 4"))
+        self.text.put(f"store i{w} {self.text.bits(self.ints.select(w, inside, v, kept))}, ptr {at}, align 4")
+        self.forget()
+
+    def forget(self) -> None:
+        """Registers may have changed in the state."""
+        self.cur = {name: v for name, v in self.cur.items() if name not in self.in_place}
+
+    def _indexed(self, n: int, offset: Value, w: int) -> tuple[Value, str]:
+        """Whether there is a register n + offset, and its place in the state; some register's where there is none."""
+        o = self.ints
+        index = o.add(32, self.number(n), offset)
+        inside = o.ult(32, index, o.const(32, INDEXED_SGPRS + 1 - w // 32))
+        place = self.text.bits(o.zext(64, 32, o.select(32, inside, index, o.const(32, 0))))
+        first = self.text.let(f"getelementptr i8, ptr %st, i64 {SGPR_AT}")
+        return inside, self.text.let(f"getelementptr i32, ptr {first}, i64 {place}")
 
     # ---- the wave's state --------------------------------------------------------------------------------------
     def enter(self) -> None:
@@ -124,6 +151,9 @@ class ScalarFile:
         put, let = self.text.put, self.text.let
         for variable in sorted(self.variables):
             kind = _kind(variable)
+            if variable in self.in_place:
+                put(f"%{variable} = getelementptr i8, ptr %st, i64 {_home(variable)}")
+                continue
             put(f"%{variable} = alloca {kind}")
             put(f"%q{variable} = getelementptr i8, ptr %st, i64 {_home(variable)}")
             first = let(f"load {'i64' if variable == 'scc' else kind}, ptr %q{variable}")
@@ -132,7 +162,7 @@ class ScalarFile:
     def leave(self) -> None:
         """Variables go back to the state."""
         put, let = self.text.put, self.text.let
-        for variable in sorted(self.modified):
+        for variable in sorted(self.modified - self.in_place):
             kind = _kind(variable)
             last = let(f"load {kind}, ptr %{variable}")
             if variable == "scc":
@@ -269,24 +299,38 @@ class VectorFile:
         wide = self.ints.zext(64, 32, lane)
         return self.text.let(f"getelementptr i32, ptr {self.register(n)}, i64 {self.text.bits(wide)}")
 
+    # ---- by a computed number: rows in memory are as they are, since such an instruction has a strip of its own ------
+    def number(self, n: int) -> Value:
+        """The number of vector register n."""
+        return self.ints.const(32, n)
+
     def v_indexed(self, n: int, offset: Value) -> Value:
-        """Vector register n + offset."""
-        kind = self.text.itype(32, True)
-        return Value(
-            32, True, self.text.let(f"load {kind}, ptr {self._indexed(n, offset)}, align {4 * self.text.lanes}")
-        )
+        """Vector register n + offset; out of range reads register 0."""
+        return self._loaded(self._indexed(n, offset)[1])
 
     def set_v_indexed(self, n: int, offset: Value, v: Value) -> None:
-        """Write vector register n + offset."""
-        raise Untranslated
-
-    def _indexed(self, n: int, offset: Value) -> str:
+        """Write lanes of EXEC of vector register n + offset, at once: no other lane looks; out of range nothing."""
         o = self.ints
-        number = o.add(32, offset, o.const(32, n))
-        inside = o.ult(32, number, o.const(32, 256))
-        place = o.zext(64, 32, o.select(32, inside, number, o.const(32, 0)))
+        inside, at = self._indexed(n, offset)
+        value = self.text.bits(o.select(32, o.and_(1, self.active(), inside), v, self._loaded(at)), True)
+        # Volatile for the same reason as in `StripEmitter`.
+        self.text.put(f"store volatile {self.text.itype(32, True)} {value}, ptr {at}, {self._attributes}")
+
+    @property
+    def _attributes(self) -> str:
+        return f"align {4 * self.text.lanes}{REGISTERS}"
+
+    def _loaded(self, at: str) -> Value:
+        return Value(32, True, self.text.let(f"load {self.text.itype(32, True)}, ptr {at}, {self._attributes}"))
+
+    def _indexed(self, n: int, offset: Value) -> tuple[Value, str]:
+        """Whether there is a register n + offset, and its chunk; that of register 0 where there is none."""
+        o = self.ints
+        index = o.add(32, self.number(n), offset)
+        inside = o.ult(32, index, o.const(32, VGPRS))
+        place = o.zext(64, 32, o.select(32, inside, index, o.const(32, 0)))
         rows = o.mul(64, place, o.const(64, LANES * 4))
-        return self.text.let(f"getelementptr i8, ptr %row{self.label}, i64 {self.text.bits(rows)}")
+        return inside, self.text.let(f"getelementptr i8, ptr %row{self.label}, i64 {self.text.bits(rows)}")
 
 
 def _kind(variable: str) -> str:

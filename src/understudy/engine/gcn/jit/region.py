@@ -22,8 +22,6 @@ LIMIT: Final = 1200
 """Instructions of a region."""
 MODE_REGISTER: Final = 1
 """Id of MODE for s_getreg and s_setreg."""
-INDEXED_OR_SKIPPING: Final = 3 << 27
-"""Bits of MODE under which only the reference engine runs: GPR indexing and VSKIP."""
 
 BlockKey = tuple[int, int]
 """Address and MODE."""
@@ -155,8 +153,6 @@ def node_of(insn: Insn, mode: int) -> Node:
         known = _mode_after(insn, mode)
         if known is not None:
             found.reference, after = False, known
-    if mode & INDEXED_OR_SKIPPING and (found.lanes or found.across):
-        found.reference = True
     return Node(insn, found, after)
 
 

@@ -21,6 +21,7 @@ from understudy.isa.gcn.state import (
     EXEC,
     FULL,
     HW_ID,
+    INDEXED_SGPRS,
     LANES,
     LDS_SIZE,
     MODE,
@@ -38,8 +39,6 @@ from understudy.isa.gcn.state import (
 
 M32: Final = 0xFFFF_FFFF
 LANE_IDS: Final[Array] = np.arange(LANES, dtype=np.uint32)
-INDEXED_SGPRS: Final = VCC
-"""Scalar registers from here on cannot be reached by a computed number."""
 
 # Hardware registers by the ids of s_getreg.
 HW_MODE: Final = 1

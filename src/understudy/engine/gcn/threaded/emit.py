@@ -142,6 +142,21 @@ class HandlerScalars(ScalarFile):
         self._is_written = True
         self.cur = {name: v} if name in WHOLE.values() else {}
 
+    def number(self, n: int) -> Value:
+        """The number of scalar register n."""
+        operand = n // STEP
+        if n >= PLAIN or not operand:
+            return super().number(n)
+        role, at = self.record.scalars[operand - 1]
+        if role == "k":
+            raise Untranslated
+        first = self.text.let(f"lshr i32 {self.text.let(f'sub i32 {self.record.get(at)}, {SGPR_AT}')}, 2")
+        return self.ints.add(32, Value(32, False, first), self.ints.const(32, n % STEP))
+
+    def forget(self) -> None:
+        """Registers may have changed in the state."""
+        self.cur, self._is_written = {}, True
+
     def _home(self, name: str) -> str:
         """The address of a register."""
         text = self.text
@@ -180,9 +195,11 @@ class HandlerVectors(VectorFile):
         """Host address of this chunk of vector register n."""
         return self.text.let(f"getelementptr i8, ptr {self.register(n)}, i64 %rb{label or self.label}")
 
-    def v_indexed(self, n: int, offset: Value) -> Value:
-        """Not in handlers: the operands of one lie anywhere."""
-        raise Untranslated
+    def number(self, n: int) -> Value:
+        """The number of vector register n."""
+        place = self.record.get(self.record.vectors[n // STEP - 1])
+        first = Value(32, False, self.text.let(f"udiv exact i32 {place}, {LANES * 4}"))
+        return self.ints.add(32, first, self.ints.const(32, n % STEP))
 
     def head(self) -> list[str]:
         """The lines that find out where operands lie."""

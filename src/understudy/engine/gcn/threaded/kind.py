@@ -15,7 +15,7 @@ from understudy.engine.gcn.jit.region import Node
 from understudy.isa.gcn.encoding import operands
 from understudy.isa.gcn.encoding.shape import Slot, visible_slots
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import PTR32, Mode
+from understudy.isa.gcn.state import Mode
 from understudy.isa.gcn.target import GFX7
 
 STEP: Final = 16
@@ -32,6 +32,8 @@ OFFSETS: Final = ("offset", "offset0", "offset1", "simm16")
 """Fields that are plain numbers."""
 OPERANDS: Final = ("v", "s", "src", "saddr")
 """Kinds of slots that name registers."""
+ABOUT_ALL: Final = Mode(denorm64=0, dx10_clamp=False, ieee=False, gpr_idx=True, vskip=True, ptr32=True).encode()
+"""Bits of MODE that may matter to what has nothing to do with floats."""
 _NOTHING: Final = Environment()
 
 
@@ -132,7 +134,7 @@ def kind_of(node: Node, mode: int, fixed_numbers: bool = False) -> Kind:
     insn = node.insn
     maker = _Maker(insn, fixed_numbers or depends_on_numbers(insn))
     maker.take()
-    relevant = mode if depends_on_floats(node) else mode & PTR32
+    relevant = mode if depends_on_floats(node) else mode & ABOUT_ALL
     shape = " ".join(f"{name}={part}" for name, part in sorted(maker.shape.items()))
     key = f"{insn.target.name} {insn.form} {insn.op.family}.{insn.op.name} {insn.size} {relevant:x} {shape}"
     made = Insn(insn.op, insn.target, insn.form, Deferred(PC), insn.size, (), maker.fields, maker.literal)
