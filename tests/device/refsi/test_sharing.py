@@ -138,6 +138,61 @@ def test_a_step_limit_tells_who_was_not_served() -> None:
     assert "no turn" not in str(caught.value)
 
 
+# -- barriers that kernels make themselves
+
+BARRIER = """
+    addi sp, sp, -64
+    addi s0, sp, 64
+    sd a1, -24(s0)
+    addi t0, zero, 0
+    round: xori t0, t0, 1
+    addi t1, zero, 1
+    amoadd.d.aqrl t1, t1, (a1)
+    addi t2, zero, 3
+    beq t1, t2, last
+    {wait}
+    jal zero, next
+    last: sd zero, 0(a1)
+    ld t1, 16(a1)
+    addi t1, t1, 1
+    sd t1, 16(a1)
+    fence
+    sd t0, 8(a1)
+    next: addi a2, a2, -1
+    bne a2, zero, round
+    addi sp, sp, 64
+    jalr zero, 0(ra)
+"""
+"""The last of four harts counts, and changes a word that the others wait for."""
+WAITS = {
+    "plain": "wait: fence; ld t1, 8(a1); fence; bne t1, t0, wait",
+    "atomic": "wait: amoor.d t1, zero, (a1); addi t2, a1, 8; amoor.d t1, zero, (t2); bne t1, t0, wait",
+    "that counts": "wait: addi t3, t3, 1; ld t1, 8(a1); bne t1, t0, wait",
+    "with a limit": "lui t3, 0x8000; wait: addi t3, t3, -1; beq t3, zero, last; ld t1, 8(a1); bne t1, t0, wait",
+    "with pauses": (
+        "wait: ld t1, 8(a1); beq t1, t0, next; addi t3, zero, 20; pause: addi t3, t3, -1; bne t3, zero, pause; "
+        "jal zero, wait"
+    ),
+    "not optimised": "wait: ld t1, -24(s0); ld t1, 8(t1); fence; sd t1, -40(s0); ld t1, -40(s0); bne t0, t1, wait",
+}
+CROSSINGS = 60
+
+
+@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize(("engine", "threads"), [("jit", 1), ("jit", 4), ("reference", 1)])
+def test_a_barrier_costs_thousands_of_instructions(engine: str, threads: int, wait: str) -> None:
+    """No more than where harts take turns of 5000, as in the reference driver: 15,000 for a crossing."""
+    code = assemble(BARRIER.format(wait=WAITS[wait]))
+    with RefSi.open(engine=engine, threads=threads, step_limit=LIMIT) as device:
+        program = device.load_elf(PROGRAM)
+        place = device.array(np.frombuffer(code.ljust(-(-len(code) // 8) * 8, b"\0"), np.uint64))
+        data = device.zeros(4, np.uint64)
+        kernel = type(program.kernel("k_alone"))("mine", place.address, program)
+        result = device.launch(kernel, 4, [data, CROSSINGS])
+        assert data.array[2] == CROSSINGS
+    assert result.instructions < CROSSINGS * 15_000
+
+
 # -- reservations
 
 KEEP = """

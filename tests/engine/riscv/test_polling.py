@@ -20,7 +20,31 @@ POLLING = {
     "compare and exchange": "lr.w x5, (x10); bne x5, x6, .+12; sc.w x7, x8, (x10); bne x7, x0, .-12",
     "an atomic load": "amoadd.w x5, x0, (x10); beq x5, x0, .-4",
     "one of two ways": "ld x5, 0(x10); beq x5, x6, .+8; ld x5, 8(x10); beq x5, x0, .-12",
+    "with a count of rounds": "addi x7, x7, 1; ld x5, 0(x10); bne x5, x6, .-8",
+    "with a limit": "ld x5, 0(x10); beq x5, x6, .+12; addi x7, x7, -1; bne x7, x0, .-12",
+    "with a pause": "ld x5, 0(x10); beq x5, x6, .+20; addi x7, x0, 3; addi x7, x7, -1; bne x7, x0, .-4; jal x0, .-20",
+    "with growing pauses": (
+        "ld x5, 0(x10); beq x5, x6, .+24; addi x7, x28, 0; addi x7, x7, -1; blt x0, x7, .-4; slli x28, x28, 1; "
+        "jal x0, .-24"
+    ),
+    "not optimised": "ld x5, -24(x8); ld x5, 8(x5); sd x5, -40(x8); ld x5, -40(x8); beq x5, x0, .-16",
+    "not optimised, with a count": (
+        "ld x5, -32(x8); addi x5, x5, 1; sd x5, -32(x8); ld x5, -24(x8); ld x5, 0(x5); beq x5, x0, .-20"
+    ),
+    "several flags": (
+        "addi x28, x10, 0; addi x7, x0, 1; ld x5, 0(x28); sltu x5, x5, x6; xori x5, x5, 1; and x7, x7, x5; "
+        "addi x28, x28, 8; bne x28, x29, .-20; beq x7, x0, .-32"
+    ),
+    "several flags, looked at in the next round": (
+        "bne x7, x0, .+40; addi x28, x10, 0; addi x7, x0, 1; ld x5, 0(x28); sltu x5, x5, x6; xori x5, x5, 1; "
+        "and x7, x7, x5; addi x28, x28, 8; bne x28, x29, .-20; jal x0, .-36"
+    ),
+    "a queue that is guarded": (
+        "addi x5, x0, 1; amoswap.w x5, x5, (x10); bne x5, x0, .-8; ld x7, 8(x10); beq x7, x0, .+12; ld x28, 16(x10); "
+        "bne x28, x0, .+12; amoswap.w x0, x0, (x10); jal x0, .-32"
+    ),
 }
+FRAME = 0x100
 WORKING = {
     "a count": "ld x5, 0(x10); addi x6, x6, -1; bne x6, x0, .-8",
     "a list": "ld x10, 0(x10); bne x10, x0, .-4",
@@ -33,6 +57,16 @@ WORKING = {
     "sometimes the last round's": "ld x6, 0(x10); beq x6, x7, .+8; addi x5, x6, 1; beq x5, x0, .-12",
     "a float": "flw f5, 0(x10); ld x6, 0(x10); beq x6, x0, .-8",
     "forward": "ld x5, 0(x10); beq x5, x0, .+4",
+    "a search": "ld x5, 0(x10); addi x10, x10, 8; bne x5, x6, .-8",
+    "a search by index": "add x7, x10, x28; ld x5, 0(x7); addi x28, x28, 8; bne x5, x6, .-12",
+    "a sum": "ld x5, 0(x10); add x7, x7, x5; beq x5, x6, .-8",
+    "a sum in memory": "ld x5, 0(x10); ld x7, -32(x8); add x7, x7, x5; sd x7, -32(x8); beq x5, x6, .-16",
+    "a generator": "ld x5, 0(x10); mul x7, x7, x28; bltu x7, x5, .-8",
+    "two that take turns": "addi x28, x7, 0; ld x5, 0(x10); addi x7, x29, 0; mul x29, x28, x5; beq x5, x6, .-16",
+    "counts while something holds": "ld x5, 0(x10); addi x7, x7, -1; bne x5, x6, .+4; bne x7, x0, .-12",
+    "half of a word": "ld x5, -32(x8); lw x7, -28(x8); sd x5, -32(x8); beq x7, x0, .-12",
+    "a frame that moves": "ld x5, 0(x2); addi x2, x2, 8; bne x5, x6, .-8",
+    "a lock that counts": "addi x6, x6, 1; amoswap.w x5, x6, (x10); bne x5, x0, .-8",
 }
 
 
@@ -66,10 +100,11 @@ def test_turns_of_polling_end_at_the_same_instruction(name: str) -> None:
         end = rig.place(POLLING[name].replace("; ", "\n"))
         if "lock" in name:
             rig.data.view[:4] = b"\1\0\0\0"
+        rig.data.view[FRAME - 24 : FRAME - 16] = DATA.to_bytes(8, "little")
         seen = []
         for rounds in (0, 1, 7, 7, FOREVER):
             rig.hart.words[POLLS] = rounds
-            outcome = rig.run(end, 3000, x10=DATA, x6=3, x11=0, x8=0)
+            outcome = rig.run(end, 3000, x10=DATA, x6=3, x11=0, x8=DATA + FRAME, x28=1, x29=DATA + 32)
             seen.append((outcome.ending, outcome.pc, outcome.retired))
         outcomes[engine] = seen
     assert outcomes["reference"] == outcomes["quick"] == outcomes["optimised"]

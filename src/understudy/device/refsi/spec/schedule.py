@@ -58,7 +58,7 @@ LATER_SLICE: Final = 20_000_000
 SYNCHRONIZED_SLICE: Final = 50_000
 """Instructions of a turn once a hart of the group has polled or executed an atomic or fence: it may wait for others in
 a way that nobody recognises."""
-POLLING_ROUNDS: Final = 250
+POLLING_ROUNDS: Final = 25
 """Rounds for which a hart may poll before its turn ends."""
 CROWD_SLICE: Final = 20_000_000
 """Instructions after which somebody looks at what machine code does."""
