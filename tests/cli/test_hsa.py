@@ -10,6 +10,8 @@ import pytest
 import understudy
 from tests.host.hsa.test_small import code
 from understudy.cli import main
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.tier import Tier
 
 Capture = pytest.CaptureFixture[str]
 DATA = Path(understudy.__file__).parent / "data"
@@ -40,6 +42,22 @@ def test_arrays_from_files_and_into_files(capsys: Capture, tmp_path: Path) -> No
     arguments = ["--arg", f"@{tmp_path}/in.npy", "--arg", f"zeros:i32:64x16={out}"]
     assert run(capsys, "run", CODE, "sort_private", "--grid", "64", "--engine", "reference", *arguments)[0] == 0
     assert np.array_equal(np.load(out), np.sort(rows, axis=1))
+
+
+@pytest.mark.parametrize("tier", ["auto", "first", "optimised"])
+def test_tiers_give_the_same(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tier: str) -> None:
+    made: list[Tier | None] = []
+    begin = JitEngine.__init__
+    monkeypatch.setattr(
+        JitEngine,
+        "__init__",
+        lambda engine, threads=None, tier=None: made.append(tier) or begin(engine, threads, tier),  # type: ignore[func-returns-value]
+    )
+    arguments = ["--arg", "2.5", "--arg", "range:f32:64", "--arg", "zeros:f32:64"]
+    code, out, _ = run(capsys, "run", CODE, "saxpy", "--grid", "64", "--tier", tier, *arguments)
+    assert code == 0
+    assert out.splitlines()[2] == "argument 2, float32[64]: 0.0 2.5 5.0 7.5 10.0 12.5 15.0 17.5 ..."
+    assert made == [{"auto": None, "first": Tier.THREADED, "optimised": Tier.OPTIMISED}[tier]]
 
 
 def test_local_memory_types_and_sizes(capsys: Capture, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from understudy.cli.engines import Engine, EngineOption, Tier, TierOption
 from understudy.cli.exits import UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file, writing
 
@@ -16,13 +17,6 @@ SHOWN = 8
 """Elements of an array that are printed."""
 
 app = typer.Typer(help="AMD HSA agents: run kernels of code objects.", no_args_is_help=True)
-
-
-class Engine(StrEnum):
-    """What runs the waves."""
-
-    JIT = "jit"
-    REFERENCE = "reference"
 
 
 class Model(StrEnum):
@@ -55,7 +49,8 @@ def run(
     group: Annotated[str, typer.Option(help="Work-items of a work-group; by default as the kernel says, or 64.")] = "",
     arguments: Annotated[list[str] | None, typer.Option("--arg", help="See below.")] = None,
     agent: Annotated[str, typer.Option(help="The agent; by default the one that the code object is for.")] = "",
-    engine: Annotated[Engine, typer.Option(help="What runs the waves.")] = Engine.JIT,
+    engine: EngineOption = Engine.JIT,
+    tier: TierOption = Tier.AUTO,
     exact: Annotated[bool, typer.Option("--exact", help="The first byte behind an array is a fault.")] = False,
     machine_model: Annotated[Model, typer.Option(help="Small: the code's pointers have 32 bits.")] = Model.LARGE,
 ) -> None:
@@ -73,7 +68,7 @@ def run(
     data = read_file(file, MAX_CODE_BYTES)
     is_source = file.suffix == ".cl"
     given = [parse(text) for text in arguments or ()]
-    settings = {"engine": engine.value, "machine_model": machine_model.value}
+    settings = {"engine": engine.value, "tier": tier.value, "machine_model": machine_model.value}
     with Gpu.open(agent or ("gfx900" if is_source else _agent_of(data)), exact=exact, **settings) as gpu:
         values = [gpu.array(each.value) if isinstance(each.value, np.ndarray) else each.value for each in given]
         code = gpu.compile(data.decode("utf-8", "replace")) if is_source else gpu.load(data)

@@ -44,6 +44,7 @@ class Settings:
 
     profile: str = "refsidrv"
     engine: str = "jit"
+    tier: str = "auto"
     profile_level: int = 0
     step_limit: int | None = None
     explain: bool = False
@@ -107,6 +108,7 @@ class Player:
                 call.text,
                 profile=settings.profile,
                 engine=settings.engine,
+                tier=settings.tier,
                 lints=OFF,
                 profile_level=settings.profile_level,
                 step_limit=settings.step_limit,

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from understudy.cli.buffers import Form, read_buffer
+from understudy.cli.engines import Engine, EngineOption, Tier, TierOption
 from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import open_file, reading, writing
 from understudy.core.register import RegisterMap
@@ -41,13 +42,6 @@ class Profile(StrEnum):
     REFSIDRV = "refsidrv"
 
 
-class Engine(StrEnum):
-    """What runs the kernels."""
-
-    JIT = "jit"
-    REFERENCE = "reference"
-
-
 STEP_LIMIT = 2_000_000_000
 """A kernel that runs for longer than this in a script is taken for one that never returns."""
 
@@ -60,7 +54,8 @@ ProfileOption = Annotated[Profile, typer.Option(help="The document's behaviour, 
 def play(
     script: Annotated[Path, typer.Argument(help="The script; - is standard input.")] = Path("-"),
     profile: ProfileOption = Profile.REFSIDRV,
-    engine: Annotated[Engine, typer.Option(help="What runs the kernels.")] = Engine.JIT,
+    engine: EngineOption = Engine.JIT,
+    tier: TierOption = Tier.AUTO,
     profile_level: Annotated[
         int | None,
         typer.Option(min=0, help=f"Which counters count; profile refsidrv also looks at {PROFILE_LEVEL_VARIABLE}."),
@@ -79,6 +74,7 @@ def play(
     settings = Settings(
         profile=profile.value,
         engine=engine.value,
+        tier=tier.value,
         profile_level=_profile_level(profile_level, profile),
         step_limit=step_limit or None,
         explain=explain,

@@ -14,6 +14,9 @@ SYNCHRONOUS: Final = "synchronous"
 THREADED: Final = "threaded"
 JIT: Final = "jit"
 REFERENCE: Final = "reference"
+AUTO: Final = "auto"
+FIRST: Final = "first"
+OPTIMISED: Final = "optimised"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +71,13 @@ class KernelSettings(DeviceSettings):
 
     `time_limit_seconds`: how long one kernel may run, None for any time; `core.limits.default_time_limit` tells what
     it is by default.
+    `tier`: how the engine "jit" makes machine code: "auto" (at once, and well where it is hot), "first" (only as what
+    has to start at once) or "optimised" (well, before it runs). Results are the same.
     """
 
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED)}
+
+    tier: str = AUTO
     time_limit_seconds: float | None = field(default_factory=default_time_limit)
 
     def check(self) -> None:

@@ -22,6 +22,7 @@ Make = Callable[..., Bench]
     [
         ({"execution": "later"}, "execution 'later', expected one of synchronous, manual, threaded"),
         ({"engine": "fast"}, "engine 'fast', expected one of jit, reference"),
+        ({"tier": "second"}, "tier 'second', expected one of auto, first, optimised"),
         ({"quantum": 0}, "quantum 0, expected 1 or more"),
         ({"threads": 0}, "threads 0, expected 1 or more"),
         ({"step_limit": 0}, "step_limit 0, expected 1 or more"),

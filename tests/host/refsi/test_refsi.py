@@ -12,8 +12,10 @@ import pytest
 from tests.image.riscv.test_program import elf64
 from understudy.core.errors import AccessFault, GuestFault, RuleError, UnderstudyError, WireError
 from understudy.device.refsi.registers import Counter
+from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.host.refsi import refsi
 from understudy.host.refsi.refsi import RefSi, demo_kernels
+from understudy.ir import llvm
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "refsi"
 DRAM = 0x5000_0000
@@ -332,3 +334,27 @@ def test_a_spec_device_works_on_after_a_fault() -> None:
     data = np.ones(4, np.int32)
     device.launch("vector_add", 4, [data, data, data, 1])
     assert (data == 2).all()
+
+
+# ---- tiers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", ["spec", "refsidrv"])
+@pytest.mark.parametrize(("tier", "kinds"), [("first", {llvm.QUICK}), ("optimised", {llvm.OPTIMISED})])
+def test_a_tier_is_kept_to(monkeypatch: pytest.MonkeyPatch, profile: str, tier: str, kinds: set[int]) -> None:
+    """All machine code that runs is of that kind, from the first instruction on."""
+    if not llvm.is_x86():
+        pytest.skip("the JIT of harts is for x86")
+    used: set[int] = set()
+    compiled = JitEngine._compile
+    monkeypatch.setattr(
+        JitEngine, "_compile", lambda engine, part, native, kind: used.add(kind) or compiled(engine, part, native, kind)
+    )
+    with RefSi.open(profile=profile, tier=tier) as device:
+        device.load_elf(demo_kernels())
+        x, y = device.array(np.arange(64, dtype=np.int32)), device.array(np.full(64, 7, np.int32))
+        out = device.zeros(64, np.int32)
+        for _ in range(3):
+            device.launch("vector_add", 4, [x, y, out, 16])
+        assert np.array_equal(out.array, np.arange(64) + 7)
+    assert used == kinds

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import threading
+from typing import Final
 
-from understudy.core.settings import JIT
+from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
 from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.settings import Settings
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics
 from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.reference.engine import ReferenceEngine
+
+TIERS: Final = {AUTO: None, FIRST: Tier.THREADED, OPTIMISED: Tier.OPTIMISED}
+"""Those of the engine by the setting's words."""
 
 
 class Compute:
@@ -32,7 +37,9 @@ class Compute:
     def _make(self) -> Engine:
         if self.fences is not None:
             return self.fences.engine
-        return JitEngine(self._settings.threads) if self._settings.engine == JIT else ReferenceEngine()
+        if self._settings.engine != JIT:
+            return ReferenceEngine()
+        return JitEngine(self._settings.threads, TIERS[self._settings.tier])
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run the waves of a dispatch; what a strict memory finds is kept, and told."""

@@ -43,6 +43,7 @@ class Settings(KernelSettings):
         "engine": (JIT, REFERENCE),
         "coherence": (COHERENT, STRICT),
         "machine_model": (LARGE, SMALL),
+        **KernelSettings.CHOICES,
     }
     LEAST: ClassVar[Mapping[str, int]] = {"quantum": 1, "threads": 1, "step_limit": 1}
 

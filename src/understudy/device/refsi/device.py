@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from understudy.core.allocator import Allocator
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
-from understudy.core.settings import JIT
+from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
 from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
@@ -119,7 +121,7 @@ class RefSiDevice(Stateful):
     # -- making the parts ---------------------------------------------------------------------------------------
 
     def _make_engine(self) -> Engine:
-        kind = _jit_engine() if self.settings.engine == JIT else ReferenceEngine
+        kind = _jit_engine(self.settings.tier) if self.settings.engine == JIT else ReferenceEngine
         if self.profile_name == SPEC:
             return kind(coherent=self.settings.coherence == EAGER)
         if self.settings.profile_level >= PROFILE_LEVEL_COUNTING:
@@ -351,8 +353,9 @@ class RefSiDevice(Stateful):
         super().restore(state)
 
 
-def _jit_engine() -> type[ReferenceEngine]:
+def _jit_engine(tier: str) -> Callable[..., Engine]:
     """Imported where it is needed: it brings the compiler along."""
     from understudy.engine.riscv.jit.engine import JitEngine
+    from understudy.ir import llvm
 
-    return JitEngine
+    return partial(JitEngine, tier={AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[tier])

@@ -35,6 +35,7 @@ class Settings(KernelSettings):
         "engine": (JIT, REFERENCE),
         "coherence": (EAGER, STRICT),
         "dma": (LATE, IMMEDIATE),
+        **KernelSettings.CHOICES,
     }
     LEAST: ClassVar[Mapping[str, int]] = {"cores": 1, "harts": 1, "threads": 1, "step_limit": 1, "profile_level": 0}
 
