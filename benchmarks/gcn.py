@@ -190,13 +190,13 @@ def check(case: Case, result: np.ndarray[Any, Any], expected: np.ndarray[Any, An
 
 def narrow(path: Path, rounds: int, quick: bool) -> list[Row]:
     """In a process whose compiler knows no more than AVX2 and FMA: chunks of 8 lanes."""
-    binding = importlib.import_module("llvmlite.binding")
-    features = binding.get_host_cpu_features()
-    for name in features:
-        if name.startswith(("avx512", "avxvnni", "avx10", "evex")):
-            features[name] = False
-    binding.get_host_cpu_features = lambda: features
-    binding.get_host_cpu_name = lambda: "haswell"
+    llvm = importlib.import_module("understudy.ir.llvm")
+    found = llvm.host()
+    features = [
+        "-" + name[1:] if name[1:].startswith(("avx512", "avxvnni", "avx10", "evex")) else name
+        for name in found.features.split(",")
+    ]
+    llvm.host = lambda: replace(found, name="haswell", features=",".join(features))
     gpu = Gpu(path, "gfx900")
     rows = []
     for case in cases(quick):

@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any, Final
 
 from understudy.core.errors import ModelBug
+from understudy.ir.host import host, is_x86
+from understudy.ir.loader import Loaded, load
 
 QUICK: Final = 0
 """Tier for first use: no passes, fastest code generation."""
@@ -18,6 +20,8 @@ SOON: Final = 1
 """Tier for what somebody waits for: the pass list, fastest code generation."""
 OPTIMISED: Final = 2
 """Tier for hot code: a short pass list, full code generation."""
+
+__all__ = ["OPTIMISED", "QUICK", "SOON", "Code", "compile_ir", "host_features", "host_key", "is_x86"]
 
 _PASSES = ("sroa", "simplify_cfg", "instruction_combine", "dead_store_elimination", "simplify_cfg")
 # Not new_gvn: one of its assertions ends the process on some large functions, and it made nothing measured faster.
@@ -35,16 +39,9 @@ def _binding() -> Any:
     return binding
 
 
-@cache
 def host_features() -> frozenset[str]:
     """Names of the instruction-set features that this machine has, as LLVM spells them."""
-    return frozenset(name for name, present in _binding().get_host_cpu_features().items() if present)
-
-
-@cache
-def _host_cpu() -> tuple[str, str]:
-    """Its name and features, as a target machine takes them: asking costs more than the machine."""
-    return _binding().get_host_cpu_name(), _binding().get_host_cpu_features().flatten()
+    return host().names
 
 
 @cache
@@ -52,20 +49,9 @@ def host_key() -> str:
     """A digest of everything on this machine that decides what code comes out: CPU, features, library versions."""
     import llvmlite
 
-    binding = _binding()
-    parts = (
-        binding.get_process_triple(),
-        *_host_cpu(),
-        llvmlite.__version__,
-        ".".join(map(str, binding.llvm_version_info)),
-    )
+    found = host()
+    parts = (found.triple, found.name, found.features, llvmlite.__version__, found.version)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-@cache
-def is_x86() -> bool:
-    """Whether the float control register is the MXCSR."""
-    return bool(_binding().get_process_triple().startswith(("x86_64", "amd64")))
 
 
 @cache
@@ -76,8 +62,8 @@ def _machine(tier: int) -> Any:
 def _new_machine(tier: int) -> Any:
     binding = _binding()
     return binding.Target.from_default_triple().create_target_machine(
-        cpu=_host_cpu()[0],
-        features=_host_cpu()[1],
+        cpu=host().name,
+        features=host().features,
         opt=tier,
         jit=True,
         codemodel="jitdefault",
@@ -126,16 +112,11 @@ class Code:
     """An object file linked into this process. The code lives as long as this does."""
 
     def __init__(self, image: bytes) -> None:
-        binding = _binding()
-        with _lock:
-            # An execution engine owns its target machine and frees it: never share one.
-            self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _new_machine(QUICK))
-            self._engine.add_object_file(binding.object_file.ObjectFileRef.from_data(image))
-            self._engine.finalize_object()
+        self._loaded: Loaded | Linked = load(image) or Linked(image)
 
     def address(self, name: str) -> int:
         """Where function `name` starts."""
-        return int(self._engine.get_function_address(name))
+        return self._loaded.address(name)
 
     def function(self, name: str, result: Any, *arguments: Any, is_brief: bool = False) -> Callable[..., Any]:
         """Function `name` as a ctypes callable, which keeps the code alive.
@@ -146,3 +127,19 @@ class Code:
         function: Any = make(result, *arguments)(self.address(name))
         function.code = self
         return function  # type: ignore[no-any-return]
+
+
+class Linked:
+    """An object linked by LLVM, for hosts whose objects need more than addresses."""
+
+    def __init__(self, image: bytes) -> None:
+        binding = _binding()
+        with _lock:
+            # An execution engine owns its target machine and frees it: never share one.
+            self._engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _new_machine(QUICK))
+            self._engine.add_object_file(binding.object_file.ObjectFileRef.from_data(image))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where function `name` starts."""
+        return int(self._engine.get_function_address(name))
