@@ -25,6 +25,7 @@ TITLES: Final = {
     "acceldev": "Acceldev: user commands and registers",
     "vfio_user": "Acceldev over vfio-user: a register's round trip",
     "gcn": "GCN machine code",
+    "gcn_limits": "GCN kernels and the limit of one core",
     "library_load": "AMD HSA: loading and listing a library",
     "amdcl2_load": "AMD OpenCL 2.0: loading a program",
     "fletcher_map": "Fletcher: register maps",

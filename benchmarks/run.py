@@ -19,7 +19,17 @@ from harness import FOLDER, machine
 
 SCRIPTS: Final = (
     *("rv64_engine", "refsi_kernels", "refsi_commands", "start", "scaling", "acceldev", "vfio_user"),
-    *("gcn", "hsa_queue", "hsa_start", "library_load", "amdcl2_load", "fletcher_map", "fletcher_sum", "fletcher_mmio"),
+    *(
+        "gcn",
+        "gcn_limits",
+        "hsa_queue",
+        "hsa_start",
+        "library_load",
+        "amdcl2_load",
+        "fletcher_map",
+        "fletcher_sum",
+        "fletcher_mmio",
+    ),
 )
 RESULTS: Final = FOLDER / "results" / "latest.json"
 
