@@ -148,10 +148,7 @@ UNREACHED: Final = {
 REFERENCE_ONLY: Final = {
     r"s_(buffer_|scratch_)?store_.*|s_(buffer_)?atomic_.*": "scalar stores and atomics",
     r"s_buffer_load_.*": "every dword is checked for itself",
-    r"s_mem(real)?time": "clocks",
     r"s_(sendmsg|sendmsghalt|sethalt|setkill|icache_inv|trap)": "what a device may listen to",
-    r"s_cbranch_cdbg.*|s_getreg.*": "hardware registers",
-    r"s_set_gpr_idx_on": "registers by a computed number",
     r"(ds|flat|buffer|global)_.*f(32|64)|(flat|buffer)_atomic_f.*": "float atomics",
     r"ds_(append|consume|ordered_count|permute_b32|wrap_rtn_b32)": "lanes are counted or collide",
     r"ds_.*src2.*|ds_condxchg.*|ds_wrxchg2.*": "two accesses that may meet",

@@ -40,6 +40,57 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
         "v_movrels_b32 v11, v0\nv_movreld_b32 v0, v12\nv_movrels_b32 v13, v13\nv_movreld_b32 v15, v13",
         state(v12=LANES, v13=2 * LANES, exec_=0xFFFF_0000_FFFF_FFFF),
     ),
+    "vector_registers_relative_to_m0": (
+        "gfx900",
+        "s_set_gpr_idx_on s40, gpr_idx(SRC0)\nv_mov_b32 v10, v12\ns_set_gpr_idx_off\nv_add_f32 v11, v10, v12\n"
+        "s_set_gpr_idx_on s40, gpr_idx(DST)\nv_add_f32 v20, v11, v15\nv_cmp_lt_f32 vcc, v12, v11\n"
+        "v_lshlrev_b64 v[24:25], 3, v[12:13]\ns_set_gpr_idx_mode gpr_idx(SRC0,SRC1,DST)\nv_add_u32 v30, v12, v13\n"
+        "s_set_gpr_idx_idx 3\nv_mad_f32 v32, v12, v13, v14\ns_mov_b32 m0, 0xf002\nv_mad_f32 v36, v12, v13, v14\n"
+        "global_store_dword v[0:1], v22, off\ns_set_gpr_idx_off\nv_mov_b32 v13, s40",
+        state(s40=2, v12=LANES, v13=2 * LANES, v14=3 * LANES, v15=5, exec_=0x00FF_FFFF_FF00_3333),
+    ),
+    "vector_registers_relative_to_m0_in_a_loop": (
+        "gfx803",
+        "s_mov_b32 s40, 7\ns_set_gpr_idx_on s40, gpr_idx(DST)\nv_add_f32 v20, v12, v13\ns_set_gpr_idx_off\n"
+        "v_add_f32 v13, v13, v20\ns_sub_u32 s40, s40, 1\ns_cmp_gt_i32 s40, 0\ns_cbranch_scc1 65529",
+        state(v12=LANES, v13=1),
+    ),
+    "vector_instructions_that_are_skipped": (
+        "gfx700",
+        "s_setvskip -1, 3\nv_mov_b32 v10, 5\nv_cmp_eq_u32 vcc, v10, v10\ns_mov_b32 s40, 4\n"
+        "flat_store_dword v[0:1], v10\ns_setvskip 0, 3\nv_mov_b32 v11, s40",
+        state(),
+    ),
+    "mode_from_a_register": (
+        "gfx803",
+        "s_setreg_b32 hwreg(HW_REG_MODE, 0, 8), s40\nv_add_f32 v10, v12, v13\n"
+        "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s41\nv_mul_f32 v11, v12, v13\n"
+        "s_getreg_b32 s42, hwreg(HW_REG_MODE)\ns_setvskip s40, 0\nv_mov_b32 v14, 1",
+        state(s40=0x0F, s41=3, v12=0x3F80_0001, v13=0x0080_0001 + LANES),
+    ),
+    "mode_from_constants": (
+        "gfx900",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\nv_mul_f32 v10, v12, v13\n"
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3\nv_mul_f32 v11, v12, v13\n"
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 2\nv_add_f32 v14, v12, v13\n"
+        "s_setreg_imm32_b32 hwreg(HW_REG_TRAPSTS, 3, 4), 5\ns_getreg_b32 s40, hwreg(HW_REG_TRAPSTS)",
+        state(v12=0x3F80_0001, v13=0x0040_0001 + LANES),
+    ),
+    "hardware_registers": (
+        "gfx900",
+        "s_cmp_eq_u32 s40, s40\ns_getreg_b32 s41, hwreg(HW_REG_STATUS)\nv_cmp_lt_u32 vcc, v12, 5\n"
+        "s_getreg_b32 s42, hwreg(HW_REG_STATUS)\ns_mov_b64 vcc, 0\ns_getreg_b32 s43, hwreg(HW_REG_STATUS, 9, 3)\n"
+        "s_getreg_b32 s44, hwreg(HW_REG_HW_ID)\ns_getreg_b32 s45, hwreg(HW_REG_LDS_ALLOC)\n"
+        "s_getreg_b32 s46, hwreg(HW_REG_IB_STS)\ns_getreg_b32 s47, hwreg(HW_REG_SH_MEM_BASES, 16, 16)\n"
+        "s_getreg_b32 s48, hwreg(HW_REG_SH_MEM_BASES)\ns_mov_b64 exec, 0\ns_getreg_b32 s49, hwreg(HW_REG_STATUS)",
+        state(s40=1, v12=LANES),
+    ),
+    "clocks": (
+        "gfx803",
+        "s_mov_b32 s50, 3\ns_memtime s[40:41]\nv_mov_b32 v10, s40\ns_sleep 1\ns_memrealtime s[42:43]\n"
+        "s_sub_u32 s50, s50, 1\ns_cmp_gt_i32 s50, 0\ns_cbranch_scc1 65528\ns_memtime s[44:45]",
+        state(),
+    ),
 }  # fmt: skip
 
 

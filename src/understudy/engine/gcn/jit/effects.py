@@ -12,9 +12,10 @@ from typing import Any, Final
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.api import QUIET_HINTS
 from understudy.isa.gcn.algebra import WaveIntegers
+from understudy.isa.gcn.hwreg import HW_GPR_ALLOC, HW_STATUS
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import EXEC, INDEXED_SGPRS, Mode
+from understudy.isa.gcn.state import EXEC, INDEXED_SGPRS, VCC, Mode
 
 ANY: object = object()
 """Stands for every value."""
@@ -71,6 +72,8 @@ class Effects:
     reference: bool = False
     """Touches what only the reference engine has."""
     hwreg_written: int | None = None
+    hardware: bool = False
+    """Looks at or writes hardware registers."""
     flow: str = "next"
     """next, branch, jump, indirect, end, barrier or sleep."""
     target: int = 0
@@ -167,15 +170,18 @@ class _Notes:
         self.found.s_writes |= set(range(INDEXED_SGPRS))
 
     def hwreg(self, number: int) -> Any:
-        self.found.reference = True
+        self.found.hardware = True
+        if number == HW_STATUS:
+            self.found.reads_scc = True
+            self.found.s_reads |= {EXEC, EXEC + 1, VCC, VCC + 1}
+        self.found.reference |= number == HW_GPR_ALLOC
         return ANY
 
     def set_hwreg(self, number: int, v: Any) -> None:
-        self.found.reference = True
+        self.found.hardware = True
         self.found.hwreg_written = number
 
     def time(self, kind: str) -> Any:
-        self.found.reference = True
         return ANY
 
     # lanes

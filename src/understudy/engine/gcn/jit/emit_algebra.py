@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from understudy.engine.gcn.jit.emit_control import Base, Control, GuestAddress
 from understudy.engine.gcn.jit.emit_float import Floats
+from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
+from understudy.engine.gcn.jit.float_control import FloatControl
 from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.region import Region
 from understudy.ir.builder import LaneText, Value
@@ -29,7 +31,14 @@ class RegionIntegers(Integers):
 
 
 class Algebra(
-    Composed, ints=RegionIntegers, floats=Floats, scalars=ScalarFile, vectors=VectorFile, memory=Memory, control=Control
+    Composed,
+    ints=RegionIntegers,
+    floats=Floats,
+    scalars=ScalarFile,
+    vectors=VectorFile,
+    memory=Memory,
+    control=Control,
+    hardware=Hardware,
 ):
     """`isa.gcn.algebra.WaveAlgebra`, without what only the reference engine does."""
 
@@ -46,3 +55,5 @@ class Algebra(
         self.vectors = VectorFile(text, self.ints, self.scalars)
         self.control = Control(text, self.ints, region, base, observed is not Observed.NEVER)
         self.memory = Memory(text, self.ints, self.vectors, self.control)
+        self.float_control = FloatControl(text)
+        self.hardware = Hardware(text, self.ints, self.scalars, self.control, self.memory, self.float_control)

@@ -71,6 +71,16 @@ class Control:
             self.text.put(f"store i64 {self.text.let(f'add i64 {have}, {count}')}, ptr %fuel")
         self.finish(code, self.base.at(pc))
 
+    @property
+    def mode(self) -> int:
+        """MODE where the instruction stands."""
+        return self.block.place[1]
+
+    def unspent(self) -> str:
+        """Fuel of the turn before the current instruction: that for it and what follows is paid ahead."""
+        count = len(self.block.nodes) - self.index
+        return self.text.let(f"add i64 {self.text.let('load i64, ptr %fuel')}, {count}")
+
     def step_exit(self) -> str:
         """A label that hands the current scalar instruction to the reference engine."""
         label = self.text.fresh("step")
@@ -101,6 +111,10 @@ class Control:
         """Computed branch."""
         o = self.ints
         self._finish_block(layout.JUMP, self.text.bits(o.and_(64, target, o.const(64, ~3))))
+
+    def look_up(self) -> None:
+        """Go on behind the block, where MODE is not known beforehand."""
+        self._finish_block(layout.JUMP, self.next_pc())
 
     def end(self) -> None:
         """The wave is done."""

@@ -13,7 +13,8 @@ from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import GuestAddress, set_word
 from understudy.engine.gcn.jit.emit_float import Untranslated
-from understudy.engine.gcn.jit.emit_strip import FloatControl, Resume, Strip, StripEmitter, of_mode
+from understudy.engine.gcn.jit.emit_strip import Resume, Strip, StripEmitter
+from understudy.engine.gcn.jit.float_control import of_mode
 from understudy.engine.gcn.jit.liveness import Liveness, Observed
 from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.ir.builder import LaneText, vector_width
@@ -34,8 +35,8 @@ class RegionEmitter:
         self.text = LaneText(lanes)
         self._algebra = Algebra(self.text, region, observed)
         self._control = self._algebra.control
-        self._float_control = FloatControl(self.text)
-        self._strips = StripEmitter(self.text, self._algebra, self._float_control)
+        self._float_control = self._algebra.float_control
+        self._strips = StripEmitter(self.text, self._algebra)
 
     @property
     def resumes(self) -> list[Resume]:
@@ -178,12 +179,7 @@ class RegionEmitter:
 
     def _instruction(self, index: int, node: Node) -> None:
         found = node.effects
-        if found.hwreg_written is not None:  # MODE, and known: others are steps
-            self._close(index)
-            set_word(self.text, state.MODE, str(node.after))
-            if of_mode(node.after) != self._float_control.now:
-                self._float_control.set(of_mode(node.after))
-        elif found.phases > 1:
+        if found.phases > 1:
             self._close(index)
             for phase in range(1, found.phases + 1):
                 self._open.first, self._open.phase = index, phase
@@ -198,6 +194,7 @@ class RegionEmitter:
             if found.across or found.writes_exec:
                 self._close(index + 1)
         else:
-            if self._open.nodes and (found.flow != "next" or self._open.is_disturbed_by(found)):
+            leads_on = found.flow == "next" and found.hwreg_written is None
+            if self._open.nodes and (not leads_on or self._open.is_disturbed_by(found)):
                 self._close(index)
             execute(self._algebra, replace(node.insn, pc=GuestAddress(node.insn.pc)))

@@ -18,14 +18,13 @@ from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import set_word
 from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_registers import REGISTERS
-from understudy.engine.gcn.jit.float_control import DEFAULT, float_control, host_has
+from understudy.engine.gcn.jit.float_control import DEFAULT, FloatControl
 from understudy.engine.gcn.jit.liveness import Live
 from understudy.engine.gcn.jit.region import Node
-from understudy.ir import llvm
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, LANES, Mode
+from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, LANES
 
 
 def _pairs(firsts: set[int]) -> set[int]:
@@ -109,37 +108,17 @@ class Resume:
     masks: list[int]
 
 
-class FloatControl:
-    """The host's float control. `now` is what it is set to in this block."""
-
-    def __init__(self, text: LaneText) -> None:
-        self.text = text
-        self.now = DEFAULT
-
-    def set(self, wanted: Environment) -> None:
-        """Set it."""
-        if not host_has(wanted):
-            raise Untranslated
-        if not llvm.is_x86():
-            return
-        control = float_control(wanted)
-        at = f"csr{control}"
-        self.text.alloca(f"%{at} = alloca i32")
-        self.text.put(f"store i32 {control}, ptr %{at}")
-        self.text.call_void("llvm.x86.sse.ldmxcsr", f"ptr %{at}")
-
-
 class StripEmitter:
     """Writes strips into the block that is being translated. `resumes` is what the reference engine needs for each."""
 
-    def __init__(self, text: LaneText, algebra: Algebra, float_control: FloatControl) -> None:
+    def __init__(self, text: LaneText, algebra: Algebra) -> None:
         self.text = text
         self.algebra = algebra
         self.scalars = algebra.scalars
         self.vectors = algebra.vectors
         self.memory = algebra.memory
         self.control = algebra.control
-        self.float_control = float_control
+        self.float_control: FloatControl = algebra.float_control
         self.resumes: list[Resume] = []
 
     def write(self, strip: Strip, index: int, live: Live) -> None:
@@ -261,13 +240,6 @@ class StripEmitter:
             behind = nodes[index].insn.pc if index < len(nodes) else nodes[-1].insn.next_pc
             self.control.hand_over(layout.RESUME, behind, index)
         self.resumes.append(Resume([node.insn for node in strip.nodes], list(masks)))
-
-
-def of_mode(bits: int) -> Environment:
-    """The host's setting that binary32 needs under MODE."""
-    mode = Mode.decode(bits)
-    inputs, results = mode.keeps("s")
-    return Environment(not inputs, not results, mode.round32)
 
 
 def _clash(some: set[str], others: set[str]) -> bool:

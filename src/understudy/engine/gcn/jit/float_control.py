@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.gcn.jit.effects import Environment
+from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.ir import llvm
+from understudy.ir.builder import LaneText
+from understudy.isa.gcn.state import Mode
 
 MXCSR_MASKED: Final = 0x1F80
 """All exceptions masked."""
@@ -26,3 +29,30 @@ DEFAULT: Final = Environment(False, False, 0)
 def host_has(wanted: Environment) -> bool:
     """Whether translated code can set the host to that: without an MXCSR it leaves the setting as it is."""
     return llvm.is_x86() or wanted == DEFAULT
+
+
+def of_mode(bits: int) -> Environment:
+    """The host's setting that binary32 needs under MODE."""
+    mode = Mode.decode(bits)
+    inputs, results = mode.keeps("s")
+    return Environment(not inputs, not results, mode.round32)
+
+
+class FloatControl:
+    """The host's float control. `now` is what it is set to in this block."""
+
+    def __init__(self, text: LaneText) -> None:
+        self.text = text
+        self.now = DEFAULT
+
+    def set(self, wanted: Environment) -> None:
+        """Set it."""
+        if not host_has(wanted):
+            raise Untranslated
+        if not llvm.is_x86():
+            return
+        control = float_control(wanted)
+        at = f"csr{control}"
+        self.text.alloca(f"%{at} = alloca i32")
+        self.text.put(f"store i32 {control}, ptr %{at}")
+        self.text.call_void("llvm.x86.sse.ldmxcsr", f"ptr %{at}")

@@ -30,6 +30,8 @@ TEMPLATE: Final = PARTIAL + PARTIALS
 """Which first scalar registers (the scheduler's number of them) still lie in memory; 0: something was written since."""
 HEAT: Final = TEMPLATE + 1
 """Host address of this thread's counters of blocks that were run without having been optimised."""
+GRANTED: Final = HEAT + 1
+"""The step limit: fuel of all turns together."""
 INLINE_CACHE: Final = 64
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
 INLINE_CACHE_WORDS: Final = 3

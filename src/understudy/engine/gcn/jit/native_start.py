@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.gcn.jit.context import Context
-from understudy.engine.gcn.jit.layout import CODE, LIMIT, TEMPLATE
+from understudy.engine.gcn.jit.layout import CODE, GRANTED, LIMIT, TEMPLATE
 from understudy.ir.native import U32, U64, copy, fill_lines, inlined, native, signed
 from understudy.isa.gcn.state import (
     EXEC,
@@ -63,6 +63,7 @@ def start_scalars(ctx: Context, number: int, image: int) -> None:
         copy(sgprs, ctx.sgprs + number * (4 * SGPRS), 4 * SGPRS)
     U64[sgprs + 4 * EXEC] = U64.at(ctx.execs)[image]
     words[PC], words[MODE], words[CODE], words[LIMIT] = ctx.entry, ctx.mode, ctx.code_of_entry, ctx.step_limit
+    words[GRANTED] = ctx.step_limit
     words[SCC], words[STATUS], words[FUEL], words[SLEPT], words[TRAPSTS] = 0, RUNNING, 0, 0, 0
     ids = U32.at(ctx.groups + ctx.cursor * GROUP_BYTES)
     give(sgprs, ctx.group_x, ids[0])

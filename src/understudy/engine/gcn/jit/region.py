@@ -9,19 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import Any, Final
 
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.effects import Effects, effects
 from understudy.ir.integers import IntegerOps
+from understudy.isa.gcn.hwreg import HW_MODE
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import MODE_BITS, Mode
 
 LIMIT: Final = 1200
 """Instructions of a region."""
-MODE_REGISTER: Final = 1
-"""Id of MODE for s_getreg and s_setreg."""
 
 BlockKey = tuple[int, int]
 """Address and MODE."""
@@ -140,7 +139,7 @@ def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey]) -> dict[BlockKey, 
             if found.flow in ("end", "jump"):
                 break
             place = (insn.next_pc, node.after)
-            if found.flow == "indirect" or (node.is_step and found.hwreg_written == MODE_REGISTER):
+            if found.flow == "indirect":
                 break
     return nodes
 
@@ -148,12 +147,12 @@ def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey]) -> dict[BlockKey, 
 def node_of(insn: Insn, mode: int) -> Node:
     """An instruction with its effects where MODE is `mode`."""
     found = effects(insn, Mode.decode(mode))
-    after = mode
-    if found.hwreg_written == MODE_REGISTER:
-        known = _mode_after(insn, mode)
-        if known is not None:
-            found.reference, after = False, known
-    return Node(insn, found, after)
+    after: int | None = mode
+    if found.hwreg_written == HW_MODE:
+        after = _mode_after(insn, mode)
+        if after is None:  # code for it is looked up, as that behind a computed jump is
+            found.flow = "indirect"
+    return Node(insn, found, mode if after is None else after)
 
 
 def _block(place: BlockKey, nodes: dict[BlockKey, Node], leaders: set[BlockKey]) -> Block:
@@ -171,38 +170,48 @@ def _block(place: BlockKey, nodes: dict[BlockKey, Node], leaders: set[BlockKey])
 
 
 class _Unknown(Exception):
-    """A value is only known when the code runs."""
+    """MODE is only known when the code runs."""
 
 
-class _Static(IntegerOps):
-    """Evaluates what depends on nothing but the instruction and MODE."""
-
-    def __init__(self, mode: int) -> None:
-        self.mode = Mode.decode(mode)
-        self.bits = mode
+class _Integers(IntegerOps):
+    """Those of meanings that write hardware registers."""
 
     def not_(self, w: int, a: int) -> int:
         return ~a & ((1 << w) - 1)
 
-    def hwreg(self, number: int) -> int:
-        if number != MODE_REGISTER:
-            raise _Unknown
-        return self.bits & MODE_BITS
 
-    def set_hwreg(self, number: int, v: int) -> None:
-        if number != MODE_REGISTER:
+class _Static:
+    """Evaluates what depends on nothing but the instruction and MODE; all else is not known (None)."""
+
+    def __init__(self, mode: int) -> None:
+        self.mode = Mode.decode(mode)
+        self.bits = mode
+        self._integers = _Integers()
+
+    def hwreg(self, number: int) -> int | None:
+        return self.bits & MODE_BITS if number == HW_MODE else None
+
+    def set_hwreg(self, number: int, v: int | None) -> None:
+        if v is None:
             raise _Unknown
         self.bits = self.bits & ~MODE_BITS | v
 
-    def __getattr__(self, name: str) -> NoReturn:
-        raise _Unknown
+    def s(self, n: int) -> None:
+        return None
+
+    def set_s(self, n: int, v: int | None) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Callable[..., int | None]:
+        operation = getattr(self._integers, name)
+        return lambda *values: None if None in values else operation(*values)
 
 
 def _mode_after(insn: Insn, mode: int) -> int | None:
     """MODE behind an instruction that writes it, if that is known now."""
-    static = _Static(mode)
+    static: Any = _Static(mode)
     try:
         execute(static, insn)
     except _Unknown:
         return None
-    return static.bits
+    return int(static.bits)

@@ -14,6 +14,20 @@ from understudy.engine.gcn.reference.lane_float import LaneFloats
 from understudy.engine.gcn.reference.lane_integer import Array, LaneIntegers, Value, lanes_of
 from understudy.engine.gcn.reference.lane_memory import LaneMemory, bits_of, mask_of
 from understudy.ir.composed import Composed
+from understudy.isa.gcn.hwreg import (
+    EXECZ,
+    HW_GPR_ALLOC,
+    HW_HW_ID,
+    HW_IB_STS,
+    HW_LDS_ALLOC,
+    HW_MODE,
+    HW_SH_MEM_BASES,
+    HW_STATUS,
+    HW_TRAPSTS,
+    IN_GROUP,
+    VALID,
+    VCCZ,
+)
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import (
     AT_BARRIER,
@@ -39,22 +53,6 @@ from understudy.isa.gcn.state import (
 
 M32: Final = 0xFFFF_FFFF
 LANE_IDS: Final[Array] = np.arange(LANES, dtype=np.uint32)
-
-# Hardware registers by the ids of s_getreg.
-HW_MODE: Final = 1
-HW_STATUS: Final = 2
-HW_TRAPSTS: Final = 3
-HW_HW_ID: Final = 4
-HW_GPR_ALLOC: Final = 5
-HW_LDS_ALLOC: Final = 6
-HW_IB_STS: Final = 7
-HW_SH_MEM_BASES: Final = 15
-
-# Bits of STATUS.
-EXECZ: Final = 9
-VCCZ: Final = 10
-IN_GROUP: Final = 11
-VALID: Final = 16
 
 
 class View:

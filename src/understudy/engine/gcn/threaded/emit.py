@@ -13,12 +13,14 @@ from typing import Final
 
 from understudy.core.errors import ModelBug
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.emit_control import Base, Control, set_word
+from understudy.engine.gcn.jit.emit_control import Base, Control, set_word, word
 from understudy.engine.gcn.jit.emit_float import Floats, Untranslated
+from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import REGISTERS, WHOLE, ScalarFile, VectorFile
-from understudy.engine.gcn.jit.emit_strip import FloatControl, Strip, StripEmitter, of_mode
+from understudy.engine.gcn.jit.emit_strip import Strip, StripEmitter
+from understudy.engine.gcn.jit.float_control import FloatControl, of_mode
 from understudy.engine.gcn.jit.liveness import EVERYTHING
 from understudy.engine.gcn.jit.region import Block, Region
 from understudy.engine.gcn.threaded.kind import NOWHERE, PC, PLAIN, RECORD_HEAD, STEP, Deferred, Kind
@@ -94,8 +96,8 @@ class HandlerIntegers(Integers):
         if n.slot == NOWHERE:
             raise Untranslated
         value = self.record.get(PC_AT if n.slot == PC else self.record.places[n.slot], "i64")
-        for word, by in n.steps:
-            value = self.text.let(f"{word} i64 {value}, {by}")
+        for operation, by in n.steps:
+            value = self.text.let(f"{operation} i64 {value}, {by}")
         return Value(w, False, value if w == 64 else self.text.let(f"trunc i64 {value} to i{w}"))
 
 
@@ -229,12 +231,13 @@ class HandlerControl(Control):
 
     def leave(self, code: int, pc: str, done: int) -> None:
         """Hand over, and give back the fuel of the block from here on, but for `done` instructions."""
-        text = self.text
-        at = text.let(f"getelementptr i8, ptr %st, i64 {WORDS_AT + 8 * state.FUEL}")
-        back = text.let(f"zext i32 {self.record.get(REFUND_AT)} to i64")
-        left = text.let(f"add i64 {text.let(f'load i64, ptr {at}')}, {text.let(f'sub i64 {back}, {done}')}")
-        text.put(f"store i64 {left}, ptr {at}")
+        set_word(self.text, state.FUEL, self.text.let(f"sub i64 {self.unspent()}, {done}"))
         self.finish(code, pc)
+
+    def unspent(self) -> str:
+        """Fuel of the turn before the instruction."""
+        back = self.text.let(f"zext i32 {self.record.get(REFUND_AT)} to i64")
+        return self.text.let(f"add i64 {word(self.text, state.FUEL)}, {back}")
 
     def step_exit(self) -> str:
         """A label that hands the instruction to the reference engine."""
@@ -320,6 +323,7 @@ class HandlerAlgebra(
     vectors=HandlerVectors,
     memory=Memory,
     control=HandlerControl,
+    hardware=Hardware,
 ):
     """`isa.gcn.algebra.WaveAlgebra`, without what only the reference engine does."""
 
@@ -333,6 +337,8 @@ class HandlerAlgebra(
         self.control = HandlerControl(text, self.ints, region, record)
         self.memory = Memory(text, self.ints, self.vectors, self.control)
         self.memory.caches.take = HandlerCaches(record).take  # type: ignore[method-assign]
+        self.float_control = FloatControl(text)
+        self.hardware = Hardware(text, self.ints, self.scalars, self.control, self.memory, self.float_control)
 
 
 class HandlerEmitter:
@@ -346,9 +352,8 @@ class HandlerEmitter:
         block = Block((0, kind.mode), [self.node])
         region = Region(block.place, {block.place: block}, [], set())
         self.algebra = HandlerAlgebra(self.text, self.record, region, Mode.decode(kind.mode))
-        control = FloatControl(self.text)
-        control.now = of_mode(kind.mode)
-        self._strips = HandlerStrips(self.text, self.algebra, control)  # type: ignore[arg-type]
+        self.algebra.float_control.now = of_mode(kind.mode)
+        self._strips = HandlerStrips(self.text, self.algebra)  # type: ignore[arg-type]
 
     def emit(self, name: str) -> tuple[Handler, str]:
         """The handler and the text of its function; `Untranslated` where the reference engine has to do it."""
@@ -385,11 +390,11 @@ class HandlerEmitter:
                 text.put(f"%{each} = alloca <{text.lanes} x i64>, align {8 * text.lanes}")
         for line in text.allocas:
             text.put(line)
-        for name, word, kind in (
+        for name, index, kind in (
             ("helpers", layout.HELPERS, "ptr"), ("lds", state.LDS_BASE, "ptr"), ("ldssize", state.LDS_SIZE, "i64"),
         ):  # fmt: skip
             if f"%{name}" in whole:
-                text.put(f"%q{name} = getelementptr i8, ptr %st, i64 {WORDS_AT + 8 * word}")
+                text.put(f"%q{name} = getelementptr i8, ptr %st, i64 {WORDS_AT + 8 * index}")
                 text.put(f"%{name} = load {kind}, ptr %q{name}")
         text.lines += [*self.algebra.vectors.head(), *self.algebra.scalars.head]
         text.put("br label %body")

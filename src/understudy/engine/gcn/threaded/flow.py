@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.gcn.jit.emit_float import Untranslated
-from understudy.engine.gcn.jit.emit_strip import of_mode
-from understudy.engine.gcn.jit.float_control import host_has
-from understudy.engine.gcn.jit.region import MODE_REGISTER, Node, node_of
+from understudy.engine.gcn.jit.float_control import host_has, of_mode
+from understudy.engine.gcn.jit.region import Node
 from understudy.engine.gcn.threaded.front import Code, Front, Numbers, Plan, Words, groups
 from understudy.isa.gcn.encoding.bounds import format_names, instruction_bounds
 from understudy.isa.gcn.encoding.formats import LONG
@@ -24,7 +23,7 @@ FIRST: Final = 1 << 10
 """Words that are looked at first."""
 MOST: Final = 1 << 18
 """Words of a program."""
-CONTROL_FORMS: Final = ("SOPP", "SOP1", "SOPK")
+CONTROL_FORMS: Final = ("SOPP", "SOP1", "SOPK", "SOPC")
 """Encodings whose operations go elsewhere."""
 
 Point = tuple[int, int]
@@ -148,8 +147,6 @@ class Flow:
         self.entries: set[Point] = {(0, mode)}
         self.heads: set[Point] = {(0, mode)}
         self.plans: dict[int, Numbers] = {}
-        self.special: dict[Point, Node] = {}
-        """Instructions that write hardware registers: each is looked at by itself."""
         self._starts: dict[int, list[int]] = {}
         self._control = control.found
         self.is_whole = control.is_whole
@@ -196,20 +193,13 @@ class Flow:
         plans[chosen] = self.listing.plan(front, chosen)
         self.plans[mode] = plans
         leaders = set(self._leaders) | {index + 1 for index, _ in self._control}
-        special = np.array([plan.writes_hardware for plan in front.plans])
-        steps = np.array([plan.is_step for plan in front.plans])
-        for index in chosen[special[plans[chosen]]].tolist():
-            insn = Code(self.listing.target, self.listing.words, self.listing.at, self.listing.start).insn(index)
-            assert insn is not None
-            self.special[index, mode] = node_of(insn, mode)
-            leaders |= {index, index + 1}
-        leaders |= set((chosen[steps[plans[chosen]]] + 1).tolist())
+        ends = np.array([plan.is_step or plan.node is None or plan.node.after != mode for plan in front.plans])
+        leaders |= set((chosen[ends[plans[chosen]]] + 1).tolist())
         self._starts[mode] = sorted(leaders)
 
     def node(self, index: int, mode: int) -> Node | None:
         """What is known of an instruction."""
-        special = self.special.get((index, mode))
-        return special if special is not None else self.plan(index, mode).node
+        return self.plan(index, mode).node
 
     def plan(self, index: int, mode: int) -> Plan:
         """The plan of an instruction."""
@@ -217,10 +207,7 @@ class Flow:
 
     def is_step(self, index: int, mode: int) -> bool:
         """Whether the reference engine executes an instruction."""
-        special = self.special.get((index, mode))
-        if special is None:
-            return self.plan(index, mode).is_step
-        return special.is_step or not host_has(of_mode(special.after))
+        return self.plan(index, mode).is_step
 
     def _walk(self) -> None:
         work: list[Point] = [(0, self.mode)]
@@ -256,7 +243,7 @@ class Flow:
                 block.target = (target, mode)
                 if target <= last - 1:
                     self.heads.add(block.target)
-        if flow not in ("end", "jump", "indirect") and not (is_step and node.effects.hwreg_written == MODE_REGISTER):
+        if flow not in ("end", "jump", "indirect"):
             block.after = following
             if is_step or flow in ("barrier", "sleep"):
                 self.entries.add(following)

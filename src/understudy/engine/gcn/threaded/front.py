@@ -76,11 +76,6 @@ class Plan:
         return self.kind is None
 
     @property
-    def writes_hardware(self) -> bool:
-        """Whether it writes a hardware register: MODE behind it has to be found out."""
-        return self.node is not None and self.effects.hwreg_written is not None
-
-    @property
     def is_nothing(self) -> bool:
         """Whether it has no effect but to be counted."""
         if self.kind is None or self.node is None:
@@ -172,10 +167,10 @@ class Group:
     is_single: bool = False
     has_fixed_numbers: bool = False
 
-    def signatures(self, words: Words) -> Words:
+    def signatures(self, words: Words, literals: Words) -> Words:
         """A number for each word, the same where they are of one kind."""
         if self.is_single:
-            return words
+            return words | literals << np.uint64(32)
         found = np.zeros(len(words), np.uint64)
         for fld, scale, base, table in self.classes:
             piece = fld.pieces[0]
@@ -209,7 +204,7 @@ class Front:
             for key, members in groups(rest[here]):
                 chosen = here[members]
                 group = self._group(name, key, size, chosen, code)
-                for mark, inner in groups(group.signatures(words[chosen])):
+                for mark, inner in groups(group.signatures(words[chosen], literals[chosen])):
                     plan = group.plans.get(mark)
                     if plan is None:
                         plan = group.plans[mark] = self._plan(group, code.insn(int(chosen[inner[0]])))
@@ -232,7 +227,7 @@ class Front:
         """What the operands of a group may be, from one of its instructions."""
         made = Group()
         word = _whole(insn)
-        made.is_single = made.has_fixed_numbers = depends_on_numbers(insn)
+        made.is_single = made.has_fixed_numbers = depends_on_numbers(node_of(insn, self.mode))
         for slot in _registers(insn):
             fld, scale, base = self._bits(insn, slot.field, word)
             takes_literal = slot.kind == "src" and insn.form in LITERAL_FORMS

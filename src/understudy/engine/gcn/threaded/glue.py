@@ -25,12 +25,9 @@ TARGET_AT: Final = 24
 """Of `goto`: the record to go on with."""
 GOTO_BYTES: Final = 32
 CONTROL_AT: Final = 24
-"""Of `begin` and `mode`: the host's float control, 32 bits."""
+"""Of `begin`: the host's float control, 32 bits."""
 BEGIN_TARGET_AT: Final = 32
-MODE_AT: Final = 32
-"""Of `mode`: the word MODE from here on."""
 BEGIN_BYTES: Final = 40
-MODE_BYTES: Final = 40
 CODE_AT: Final = 24
 """Of `leave`: the exit code; what the block has left is given back."""
 LEAVE_BYTES: Final = 32
@@ -90,12 +87,6 @@ def _goto(g: _Glue) -> None:
     g.go_on(g.field(TARGET_AT, "ptr"))
 
 
-def _mode(g: _Glue) -> None:
-    g.set_float_control()
-    set_word(g.text, state.MODE, g.field(MODE_AT))
-    g.go_on(g.place(MODE_BYTES))
-
-
 def _fuel(g: _Glue) -> None:
     g.pay()
     g.go_on(g.place(FUEL_BYTES))
@@ -130,7 +121,7 @@ def _hot(g: _Glue) -> None:
 
 
 GLUE: Final[dict[str, Callable[[_Glue], None]]] = {
-    "enter": _enter, "begin": _begin, "goto": _goto, "mode": _mode, "fuel": _fuel, "head": _head, "leave": _leave,
+    "enter": _enter, "begin": _begin, "goto": _goto, "fuel": _fuel, "head": _head, "leave": _leave,
     "hot": _hot,
 }  # fmt: skip
 """The functions by name."""

@@ -130,11 +130,11 @@ class Kind:
 
 
 def kind_of(node: Node, mode: int, fixed_numbers: bool = False) -> Kind:
-    """The kind of an instruction where MODE is `mode`. With `fixed_numbers` offsets belong to it."""
+    """The kind of an instruction where MODE is `mode`. With `fixed_numbers` offsets and constants belong to it."""
     insn = node.insn
-    maker = _Maker(insn, fixed_numbers or depends_on_numbers(insn))
+    maker = _Maker(insn, fixed_numbers or depends_on_numbers(node))
     maker.take()
-    relevant = mode if depends_on_floats(node) else mode & ABOUT_ALL
+    relevant = mode if depends_on_floats(node) or node.effects.hardware else mode & ABOUT_ALL
     shape = " ".join(f"{name}={part}" for name, part in sorted(maker.shape.items()))
     key = f"{insn.target.name} {insn.form} {insn.op.family}.{insn.op.name} {insn.size} {relevant:x} {shape}"
     made = Insn(insn.op, insn.target, insn.form, Deferred(PC), insn.size, (), maker.fields, maker.literal)
@@ -156,9 +156,11 @@ def source_type(insn: Insn, slot: Slot) -> str:
     return "b64" if slot.type == "m64" or (slot.type, slot.words) == ("b32", 2) else slot.type
 
 
-def depends_on_numbers(insn: Insn) -> bool:
-    """Whether what an instruction touches depends on its numbers."""
-    return any(slot.kind == "hwreg" for slot in visible_slots(insn.op, insn.target, insn.form, insn.fields))
+def depends_on_numbers(node: Node) -> bool:
+    """Whether what an instruction touches, or what MODE is behind it, depends on its numbers."""
+    insn, found = node.insn, node.effects
+    kinds = {slot.kind for slot in visible_slots(insn.op, insn.target, insn.form, insn.fields)}
+    return "hwreg" in kinds or found.hwreg_written is not None
 
 
 class _Maker:
@@ -196,11 +198,13 @@ class _Maker:
                 continue
             if name in VECTOR_FIELDS:
                 self._vector(name, 0)
-            elif name in REGISTER_FIELDS:  # one that this operation has no use for
+            elif name in REGISTER_FIELDS and not self.fixed_numbers:  # one that this operation has no use for
                 self.fields[name] = 0
             else:
                 self.shape[name] = str(n)
-        if insn.literal is not None and operands.LITERAL not in self._sources():
+        if insn.literal is not None and self.fixed_numbers:
+            self.shape["literal"] = str(insn.literal)
+        elif insn.literal is not None and operands.LITERAL not in self._sources():
             self.literal = self._part("n", "literal", "")
             self.shape["literal"] = "n"
         elif insn.literal is not None:
@@ -238,7 +242,7 @@ class _Maker:
             self._vector(slot.field, operands.VGPR0)
         elif 0 <= code < PLAIN:
             self._scalar(slot.field, "s", "")
-        elif slot.kind == "src" and (128 <= code <= 208 or code in operands.FLOATS or code == operands.LITERAL):
+        elif not self.fixed_numbers and slot.kind == "src" and is_constant(code):
             self._scalar(slot.field, "k", source_type(self.insn, slot))
         else:
             self.shape[slot.field] = str(code)
@@ -282,6 +286,11 @@ VECTOR_FIELDS: Final = frozenset({"vdst", "addr", "data", "data0", "data1", "vda
 REGISTER_FIELDS: Final = VECTOR_FIELDS | {
     "sdst", "sdata", "sbase", "srsrc", "ssamp", "src0", "src1", "src2", "ssrc0", "ssrc1", "soffset",
 }  # fmt: skip
+
+
+def is_constant(code: int) -> bool:
+    """Whether a source is an inline constant or a literal."""
+    return 128 <= code <= 208 or code in operands.FLOATS or code == operands.LITERAL
 
 
 def is_double(insn: Insn) -> bool:

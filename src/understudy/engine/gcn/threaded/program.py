@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.emit_strip import of_mode
-from understudy.engine.gcn.jit.float_control import float_control
+from understudy.engine.gcn.jit.float_control import float_control, of_mode
 from understudy.engine.gcn.jit.region import BlockKey
 from understudy.engine.gcn.jit.spans import holds
 from understudy.engine.gcn.memory import GpuMemory
@@ -177,7 +176,7 @@ class ProgramBuilder:
             front = self.flow.front(mode)
             for number in sorted(set(plans.tolist()) - {-1}):
                 plan = front.plans[number]
-                if plan.kind is not None and not plan.is_nothing and not plan.writes_hardware:
+                if plan.kind is not None and not plan.is_nothing:
                     yield front, plan
 
     # ---- where everything lies -----------------------------------------------------------------------------------
@@ -189,8 +188,6 @@ class ProgramBuilder:
         handlers: dict[int, tuple[int, Handler]] = {}
         for number in sorted(set(plans.tolist()) - {-1}):
             plan = front.plans[number]
-            if plan.writes_hardware:
-                continue
             if plan.kind is None:
                 sizes_of[number] = glue.LEAVE_BYTES
             elif not plan.is_nothing:
@@ -199,9 +196,6 @@ class ProgramBuilder:
                 handlers[number] = known
                 sizes_of[number] = known[1].size
         sizes = sizes_of[plans]
-        for index, own in flow.special:
-            if own == mode:
-                sizes[index] = glue.LEAVE_BYTES if flow.is_step(index, mode) else glue.MODE_BYTES
         offsets = np.full(len(plans), -1, np.int64)
         blocks = sorted((block for (_, own), block in flow.blocks.items() if own == mode), key=lambda b: b.first)
         ends = np.cumsum(sizes)
@@ -266,7 +260,7 @@ class ProgramBuilder:
             if number in handlers:
                 self._fill_kind(front, number, handlers[number][1], chosen[members], at[members], rank)
                 rank += len(members)
-        self._fill_special(mode, offsets, refunds)
+        self._fill_ends(mode, offsets, refunds)
 
     def _fill_kind(self, front: Front, number: int, handler: Handler, which: Any, here: Any, rank: int) -> None:
         plan, listing = front.plans[number], self.listing
@@ -284,21 +278,15 @@ class ProgramBuilder:
                 layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * (before + numbers)
             )
 
-    def _fill_special(self, mode: int, offsets: Any, refunds: Any) -> None:
-        """Steps, changes of MODE, and where branches go."""
+    def _fill_ends(self, mode: int, offsets: Any, refunds: Any) -> None:
+        """Steps, and where branches go."""
         flow, listing = self.flow, self.listing
         for (first, own), block in flow.blocks.items():
             if own != mode:
                 continue
             last = block.last - 1
-            node = flow.special.get((last, mode))
             if flow.is_step(last, mode):
                 self._leave(int(offsets[last]), listing.pc(last), int(refunds[last]), layout.STEP)
-            elif node is not None:
-                at = int(offsets[last]) >> 3
-                self.words[at] = self.library.glue["mode"]
-                self.words[at + glue.CONTROL_AT // 8] = float_control(of_mode(node.after))
-                self.words[at + glue.MODE_AT // 8] = node.after
             elif block.jumps_to:
                 known = self.library.find(_key(flow, last, mode))
                 assert known is not None

@@ -10,6 +10,7 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel
 from understudy.isa.gcn.builder import Builder
+from understudy.isa.gcn.hwreg import HW_MODE, HW_TRAPSTS
 from understudy.isa.gcn.insn import Insn, ops
 from understudy.isa.gcn.semantics import control as flow
 from understudy.isa.gcn.semantics import integer as n
@@ -19,7 +20,7 @@ HWREGS: Final = {
     1: "MODE", 2: "STATUS", 3: "TRAPSTS", 4: "HW_ID", 5: "GPR_ALLOC", 6: "LDS_ALLOC", 7: "IB_STS", 15: "SH_MEM_BASES",
 }  # fmt: skip
 """Hardware registers by id; SH_MEM_BASES: GFX9."""
-WRITABLE: Final = {1: 0xFFFFFFFF, 3: 0xFFFFFFFF}
+WRITABLE: Final = {HW_MODE, HW_TRAPSTS}
 """What s_setreg may change; writes to the others are ignored."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from understudy.isa.gcn.builder import Builder
+from understudy.isa.gcn.hwreg import HW_STATUS
 from understudy.isa.gcn.insn import Execution, Insn, ops
 from understudy.isa.gcn.semantics import control as flow
 from understudy.isa.gcn.state import EXEC, VCC
@@ -13,8 +14,6 @@ from understudy.isa.gcn.word import Word
 
 Condition = Callable[[Builder], Word]
 
-STATUS: Final = 2
-"""The hardware register's id."""
 COND_DBG_USER: Final = 20
 COND_DBG_SYS: Final = 21
 """Bits of STATUS."""
@@ -37,7 +36,7 @@ def not_zero(n: int) -> Condition:
 
 def status(b: Builder, bit: int) -> Word:
     """A bit of STATUS."""
-    return b.hwreg(STATUS)[bit]
+    return b.hwreg(HW_STATUS)[bit]
 
 
 def hint(what: str) -> Execution:

@@ -6,13 +6,12 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel
 from understudy.isa.gcn.builder import Builder
+from understudy.isa.gcn.hwreg import HW_MODE
 from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics import source
 from understudy.isa.gcn.state import EXEC, M0
 from understudy.isa.gcn.word import Word
 
-MODE: Final = 1
-"""The hardware register's id."""
 GPR_IDX_EN: Final = 27
 VSKIP: Final = 28
 CSP: Final = 29
@@ -54,7 +53,7 @@ def field(value: Word, at: int, bits: int, new: Word | int) -> Word:
 
 def set_mode_bit(b: Builder, bit: int, value: Word | int) -> None:
     """Change one bit of MODE."""
-    b.set_hwreg(MODE, field(b.hwreg(MODE), bit, 1, value))
+    b.set_hwreg(HW_MODE, field(b.hwreg(HW_MODE), bit, 1, value))
 
 
 def setvskip(b: Builder, i: Insn) -> None:
@@ -118,12 +117,12 @@ def fork(b: Builder, i: Insn, condition: Word, target: Word) -> None:
         first, then, waiting, resume = failing, here, passing, target
     else:
         first, then, waiting, resume = passing, target, failing, here
-    mode = b.hwreg(MODE)
+    mode = b.hwreg(HW_MODE)
     depth = mode.number >> CSP
     b.set_s64(4 * depth, waiting)
     b.set_s64(4 * depth + 2, resume)
     b.set_s64(EXEC, first)
-    b.set_hwreg(MODE, mode + (1 << CSP))
+    b.set_hwreg(HW_MODE, mode + (1 << CSP))
     b.jump_to(then)
 
 
@@ -139,14 +138,14 @@ def i_fork(b: Builder, i: Insn) -> None:
 
 def join(b: Builder, i: Insn) -> None:
     """Take up the lanes of the last fork, or go on where the stack is as deep as ssrc0 says."""
-    mode = b.hwreg(MODE)
+    mode = b.hwreg(HW_MODE)
     depth = mode.number >> CSP
     if depth == source.scalar(b, i, i["ssrc0"], "b32").number:
         b.jump(i.next_pc)
         return
     depth = depth - 1 & 7
     b.set_s64(EXEC, b.s64(4 * depth))
-    b.set_hwreg(MODE, mode[CSP - 1 : 0] | depth << CSP)
+    b.set_hwreg(HW_MODE, mode[CSP - 1 : 0] | depth << CSP)
     b.jump_to(b.s64(4 * depth + 2))
 
 
