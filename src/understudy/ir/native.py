@@ -238,24 +238,46 @@ def inlined(function: Callable[P, int | None]) -> Function[P]:
     return Function(function, is_inline=True)
 
 
-def link(objects: ObjectCache, *functions: Function[Any], text: str = "") -> llvm.Code:
-    """Machine code of functions and what they call, with further IR beside it that may call them; kept in `objects`.
+class Module:
+    """Functions and what they call, with further IR `text` beside them that may call them.
 
-    They are known by what they mean, so that what is kept is found without reading any source.
+    Their machine code is kept in `objects`. They are known by what they mean, so that what is kept is found without
+    reading any source.
     """
-    seen: set[str] = set()
-    parts = [llvm.host_key(), sys.version, _translator(), text]
-    for function in functions:
-        parts += function.described(seen)
-    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    image = objects.get(key)
-    if image is None:
-        from understudy.ir.native_llvm import module
 
-        image = llvm.compile_ir(module(functions, text), llvm.OPTIMISED)
-        if _translator() == parts[2]:  # else somebody changed it under this process
-            objects.put(key, image)
-    return llvm.Code(image)
+    def __init__(self, objects: ObjectCache, functions: tuple[Function[Any], ...], text: str) -> None:
+        self._objects = objects
+        self._functions = functions
+        self._text = text
+        self._source = _translator()
+        seen: set[str] = set()
+        parts = [llvm.host_key(), sys.version, self._source, text]
+        for function in functions:
+            parts += function.described(seen)
+        self._described = "\n".join(parts)
+
+    def _key(self, tier: int) -> str:
+        return hashlib.sha256(f"{tier}\n{self._described}".encode()).hexdigest()
+
+    def kept(self, tier: int) -> bytes | None:
+        """The object of a tier, if it is kept."""
+        return self._objects.get(self._key(tier))
+
+    def image(self, tier: int, compile_ir: Callable[[str, int], bytes] | None = None) -> bytes:
+        """The object of a tier, compiled if need be."""
+        image = self.kept(tier)
+        if image is None:
+            from understudy.ir.native_llvm import module
+
+            image = (compile_ir or llvm.compile_ir)(module(self._functions, self._text), tier)
+            if _translator() == self._source:  # else somebody changed it under this process
+                self._objects.put(self._key(tier), image)
+        return image
+
+
+def link(objects: ObjectCache, *functions: Function[Any]) -> llvm.Code:
+    """Optimised machine code of functions and what they call, kept in `objects`."""
+    return llvm.Code(Module(objects, functions, "").image(llvm.OPTIMISED))
 
 
 def _translator() -> str:

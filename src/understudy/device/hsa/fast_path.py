@@ -224,6 +224,7 @@ class Templates:
                 self._lay_out()
         self._tick = TICKS.count[0]
         self.engine.adopt()
+        self.queue.words[Q["schedule"]] = self.engine.runtime.schedule_address
         for kept in self._order:
             self._adopt(kept)
 

@@ -13,6 +13,7 @@ from understudy.device.refsi.interfaces import COMMAND_PROCESSOR, Extent
 from understudy.device.refsi.native_commands import Block, Entry, Pending, Row
 from understudy.device.refsi.profiles import Profile, Words
 from understudy.device.refsi.spec.dma import Context
+from understudy.ir import llvm
 
 ENTRY_WORDS: Final = ctypes.sizeof(Entry) // 8
 
@@ -38,11 +39,14 @@ class Machine:
         self._known: int | None = None
         """What `Profile.mapped` was when the known extents were."""
         self._run: Callable[[Block], int] = native.commands
-        if compiled:
-            self._run = native.code().function("commands", ctypes.c_uint64, ctypes.POINTER(Block))
+        self._compiled = native.code() if compiled else None
+        self._code: llvm.Code | None = None
 
     def open(self, words: Words, chunks: int) -> None:
         """Begin with the first of the `chunks` commands of a buffer; behind it there may be more `words`."""
+        if self._compiled is not None and self._compiled.use(chunks) is not self._code:
+            self._code = self._compiled.code
+            self._run = self._code.function("commands", ctypes.c_uint64, ctypes.POINTER(Block))
         block = self.block
         block.words, block.limit = _address(words), len(words)
         block.position, block.end, block.done = 0, chunks, 0

@@ -15,8 +15,8 @@ from typing import Final
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.commands import CACHE_FLAGS, UNIT, UNIT_KINDS, Opcode
 from understudy.device.refsi.interfaces import CMP
-from understudy.ir import llvm
-from understudy.ir.native import U64, V64, copy, inlined, layout, link, native
+from understudy.ir.improving import Improving
+from understudy.ir.native import U64, V64, copy, inlined, layout, native
 from understudy.ir.object_cache import ObjectCache, default_folder
 
 DONE, REFUSED, MALFORMED, ELSEWHERE, TELL, READ, WRITE, COPY, SYNC, WINDOW = range(10)
@@ -28,6 +28,8 @@ STARTED, FINISHED, REGISTER_READ, REGISTER_WRITTEN = range(4)
 READABLE, WRITABLE, REGISTERS = 1, 2, 4
 """What an extent is good for, one or the other; the last is set too where it is of DMA registers, or may be."""
 
+MANY: Final = 100_000
+"""Chunks of buffers after which to optimise this."""
 MAX_EXTENTS: Final = 16
 MAX_EVENTS: Final = 1024
 MAX_PENDING: Final = 64
@@ -480,6 +482,6 @@ def dma_awaited(block: Block, number: int) -> None:
 
 
 @cache
-def code() -> llvm.Code:
-    """All of it, linked into this process."""
-    return link(ObjectCache(default_folder()), commands)
+def code() -> Improving:
+    """All of it, linked into this process; a use is a chunk of a buffer."""
+    return Improving(ObjectCache(default_folder()), commands, worth=MANY)

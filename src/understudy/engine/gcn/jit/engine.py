@@ -151,6 +151,7 @@ class JitEngine:
 
     def adopt(self) -> None:
         """Take up what the background thread has finished, and give it what has become hot."""
+        self.runtime.adopt()
         self.library.adopt()
         if self.tier is not None:
             return

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -14,19 +15,34 @@ from understudy.engine.gcn.jit.helpers_ir import helpers
 from understudy.engine.gcn.jit.native_atomics import atomic
 from understudy.engine.gcn.jit.native_memory import by_lane, in_order, note, page_row
 from understudy.engine.gcn.jit.native_scheduler import schedule
-from understudy.ir.native import link
+from understudy.ir import llvm
+from understudy.ir.improving import Improving
 from understudy.ir.object_cache import ObjectCache
+
+WORTH: Final = 64
+"""Batches of groups after which to optimise it."""
 
 
 class Runtime:
-    """Helpers for chunks of `lanes` lanes, their table, and the scheduler."""
+    """Helpers for chunks of `lanes` lanes, their table, and the scheduler: both are called where they are now."""
 
     def __init__(self, objects: ObjectCache, lanes: int) -> None:
-        self._code = link(objects, schedule, atomic, note, page_row, by_lane, in_order, text=helpers(lanes))
-        self.table = np.array([self._code.address(name) for name in layout.HELPER_NAMES], np.uint64)
+        functions = (schedule, atomic, note, page_row, by_lane, in_order)
+        self._native = Improving(objects, *functions, worth=WORTH, text=helpers(lanes))
+        self.table = np.zeros(len(layout.HELPER_NAMES), np.uint64)
         self.helpers_address = int(self.table.ctypes.data)
-        self.schedule_address = self._code.address("schedule")
-        self.schedule: Callable[[int], int] = self._code.function("schedule", ctypes.c_uint64, ctypes.c_void_p)
+        self._code: llvm.Code | None = None
+        self.adopt()
+
+    def adopt(self) -> None:
+        """A batch was run: take up better code, if there is any. Threads may be running the old one, which stays."""
+        code = self._native.use()
+        if code is not self._code:
+            self._code = code
+            for number, name in enumerate(layout.HELPER_NAMES):
+                self.table[number] = code.address(name)
+            self.schedule_address = code.address("schedule")
+            self.schedule: Callable[[int], int] = code.function("schedule", ctypes.c_uint64, ctypes.c_void_p)
 
 
 @cache
