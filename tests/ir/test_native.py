@@ -90,6 +90,7 @@ def words(depth: int = 2) -> st.SearchStrategy[str]:
         st.tuples(st.sampled_from(["min", "max"]), part, part).map(lambda x: f"{x[0]}({x[1]}, {x[2]})"),
         st.tuples(part, part, part).map(lambda x: f"({x[0]} if {x[1]} else {x[2]})"),
         part.map(lambda x: f"lowest_bit({x})"),
+        st.tuples(st.sampled_from(["add_floats", "add_doubles"]), part, part).map(lambda x: f"{x[0]}({x[1]}, {x[2]})"),
         part.map(lambda x: f"helper({x}, b)"),
         st.tuples(view, place).map(lambda x: f"{x[0]}[{x[1]}]"),
         st.tuples(view, part).map(lambda x: f"{x[0]}.at(room)[{x[1]} & 7]"),

@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from understudy.core.errors import ModelBug
-from understudy.ir import llvm
+from understudy.ir import llvm, softfloat
 from understudy.ir.native_source import layout_or_none
 from understudy.ir.object_cache import ObjectCache
 
@@ -137,6 +137,16 @@ def signed(word: int) -> int:
 def lowest_bit(word: int) -> int:
     """Number of the lowest bit that is set; 64 where none is."""
     return (word & -word).bit_length() - 1 if word else 64
+
+
+def add_floats(a: int, b: int) -> int:
+    """Sum of two binary32s, rounded as the host is set (in Python to nearest even); NaNs are canonical."""
+    return softfloat.add("s", a & 0xFFFF_FFFF, b & 0xFFFF_FFFF, softfloat.RNE)[0]
+
+
+def add_doubles(a: int, b: int) -> int:
+    """The same of binary64s."""
+    return softfloat.add("d", a, b, softfloat.RNE)[0]
 
 
 def copy(to: int, source: int, size: int) -> None:

@@ -313,6 +313,19 @@ class _Writer:
     def _call_lowest_bit(self, word: str) -> str:
         return self._let(f"call i64 @llvm.cttz.i64(i64 {word}, i1 false)")
 
+    def _call_add_floats(self, a: str, b: str) -> str:
+        return self._float_sum("float", 32, a, b, 0x7FC0_0000)
+
+    def _call_add_doubles(self, a: str, b: str) -> str:
+        return self._float_sum("double", 64, a, b, 0x7FF8_0000_0000_0000)
+
+    def _float_sum(self, kind: str, bits: int, a: str, b: str, nan: int) -> str:
+        one, other = (self._let(f"bitcast i{bits} {self._narrow(each, bits)} to {kind}") for each in (a, b))
+        total = self._let(f"fadd {kind} {one}, {other}")
+        is_nan = self._let(f"fcmp uno {kind} {total}, {total}")
+        raw = self._let(f"bitcast {kind} {total} to i{bits}")
+        return self._wide(self._let(f"select i1 {is_nan}, i{bits} {nan}, i{bits} {raw}"), bits)
+
     def _call_copy(self, to: str, source: str, size: str) -> str:
         one, other = self._pointer(to), self._pointer(source)
         self._put(f"call void @llvm.memcpy.p0.p0.i64(ptr {one}, ptr {other}, i64 {size}, i1 false)")

@@ -147,10 +147,8 @@ UNREACHED: Final = {
 """Operations that the sweep does not bring to their end, by pattern of the name, and why."""
 REFERENCE_ONLY: Final = {
     r"s_(buffer_|scratch_)?store_.*|s_(buffer_)?atomic_.*": "scalar stores and atomics",
-    r"s_buffer_load_.*": "every dword is checked for itself",
     r"s_(sendmsg|sendmsghalt|sethalt|setkill|icache_inv|trap)": "what a device may listen to",
-    r"(ds|flat|buffer|global)_.*f(32|64)|(flat|buffer)_atomic_f.*": "float atomics",
-    r"ds_(append|consume|ordered_count|permute_b32|wrap_rtn_b32)": "lanes are counted or collide",
+    r"ds_(append|consume|ordered_count|wrap_rtn_b32)": "lanes are counted, or an operand is not named",
     r"ds_.*src2.*|ds_condxchg.*|ds_wrxchg2.*": "two accesses that may meet",
     r"t?buffer_(load|store)_format.*": "formats are looked up in the resource",
     r"s_cbranch_(g|i)_fork|s_cbranch_join": "the fork stack",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tests.agree.gcn.bench import Start, Translated, differences, engines, on_reference
-from tests.agree.gcn.test_once_wrong import LANES, state
+from tests.agree.gcn.bench import DATA, Start, Translated, differences, engines, on_reference
+from tests.agree.gcn.test_once_wrong import FLUSH, LANES, state
 from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
 
@@ -90,6 +91,34 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
         "s_mov_b32 s50, 3\ns_memtime s[40:41]\nv_mov_b32 v10, s40\ns_sleep 1\ns_memrealtime s[42:43]\n"
         "s_sub_u32 s50, s50, 1\ns_cmp_gt_i32 s50, 0\ns_cbranch_scc1 65528\ns_memtime s[44:45]",
         state(),
+    ),
+    "float_atomics_whatever_mode_says": (
+        "gfx900",
+        "v_and_b32 v16, 60, v16\nds_add_f32 v16, v12\nds_add_rtn_f32 v10, v16, v13\nds_min_rtn_f32 v11, v16, v14\n"
+        "ds_max_f32 v16, v15 offset:64\nds_max_rtn_f32 v17, v16, v12 offset:64\nds_cmpst_rtn_f32 v18, v16, v19, v13\n"
+        "ds_min_rtn_f64 v[20:21], v16, v[12:13] offset:128\nds_max_rtn_f64 v[22:23], v16, v[14:15] offset:128\n"
+        "ds_read_b32 v24, v16\nv_add_f32 v25, v12, v12",
+        state(FLUSH | 5, v12=LANES, v13=0x8000_0001 + LANES, v14=np.where(LANES & 1, 0x7F80_0001, 0x3F80_0000 + LANES),
+              v15=np.where(LANES & 3, 0, 0x8000_0000), v16=4 * LANES, v19=np.where(LANES & 1, 0x8000_0000, LANES)),
+    ),
+    "float_atomics_on_memory": (
+        "gfx700",
+        "flat_atomic_fmax v10, v[0:1], v12 glc\nflat_atomic_fmin v11, v[0:1], v13 glc\n"
+        "flat_atomic_fcmpswap v14, v[0:1], v[12:13] glc\nflat_load_dword v15, v[0:1]",
+        state(v12=LANES, v13=0xC000_0000),
+    ),
+    "lanes_that_are_sent": (
+        "gfx803",
+        "ds_permute_b32 v10, v12, v13\nds_permute_b32 v14, v15, v13 offset:8\ns_mov_b64 exec, s[40:41]\n"
+        "ds_permute_b32 v16, v15, v13\nds_permute_b32 v13, v15, v13\nds_permute_b32 v15, v15, v15",
+        state(s40=0x0FF0_F00F, s41=0x8000_0001, v12=4 * LANES ^ 20, v13=LANES, v15=4 * (LANES * 7 % 19), v16=1),
+    ),
+    "dwords_of_a_buffer_and_beyond": (
+        "gfx803",
+        "s_buffer_load_dwordx4 s[40:43], s[4:7], 0x0\ns_buffer_load_dwordx16 s[44:59], s[4:7], 0x8\n"
+        "s_mov_b32 s60, 0x24\ns_buffer_load_dword s61, s[4:7], s60\ns_buffer_load_dwordx2 s[62:63], s[4:7], 0x20\n"
+        "s_mov_b32 s6, 0\ns_buffer_load_dword s64, s[4:7], 0x0",
+        state(s4=DATA & 0xFFFF_FFFF, s5=DATA >> 32, s6=40, s44=7, s64=9),
     ),
 }  # fmt: skip
 

@@ -15,15 +15,10 @@ from understudy.ir import llvm
 from understudy.isa.gcn.target import TARGETS
 
 MODE = 0xF0
-COMPARED_FLOATS = ("fcmpswap", "fmin", "fmax", "cmpst_f", "cmpst_rtn_f", "min_f", "max_f", "min_rtn_f", "max_rtn_f")
-"""Float atomics, which the reference engine does."""
 
 
 def is_exempt(name: str) -> bool:
-    """Whether an operation is the reference engine's, or has one handler for each number."""
-    is_atomic = name.startswith(("ds_", "flat_atomic", "buffer_atomic", "global_atomic"))
-    if is_atomic and (any(part in name for part in COMPARED_FLOATS) or name.startswith(("ds_add_f", "ds_add_rtn_f"))):
-        return True
+    """Whether an operation has one handler for each number."""
     return name.startswith("ds_swizzle")
 
 

@@ -224,7 +224,8 @@ class _Notes:
         return ANY
 
     def push(self, n: int, v: Any, lane: Any) -> None:
-        self.found.reference = True
+        self.found.lanes = self.found.across = True
+        self.found.v_writes.add(n)
 
     def lane(self, n: int, lane: Any) -> Any:
         self.found.across = True
@@ -254,7 +255,9 @@ class _Notes:
         self.found.stores.add(space)
         self.found.accesses.append(("store", space))
 
-    def atomic(self, space: str, *_: Any, **__: Any) -> Any:
+    def atomic(self, space: str, kind: str, *_: Any, **__: Any) -> Any:
+        if kind == "fadd" and self.found.environment is not None:  # whatever MODE says
+            self.found.environment = self.found.environment.joined(Environment(False, False, 0))
         self.found.lanes = True
         self.found.loads.add(space)
         self.found.stores.add(space)
@@ -263,7 +266,6 @@ class _Notes:
 
     def scalar_load(self, dwords: int, address: Any, where: Any = None) -> list[Any]:
         self.found.loads.add("scalar")
-        self.found.reference |= where is not None
         return [ANY] * dwords
 
     def scalar_store(self, address: Any, values: Sequence[Any], where: Any = None) -> None:

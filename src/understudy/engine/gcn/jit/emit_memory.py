@@ -115,8 +115,22 @@ class Memory:
         return o.trunc(bits, 64, old)
 
     # ---- scalars -----------------------------------------------------------------------------------------------
-    def scalar_load(self, dwords: int, address: Value) -> list[Value]:
+    def scalar_load(self, dwords: int, address: Value, where: Value | None = None) -> list[Value]:
         """Dwords for the wave; the reference engine does it where they do not lie in plain memory."""
+        if where is None:
+            return self._scalar_load(dwords, address)
+        text, before = self.text, self.text.label
+        some, on = text.fresh("some"), text.fresh("on")
+        text.branch(text.bits(where), some, on, LIKELY)
+        text.start(some)
+        values = [text.bits(value) for value in self._scalar_load(dwords, address)]
+        behind = text.label
+        text.put(f"br label %{on}")
+        text.start(on)
+        phis = [text.let(f"phi i32 [ {value}, %{behind} ], [ 0, %{before} ]") for value in values]
+        return [Value(32, False, phi) for phi in phis]
+
+    def _scalar_load(self, dwords: int, address: Value) -> list[Value]:
         text, o = self.text, self.ints
         aligned = text.bits(o.and_(64, address, o.const(64, ~3)))
         cache = self.caches.take("scalar")

@@ -174,7 +174,8 @@ class VectorFile:
     """Vector registers and lane masks, as far as the chunk that strip `label` works on is concerned.
 
     With `is_across` results wait until all chunks have been seen. `dirty`: registers that the strip has written,
-    `written_masks`: variables that collect the bits of scalar register pairs.
+    `pushed`: those of them whose results are 0 at first. `written_masks`: variables that collect the bits of scalar
+    register pairs.
     """
 
     def __init__(self, text: LaneText, ints: Integers, scalars: ScalarFile) -> None:
@@ -191,6 +192,7 @@ class VectorFile:
         self.masks: dict[int, Value] = {}
         self.written_masks: dict[int, str] = {}
         self.dirty: set[int] = set()
+        self.pushed: set[int] = set()
         self._collected: dict[int, str] = {}
 
     def row(self, n: int, label: str = "") -> str:
@@ -285,6 +287,20 @@ class VectorFile:
                 f"<{lanes} x i1> splat (i1 true)",
                 f"{kind} zeroinitializer",
             ),
+        )
+
+    def push(self, n: int, v: Value, lane: Value) -> None:
+        """Lanes of EXEC send `v` into vector register n of the lane they name, highest last; others get 0."""
+        text, lanes = self.text, self.text.lanes
+        self.dirty.add(n)
+        self.pushed.add(n)
+        kind = text.itype(32, True)
+        places = text.let(f"getelementptr i32, ptr %buf{self.label}_{n}, {kind} {text.bits(lane, True)}")
+        text.call_void(
+            f"llvm.masked.scatter.v{lanes}i32.v{lanes}p0",
+            f"{kind} {text.bits(v, True)}",
+            f"<{lanes} x ptr> align 4 {places}",
+            f"<{lanes} x i1> {text.bits(self.active())}",
         )
 
     def lane(self, n: int, lane: Value) -> Value:

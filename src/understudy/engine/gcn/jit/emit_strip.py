@@ -154,6 +154,8 @@ class StripEmitter:
                 text.put(f"store i64 0, ptr %{name}")
             for n in sorted(vectors.dirty) if strip.is_across else ():
                 text.allocas.append(f"%buf{g}_{n} = alloca [{LANES} x i32], align 64")
+            for n in sorted(vectors.pushed):
+                text.put(f"store <{LANES} x i32> zeroinitializer, ptr %buf{g}_{n}, align 64")
             text.put(f"br label %pre{g}")
             text.start(f"pre{g}")
             text.put(f"br label %loop{g}")

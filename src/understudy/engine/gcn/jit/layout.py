@@ -78,6 +78,7 @@ HELPER_INDEX: Final = {name: index for index, name in enumerate(HELPER_NAMES)}
 
 ATOMICS: Final = (
     "swap", "cmpswap", "add", "sub", "rsub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec", "mskor",
+    "fadd", "fmin", "fmax", "fcmpswap",
 )  # fmt: skip
 """Atomic operations that translated code does itself; the others are the reference engine's."""
 

@@ -1,15 +1,24 @@
 """Atomic operations of translated code: lane after lane, lowest first, on host memory.
 
 Where memory of the host is less aligned than the guest's address the reference engine does them: no host promises more.
+LDS belongs to one thread: the waves of a work-group take turns.
 """
 
 from __future__ import annotations
 
-from understudy.engine.gcn.jit.layout import ATOMICS
-from understudy.engine.gcn.jit.native_memory import BEYOND, NOWHERE, reach
-from understudy.ir.native import A32, A64, U64, inlined, lowest_bit, native, signed
+from typing import Final
 
-SWAP, CMPSWAP, ADD, SUB, RSUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, MSKOR = range(len(ATOMICS))
+from understudy.engine.gcn.jit.layout import ATOMICS
+from understudy.engine.gcn.jit.native_memory import BEYOND, LDS, NOWHERE, reach
+from understudy.ir.native import A32, A64, U32, U64, add_doubles, add_floats, inlined, lowest_bit, native, signed
+
+SIGN: Final = 1 << 63
+INFINITY32: Final = 0x7F80_0000
+INFINITY64: Final = 0x7FF0_0000_0000_0000
+
+SWAP, CMPSWAP, ADD, SUB, RSUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, MSKOR, FADD, FMIN, FMAX, FCMPSWAP = (
+    range(len(ATOMICS))
+)
 
 
 @native
@@ -35,11 +44,25 @@ def atomic(
         place = old[lane]
         if place == BEYOND:
             old[lane] = 0
+        elif space == LDS:
+            old[lane] = change_own(operation, place, size, data[lane], second[lane])
         elif size == 8:
             old[lane] = change64(operation, place, data[lane], second[lane])
         else:
             old[lane] = change32(operation, place, data[lane] & 0xFFFF_FFFF, second[lane] & 0xFFFF_FFFF)
     return 0
+
+
+@inlined
+def change_own(operation: int, place: int, size: int, d: int, c: int) -> int:
+    """One operation on memory that no other thread has; what it was."""
+    if size == 8:
+        old = U64[place]
+        U64[place] = changed(operation, old, d, c, 0)
+    else:
+        old = U32[place]
+        U32[place] = changed(operation, old, d & 0xFFFF_FFFF, c & 0xFFFF_FFFF, 32)
+    return old
 
 
 @native
@@ -95,4 +118,31 @@ def changed(operation: int, old: int, d: int, c: int, free: int) -> int:
         return 0 if old >= d else old + 1
     if operation == DEC:
         return d if old == 0 or old > d else old - 1
+    if operation == FADD:
+        return add_floats(old, d) if free else add_doubles(old, d)
+    if operation == FMIN:
+        return d if is_less(d << free, old << free, free) else old
+    if operation == FMAX:
+        return d if is_less(old << free, d << free, free) else old
+    if operation == FCMPSWAP:
+        return d if is_equal(old << free, c << free, free) else old
     return old & ~c | d
+
+
+@inlined
+def is_less(a: int, b: int, free: int) -> int:
+    """Whether one float is less than another, in the upper bits of words, whatever the host is set to."""
+    below = (~a if a >= SIGN else a ^ SIGN) < (~b if b >= SIGN else b ^ SIGN)
+    return below & ((a | b) & ~SIGN != 0) & is_number(a, free) & is_number(b, free)
+
+
+@inlined
+def is_equal(a: int, b: int, free: int) -> int:
+    """Whether two floats are equal, likewise."""
+    return ((a == b) | ((a | b) & ~SIGN == 0)) & is_number(a, free) & is_number(b, free)
+
+
+@inlined
+def is_number(a: int, free: int) -> int:
+    """Whether a float is no NaN, likewise."""
+    return a & ~SIGN <= (INFINITY32 << 32 if free else INFINITY64)
