@@ -7,20 +7,19 @@ named by a digest of everything that decides their content, so that another vers
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 import weakref
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from understudy.core.forks import tell_forks
 from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.threaded.emit import Handler, HandlerEmitter, module
 from understudy.engine.gcn.threaded.front import Front
 from understudy.engine.gcn.threaded.glue import GLUE, glue
+from understudy.engine.gcn.threaded.index import Index, Known
 from understudy.engine.gcn.threaded.kind import Kind
 from understudy.ir import llvm
 from understudy.ir.background import BACKGROUND, Task
@@ -31,15 +30,6 @@ from understudy.isa.gcn.target import Target
 
 BATCH: Final = 64
 """Kinds that are compiled together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What the library has of a kind: its handler, the object that it is in, and whether that is optimised."""
-
-    handler: Handler
-    image: str
-    is_optimised: bool
 
 
 class Patched(Protocol):
@@ -67,7 +57,7 @@ class Library:
         self._codes: dict[str, llvm.Code] = {}
         self._addresses: dict[str, int] = {}
         self._optimising: dict[Task[list[str]], list[str]] = {}
-        self._known: dict[str, Known | None] = self._read()
+        self._index = Index(objects, self.key)
         code = self._glue()
         self.glue = {name: code.address(name) for name in GLUE}
         tell_forks(self)
@@ -96,7 +86,7 @@ class Library:
     # ---- what there is -----------------------------------------------------------------------------------------
     def find(self, key: str) -> tuple[int, Handler] | None:
         """Address and record of a kind's handler; None where it has none. `make` has been called for it."""
-        known = self._known[key]
+        known = self._index[key]
         if known is None:
             return None
         address = self._addresses.get(key)
@@ -106,13 +96,13 @@ class Library:
 
     def has(self, key: str) -> bool:
         """Whether a kind is known: compiled, or known to have no handler."""
-        if key not in self._known:
+        if key not in self._index:
             return False
-        known = self._known[key]
+        known = self._index[key]
         if known is None or known.image in self._codes:
             return True
         if self.objects.get(known.image) is None:  # somebody has cleared the folder
-            del self._known[key]
+            del self._index[key]
             return False
         return True
 
@@ -124,17 +114,18 @@ class Library:
             for at in range(0, len(missing), BATCH):
                 self._compile(missing[at : at + BATCH])
             if missing:
-                self._write()
+                self._index.write()
             self._optimise(list(wanted.values()))
 
     def _compile(self, kinds: list[Kind]) -> None:
         handlers, text = self._emit(kinds)
-        self._known |= {kind.key: None for kind in kinds}
+        image = self._image(text, llvm.SOON)
         if handlers:
-            image = self._image(text, llvm.SOON)
             self.objects.put(image, llvm.compile_ir(text, llvm.SOON))
             self.compiled += len(handlers)
-            self._known |= {key: Known(handler, image, is_optimised=False) for key, handler in handlers.items()}
+        for kind in kinds:
+            handler = handlers.get(kind.key)
+            self._index[kind.key] = None if handler is None else Known(handler, image, is_optimised=False)
 
     def _emit(self, kinds: list[Kind]) -> tuple[dict[str, Handler], str]:
         """The handlers of kinds that can have one, and the text of their module."""
@@ -159,7 +150,7 @@ class Library:
     def _optimise(self, kinds: list[Kind]) -> None:
         """Have handlers that are not optimised yet made so."""
         busy = {key for keys in self._optimising.values() for key in keys}
-        known = ((kind, self._known[kind.key]) for kind in kinds if kind.key not in busy)
+        known = ((kind, self._index[kind.key]) for kind in kinds if kind.key not in busy)
         wanted = [kind for kind, each in known if each is not None and not each.is_optimised]
         for at in range(0, len(wanted), BATCH):
             batch = wanted[at : at + BATCH]
@@ -171,8 +162,9 @@ class Library:
         image = self._image(text, llvm.OPTIMISED)
         self.objects.put(image, PROCESS.compile_ir(text, llvm.OPTIMISED))
         with self.lock:
-            self._known |= {key: Known(handler, image, is_optimised=True) for key, handler in handlers.items()}
-            self._write()
+            for key, handler in handlers.items():
+                self._index[key] = Known(handler, image, is_optimised=True)
+            self._index.write()
         return list(handlers)
 
     @property
@@ -200,29 +192,6 @@ class Library:
             assert found is not None
             self._codes[image] = llvm.Code(found)
         return self._codes[image]
-
-    # ---- on disk -----------------------------------------------------------------------------------------------
-    def _read(self) -> dict[str, Known | None]:
-        data = self.objects.get(self.key, fresh=True)
-        if data is None:
-            return {}
-        found: dict[str, list[Any] | None] = json.loads(data)
-        return {key: None if parts is None else _known(parts) for key, parts in found.items()}
-
-    def _write(self) -> None:
-        """Write the index, with what another process has added to it."""
-        self._known = self._read() | self._known
-        index = {
-            key: None if known is None else [known.image, known.is_optimised, *astuple(known.handler)]
-            for key, known in self._known.items()
-        }
-        self.objects.put(self.key, json.dumps(index).encode())
-
-
-def _known(parts: list[Any]) -> Known:
-    image, is_optimised, name, size, places, caches, target = parts
-    handler = Handler(name, size, tuple(places), tuple((kind, at) for kind, at in caches), target)
-    return Known(handler, image, is_optimised)
 
 
 @cache
