@@ -96,19 +96,18 @@ class _Helper:
         size = self.let(
             f"load i64, ptr {self.let(f'getelementptr i64, ptr {row}, i64 {STORES if self.store else SIZE}')}"
         )
-        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 {size}, i64 {self.bytes - 1})")
-        offsets = self.let(f"sub {self.wide} %a, {self.splat('i64', start)}")
-        outside = self.let(f"icmp uge {self.wide} {offsets}, {self.splat('i64', limit)}")
-        wrong = self.let(
-            f"bitcast <{self.lanes} x i1> {self.let(f'and <{self.lanes} x i1> {outside}, %lanes')} to i{self.lanes}"
-        )
-        quick = "inside" if self.bits >= 32 else "slowly"
-        self.put(f"br i1 {self.let(f'icmp eq i{self.lanes} {wrong}, 0')}, label %{quick}, label %slowly")
-        if self.bits < 32:
+        if self.bits < 32 and self.store:
+            self.put("br label %slowly")
             return
-        self.lines.append("inside:")
-        places = self.let(f"add {self.wide} %a, {self.splat('i64', addend)}")
+        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 {size}, i64 {max(self.bytes, 4) - 1})")
+        around = self.dwords()
+        offsets = self.let(f"sub {self.wide} {around}, {self.splat('i64', start)}")
+        self.unless(self.let(f"icmp uge {self.wide} {offsets}, {self.splat('i64', limit)}"))
+        places = self.let(f"add {self.wide} {around}, {self.splat('i64', addend)}")
         pointers = self.let(f"inttoptr {self.wide} {places} to <{self.lanes} x ptr>")
+        if self.bits < 32:
+            self.gather(pointers, "%lanes")
+            return
         if not self.store:
             self.uniform(self.let(f"inttoptr i64 {self.let(f'add i64 {first}, {addend}')} to ptr"), first)
         if self.count > 1:
@@ -117,6 +116,21 @@ class _Helper:
             self.put("br label %gathered")
         self.lines.append("gathered:")
         self.gather(pointers, "%lanes")
+
+    def dwords(self) -> str:
+        """Of bytes and halfwords the addresses of the aligned dwords that they lie in, which are on the same pages."""
+        return "%a" if self.bits >= 32 else self.let(f"and {self.wide} %a, splat (i{self.w} -4)")
+
+    def unless(self, outside: str) -> None:
+        """Go on where no active lane is `outside`, and none has a halfword that is in two dwords; else lane by lane."""
+        bits = f"<{self.lanes} x i1>"
+        if self.bits == 16:
+            last = self.let(f"and {self.wide} %a, splat (i{self.w} 3)")
+            across = self.let(f"icmp eq {self.wide} {last}, splat (i{self.w} 3)")
+            outside = self.let(f"or {bits} {outside}, {across}")
+        wrong = self.let(f"bitcast {bits} {self.let(f'and {bits} {outside}, %lanes')} to i{self.lanes}")
+        self.put(f"br i1 {self.let(f'icmp eq i{self.lanes} {wrong}, 0')}, label %inside, label %slowly")
+        self.lines.append("inside:")
 
     def uniform(self, pointer: str, first: str) -> None:
         """One read for all lanes."""
@@ -190,13 +204,19 @@ class _Helper:
                     f"({self.vector} %d{k}, {kind} align 1 {at}, <{self.lanes} x i1> {mask})"
                 )
             else:
-                values.append(
-                    self.let(
-                        f"call {self.vector} @llvm.masked.gather.v{self.lanes}i32.v{self.lanes}p0"
-                        f"({kind} align 1 {at}, <{self.lanes} x i1> {mask}, {self.vector} zeroinitializer)"
-                    )
+                found = self.let(
+                    f"call {self.vector} @llvm.masked.gather.v{self.lanes}i32.v{self.lanes}p0"
+                    f"({kind} align 1 {at}, <{self.lanes} x i1> {mask}, {self.vector} zeroinitializer)"
                 )
+                values.append(found if self.bits >= 32 else self.part(found))
         self.give(values, "0")
+
+    def part(self, dwords: str) -> str:
+        """Of the dwords around bytes and halfwords these, zero-extended."""
+        low = "%a" if self.w == 32 else self.let(f"trunc {self.wide} %a to {self.vector}")
+        shift = self.let(f"shl {self.vector} {self.let(f'and {self.vector} {low}, splat (i32 3)')}, splat (i32 3)")
+        moved = self.let(f"lshr {self.vector} {dwords}, {shift}")
+        return self.let(f"and {self.vector} {moved}, splat (i32 {(1 << self.bits) - 1})")
 
     def lane_after_lane(self, pointers: str, mask: str) -> None:
         """Store whole lanes, lowest first: where they overlap, the highest one's dwords stay."""
@@ -214,12 +234,18 @@ class _Helper:
     def local(self) -> None:
         """LDS or GDS: lanes beyond its end read 0 and store nothing."""
         base, size = BASES[self.space]
-        if self.bits < 32:
+        if self.bits < 32 and self.store:
             self.put("br label %slowly")
             return
         start = self.let(f"inttoptr i64 {self.word(base)} to ptr")
-        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 {self.word(size)}, i64 {self.bytes - 1})")
+        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 {self.word(size)}, i64 {max(self.bytes, 4) - 1})")
         narrow = self.let(f"trunc i64 {limit} to i32")
+        if self.bits < 32:
+            around = self.dwords()
+            self.unless(self.let(f"icmp uge {self.wide} {around}, {self.splat('i32', narrow)}"))
+            long = self.let(f"zext {self.wide} {around} to {self.long}")
+            self.gather(self.let(f"getelementptr i8, ptr {start}, {self.long} {long}"), "%lanes")
+            return
         inside = self.let(f"icmp ult {self.wide} %a, {self.splat('i32', narrow)}")
         here = self.let(f"and <{self.lanes} x i1> {inside}, %lanes")
         long = self.let(f"zext {self.wide} %a to {self.long}")
