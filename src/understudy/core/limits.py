@@ -20,12 +20,22 @@ UNATTENDED: Final = ("PYTEST_CURRENT_TEST", "CI")
 """Variables that tell of it."""
 
 
+CLOSED: Final = "the device was closed"
+"""Why a kernel must not go on that runs when somebody calls `close`."""
+
+
 class TimeLimit(GuestFault):
     """A kernel ran for longer than the device allows, and has not ended."""
 
 
 class Stopped(GuestFault):
     """A kernel was running when its device was closed, or when its host was interrupted."""
+
+
+def note_interrupt(cause: BaseException, *places: tuple[str, object]) -> None:
+    """Have what a host was interrupted with (Ctrl-C) tell where the kernel was, if nobody has yet."""
+    if not isinstance(cause, Exception) and not hasattr(cause, "__notes__"):
+        cause.add_note("the kernel that ran is not finished, " + ", ".join(f"at {kind} {at}" for kind, at in places))
 
 
 def default_time_limit() -> float | None:

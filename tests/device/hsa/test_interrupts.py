@@ -53,9 +53,13 @@ def test_ctrl_c_in_the_doorbell(bench: Make, engine: str, loop: str) -> None:
     rig = bench(engine=engine, step_limit=1 << 60)
     done = rig.device.create_signal(1)
     kernel = rig.kernel(ENDLESS[loop])
-    with soon(), pytest.raises(KeyboardInterrupt), interrupted():
+    with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted():
         rig.queue.submit(dispatch(kernel, 0, done, **GRID))
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"the kernel that ran is not finished, at pc {kernel >> 16:#x}")
+    assert ", at wave 0" in note
     assert isinstance(rig.queue.error, Stopped)
+    assert rig.queue.error.__notes__ == [note]
     text = "the host was interrupted (KeyboardInterrupt) while the kernel ran; its effects are partial, at AQL packet 0"
     assert str(rig.queue.error).startswith(text)
     assert rig.errors[0][0] == QueueError.EXCEPTION

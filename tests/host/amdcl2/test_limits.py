@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
 import pytest
 
-from tests.engine.gcn.test_interrupts import interrupted, soon
+from tests.device.test_forks import in_a_child
+from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
 from tests.host.amdcl2.rig import NEWEST, kernel, program
-from understudy.core.errors import WireError
-from understudy.core.limits import TimeLimit
+from understudy.core.errors import RuleError, WireError
+from understudy.core.limits import Stopped, TimeLimit
 from understudy.host.amdcl2.program import Program, load
 from understudy.image.amdcl2.build import pointer
 from understudy.image.amdcl2.writer import ProgramSource, write_container
@@ -33,9 +37,46 @@ def test_time_limit_of_a_run_and_of_a_program(engine: str) -> None:
 def test_ctrl_c(engine: str) -> None:
     found, out = endless(engine), np.zeros(1, np.uint32)
     for _ in range(2):
-        with soon(), pytest.raises(KeyboardInterrupt), interrupted():
+        with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted():
             found.kernel("k").run(64, 64, [out], step_limit=1 << 60)
+        (note,) = caught.value.__notes__
+        assert note.startswith("the kernel that ran is not finished, at pc 0x")
+        assert ", at wave 0" in note
     found.reset()
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_close_on_another_thread(engine: str) -> None:
+    found, out = endless(engine), np.zeros(1, np.uint32)
+    closer = threading.Timer(0.3, found.close)
+    closer.start()
+    with soon(), pytest.raises(Stopped, match=r"the device was closed while the kernel ran: .*, at wave 0, .*kernel k"):
+        found.kernel("k").run(64, 64, [out], step_limit=1 << 60)
+    closer.join(SOON)
+    with pytest.raises(RuleError, match="the program was closed"):
+        found.kernel("k").run(64, 64, [out])
+
+
+def test_a_fork_amid_a_kernel() -> None:
+    found, out = endless("jit"), np.zeros(1, np.uint32)
+
+    def run() -> None:
+        with pytest.raises(Stopped):
+            found.kernel("k").run(64, 64, [out], step_limit=1 << 60)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.3)
+
+    def refused() -> None:
+        with pytest.raises(RuleError, match="another thread was using the device when this process was forked"):
+            found.kernel("k").run(64, 64, [out])
+        found.close()
+
+    in_a_child(refused)
+    with soon():
+        found.close()
+        thread.join(SOON)
 
 
 def test_time_limits_of_programs_are_checked() -> None:

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from understudy.core.errors import BeyondModel, RuleError, WireError
 from understudy.core.event import Probes
-from understudy.core.limits import Watch
+from understudy.core.forks import FORKED
+from understudy.core.limits import CLOSED, Stopped, Watch
+from understudy.core.occupied import Occupied
 from understudy.core.snapshot import Stateful
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.telemetry import Telemetry
@@ -84,7 +86,10 @@ class OpenclDevice(Stateful):
         self._packet_address, self._packet = self.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
         self._scratch: Scratch | None = None
         self._total = Statistics()
-        self._is_running = False
+        self._occupied = Occupied()
+        self._stopped = ""
+        self._watch = Watch(None)
+        """What may end the kernel that runs."""
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
@@ -121,8 +126,13 @@ class OpenclDevice(Stateful):
 
     def check_idle(self, what: str) -> None:
         """A `RuleError` for what may not happen while a kernel runs."""
-        if self._is_running:
+        if self._occupied:
             raise RuleError(f"{what} while a kernel runs, expected it between two runs")
+
+    def close(self) -> None:
+        """Run nothing any more. A kernel that another thread runs is ended (`Stopped`), and waited for."""
+        self._stopped = self._watch.stopped = CLOSED
+        self._occupied.wait()
 
     # ---- the device's queue --------------------------------------------------------------------------------------
 
@@ -149,17 +159,19 @@ class OpenclDevice(Stateful):
         `options` are those of `Kernel.run`. Where a run that `uses_queue` fails, the queue is given up: what was left
         in it would stop later runs.
         """
-        self._packet.view[: packet.size_bytes] = packet.pack()
-        self._total = Statistics()
-        self._is_running, ended = True, False
-        try:
-            self._dispatch(packet, self._packet_address, options)
-            children = self._drain(options) if uses_queue else 0
-            ended = True
-        finally:
-            self._is_running = False
-            if uses_queue and not ended:
-                self.drop_queue()
+        if self._occupied.is_lost:
+            raise RuleError(FORKED)
+        with self._occupied:
+            self._packet.view[: packet.size_bytes] = packet.pack()
+            self._total = Statistics()
+            ended = False
+            try:
+                self._dispatch(packet, self._packet_address, options)
+                children = self._drain(options) if uses_queue else 0
+                ended = True
+            finally:
+                if uses_queue and not ended:
+                    self.drop_queue()
         return self._total, children
 
     def _drain(self, options: dict[str, Any]) -> int:
@@ -182,7 +194,10 @@ class OpenclDevice(Stateful):
         around = Surroundings(self.target, self.memory, self._special_address, self._scratch_for(packet))
         self._special.view[: AmdQueue.size_bytes] = special_buffer(around, packet.private_segment_size).pack()
         more = dict(options)
-        watch = Watch(more.pop(TIME_LIMIT, self.time_limit_seconds))
+        self._watch = watch = Watch(more.pop(TIME_LIMIT, self.time_limit_seconds))
+        watch.stopped = self._stopped
+        if watch.stopped:
+            raise Stopped(f"{watch.stopped} before the kernel ran")
         statistics = self.engine.run(launch(around, packet, address, watch=watch, **more))
         self._total.add(statistics)
         return statistics

@@ -18,6 +18,7 @@ import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.limits import CLOSED
 from understudy.core.line import Cancel, Observers
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
@@ -26,7 +27,7 @@ from understudy.device.hsa.agents import Agent, PcieAtomic, agent, pcie_atomic, 
 from understudy.device.hsa.compute import Compute
 from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.events import InterruptSent, Trapped
-from understudy.device.hsa.executor import ALL, CLOSED, Executor
+from understudy.device.hsa.executor import ALL, Executor
 from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.processor import Processor
 from understudy.device.hsa.queue_scratch import SCRATCH_WAVES, QueueScratch

@@ -11,6 +11,7 @@ from typing import Any, Final
 from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.core.forks import FORKED, tell_forks
+from understudy.core.limits import CLOSED
 from understudy.core.order import Arbiter
 from understudy.core.settings import SYNCHRONOUS
 from understudy.core.snapshot import Stateful
@@ -22,7 +23,6 @@ from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import POLL_SECONDS
 
 ALL: Final = 1 << 62
-CLOSED: Final = "the device was closed"
 _ACTIVE: Final = Q["active"]
 _LIMIT: Final = Q["limit"]
 

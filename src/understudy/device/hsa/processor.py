@@ -483,4 +483,8 @@ class Processor:
 
 def _interrupted(cause: BaseException) -> Stopped:
     """What becomes of a kernel whose waves were left midway: by Ctrl-C, another signal's handler or a callback."""
-    return Stopped(f"the host was interrupted ({type(cause).__name__}) while the kernel ran; its effects are partial")
+    text = f"the host was interrupted ({type(cause).__name__}) while the kernel ran; its effects are partial"
+    stopped = Stopped(text)
+    for note in getattr(cause, "__notes__", ()):
+        stopped.add_note(note)
+    return stopped

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self
 
 from understudy.core.errors import GuestFault, UnderstudyError
-from understudy.core.limits import Watch, past_steps
+from understudy.core.limits import Stopped, Watch, past_steps
 from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters, clear_counters
@@ -121,9 +121,15 @@ class Accelerator(Stateful):
             return f"the hart has retired {hart.retired} instructions"
 
         try:
+            if self.group.is_abandoned:
+                raise Stopped(f"the host was interrupted while the kernel ran: {doing()}")
             self.watch.look(self._began, doing, self.step_limit)
         except UnderstudyError as error:
             raise error.at("pc", hart.pc).at("hart", hart.index) from None
+
+    def places(self, count: int) -> list[tuple[str, str]]:
+        """Where the first `count` harts are, for `note_interrupt`."""
+        return [("pc", f"{hart.pc:#x} of hart {hart.index}") for hart in self.harts[:count]]
 
     def create(self, count: int) -> None:
         """Have `count` harts in their state after reset."""

@@ -10,6 +10,9 @@ from typing import Any, Final
 from understudy.core.allocator import Allocator
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.forks import FORKED
+from understudy.core.limits import CLOSED
+from understudy.core.occupied import Occupied
 from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
 from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
@@ -114,7 +117,7 @@ class RefSiDevice(Stateful):
         self._queue: list[tuple[int, int, int]] = []
         self._finished: list[BufferStatus] = []
         self._next_ticket = 1
-        self._busy = False
+        self._occupied = Occupied()
         self._closed = False
         self._open()
 
@@ -191,17 +194,25 @@ class RefSiDevice(Stateful):
     def close(self) -> None:
         """Drop what is queued and give the host's memory and threads back. Every later call is a `RuleError`.
 
-        Views of device memory stay valid as long as somebody has them, with what was there at the end.
+        A kernel that another thread waits for is ended (`Stopped`); where a probe closes the device, it is when the
+        probe has returned. Views of device memory stay valid as long as somebody has them, with what was there at the
+        end.
         """
         self._queue.clear()
-        if not self._closed:
-            self._closed = True
-            self.accelerator.close()
-            self.memory.close()
+        self._closed = True
+        self.accelerator.watch.stopped = CLOSED
+        if self._occupied.wait():
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self.accelerator.close()
+        self.memory.close()
 
     def _check_open(self) -> None:
         if self._closed:
             raise RuleError("the device was closed, expected an open one")
+        if self._occupied.is_lost:
+            raise RuleError(FORKED)
 
     # -- what the host can ask ----------------------------------------------------------------------------------
 
@@ -283,24 +294,26 @@ class RefSiDevice(Stateful):
     def wait(self) -> list[BufferStatus]:
         """Run everything that was submitted until the device is idle; gives the statuses not yet given."""
         self.drain()
-        self.memory.settle()
+        if not self._closed:
+            self.memory.settle()
         finished, self._finished = self._finished, []
         return finished
 
     def drain(self) -> None:
         """Run the buffers that are queued; nothing while one runs, so that probes may look at the device."""
         self._check_open()
-        if self._busy or not self._queue:
+        if self._occupied or not self._queue:
             return
-        self._busy = True
         try:
-            with self.telemetry.desk:
+            with self._occupied, self.telemetry.desk:
+                self._check_open()
                 while self._queue:
                     ticket, address, size = self._queue.pop(0)
                     self.engine.code_exposed(self._views.holds)
                     self._finished.append(self._processor().execute(ticket, address, size))
         finally:
-            self._busy = False
+            if self._closed:
+                self._give_back()
 
     def _processor(self) -> CommandProcessor:
         if self.processor is None:
@@ -318,8 +331,14 @@ class RefSiDevice(Stateful):
         if self.family != "g":
             raise RuleError("RefSi M1 executes kernels by command buffers only")
         before = self.steps
-        failure = self._run_boot(entry, harts)
-        steps = self.steps - before
+        try:
+            with self._occupied:
+                self._check_open()
+                failure = self._run_boot(entry, harts)
+                steps = self.steps - before
+        finally:
+            if self._closed:
+                self._give_back()
         if failure is None:
             return KernelStatus(entry, harts, steps)
         return KernelStatus(entry, harts, steps, failure.located(), failure.hart, failure.pc)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
+from understudy.core.limits import note_interrupt
 from understudy.core.order import Arbiter
 from understudy.engine.gcn.api import NOWHERE, Dispatch, Statistics, StepLimit
 from understudy.engine.gcn.reference.lanes import View
@@ -102,6 +103,8 @@ def _start_registers(
         sgpr[M0] = dispatch.m0
 
 
+LOOK_STEPS: Final = 256
+"""Instructions between looks at what may end the waves: an atomic of 64 lanes takes some 0.1 ms."""
 _DOING: Final = {RUNNING: "ran", AT_BARRIER: "waited at a barrier", ENDED: "ended"}
 
 
@@ -188,9 +191,17 @@ class Groups:
         if arbiter.seed is not None:
             length = arbiter.pick(range(1, length + 1))
         try:
-            look(self.dispatch, view.wave, self._began)
-            self.runner.run(view, min(length, limit - words[RETIRED] + words[SLEPT]))
-            if words[RETIRED] - words[SLEPT] >= limit and words[STATUS] == RUNNING:
-                raise StepLimit.of(self.dispatch).at("pc", words[PC])
+            while length > 0:
+                look(self.dispatch, view.wave, self._began)
+                part, slept = min(length, LOOK_STEPS), words[SLEPT]
+                done = self.runner.run(view, min(part, limit - words[RETIRED] + words[SLEPT]))
+                length -= done
+                if words[RETIRED] - words[SLEPT] >= limit and words[STATUS] == RUNNING:
+                    raise StepLimit.of(self.dispatch).at("pc", words[PC])
+                if done < part or words[SLEPT] != slept:
+                    return
         except UnderstudyError as error:
             raise error.at("wave", view.wave.index) from None
+        except BaseException as cause:
+            note_interrupt(cause, ("pc", f"{words[PC]:#x}"), ("wave", view.wave.index))
+            raise

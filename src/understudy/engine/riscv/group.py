@@ -21,25 +21,38 @@ class Group:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads if threads is not None else _processors()
+        self.is_abandoned = False
+        """Whether nobody waits any more for the harts that run: `Engine.between_slices` is to end them."""
         self._pool: ThreadPoolExecutor | None = None
         tell_forks(self)
 
     def after_fork(self) -> None:
         """In a child process, which has none of the threads: new ones come when they are needed."""
-        self._pool = None
+        self._pool, self.is_abandoned = None, False
 
     def run(self, engine: Engine, harts: Sequence[Hart], fuel: int) -> list[Exit | UnderstudyError]:
         """Run each hart for at most `fuel` instructions; how each ended, or the error it raised, in order.
 
-        Results of kernels without races do not depend on the number of threads.
+        Results of kernels without races do not depend on the number of threads. When this returns, or raises, no hart
+        runs any more.
         """
         if self.threads < 2 or len(harts) < 2:
             return [_run(engine, hart, fuel) for hart in harts]
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor  # takes longer to load than most programs want
+        from concurrent.futures import ThreadPoolExecutor, wait  # takes longer to load than most programs want
 
+        if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="understudy-hart")
-        return list(self._pool.map(lambda hart: _run(engine, hart, fuel), harts))
+        futures = [self._pool.submit(_run, engine, hart, fuel) for hart in harts]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
+            self.is_abandoned = True
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            raise
+        finally:
+            self.is_abandoned = False
 
     def close(self) -> None:
         """End the threads."""

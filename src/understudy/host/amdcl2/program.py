@@ -136,9 +136,12 @@ class Program:
         self.close()
 
     def close(self) -> None:
-        """Kernels are refused from now on. Arrays that `symbol` gave stay, and the engine, which others may use."""
-        self.device.check_idle("a close")
+        """Kernels are refused from now on, and one that runs on another thread is ended (`Stopped`) and waited for.
+
+        Arrays that `symbol` gave stay, and the engine, which others may use.
+        """
         self._is_closed = True
+        self.device.close()
 
     def __repr__(self) -> str:
         """What it is for and what it holds."""

@@ -105,8 +105,13 @@ class RefSiDriver:
         return address
 
     def free(self, address: int) -> None:
-        """Give device memory back. An address that was not allocated is ignored, as the driver does."""
-        self.port.free(address)
+        """Give device memory back. An address that was not allocated is ignored, as the driver does.
+
+        After `shutdown` nothing is left to give back.
+        """
+        port = self._port
+        if port is not None:
+            port.free(address)
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
         """Read device memory or registers as `unit`: PER_HART windows and counters need a hart."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
+from understudy.core.limits import note_interrupt
 from understudy.device.refsi.accelerator import (
     A0,
     A7,
@@ -162,6 +163,9 @@ class RefsidrvSchedule:
                 self._step(QUANTUM)
         except UnderstudyError as error:
             return self._failed(error)
+        except BaseException as cause:
+            note_interrupt(cause, *accelerator.places(accelerator.active_count))
+            raise
         finally:
             self.profiling = False
         if self._exit_code & 0xFFFF_FFFF == 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from understudy.core.errors import AccessFault, GuestFault, RuleError, UnderstudyError
+from understudy.core.limits import note_interrupt
 from understudy.device.refsi import rules
 from understudy.device.refsi.accelerator import (
     A0,
@@ -140,6 +141,9 @@ class SpecSchedule:
             for hart in accelerator.harts:
                 accelerator.revive(hart)
             return failed.failure
+        except BaseException as cause:
+            note_interrupt(cause, *accelerator.places(width))
+            raise
         finally:
             accelerator.set_return_address(width)
         return None

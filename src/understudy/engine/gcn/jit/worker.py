@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import ModelBug, UnderstudyError
-from understudy.core.limits import Stopped
+from understudy.core.limits import Stopped, note_interrupt
 from understudy.core.order import Arbiter
 from understudy.core.words import signed
 from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
@@ -124,6 +124,9 @@ class Worker:
         TICKS.begin(self)
         try:
             self._go_on(self.engine.runtime.schedule(self._address))
+        except BaseException as cause:
+            self._note(cause)
+            raise
         finally:
             TICKS.end(self)
 
@@ -132,6 +135,9 @@ class Worker:
         TICKS.begin(self)
         try:
             self._go_on(why)
+        except BaseException as cause:
+            self._note(cause)
+            raise
         finally:
             TICKS.end(self)
 
@@ -224,6 +230,12 @@ class Worker:
     def _placed(self, error: UnderstudyError, wave: Wave) -> UnderstudyError:
         x, y, z, _ = self.dispatch.groups[self.group].tolist()
         return error.at("wave", wave.index).at("work-group", f"{x},{y},{z}")
+
+    def _note(self, cause: BaseException) -> None:
+        """Have what a host was interrupted with tell where waves were."""
+        wave = self.waves[self._words[AT["current"]]]
+        x, y, z, _ = self.dispatch.groups[self.group].tolist()
+        note_interrupt(cause, ("pc", f"{wave.pc:#x}"), ("wave", wave.index), ("work-group", f"{x},{y},{z}"))
 
     def _serve(self, why: int) -> None:
         """Do what translated code could not, and let it go on."""
