@@ -1,14 +1,17 @@
 """Accesses whose lanes lie side by side, or all at one place, in the memory that the access met last: written in line.
 
-Anything else is a helper's. A chunk of a load is read as a whole: what its inactive lanes would have read is there.
+Other loads of dwords and less are gathered (`emit_gather`), anything else is a helper's. A chunk of a load is read as a
+whole: what its inactive lanes would have read is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from understudy.engine.gcn.jit.emit_gather import Gathers, Run
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
 from understudy.engine.gcn.jit.emit_integer import ZERO, Integers
 from understudy.ir.builder import LaneText, Value
@@ -97,6 +100,20 @@ class Addresses:
         return text.let(f"icmp ne {kind} {vector}, {wanted}")
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The host address of the first lane's bytes, whether a chunk fits there, whether a lane does.
+
+    Outside of LDS also the access's inline cache and what it holds.
+    """
+
+    pointer: str
+    fits: str
+    one_fits: str
+    cache: str = ""
+    words: tuple[str, str, str] = ("", "", "")
+
+
 class Contiguous:
     """Loads and stores of a chunk."""
 
@@ -105,6 +122,7 @@ class Contiguous:
         self.addresses = addresses
         self.caches = caches
         self.helpers = helpers
+        self.gathers = Gathers(text)
 
     def access(
         self,
@@ -122,34 +140,38 @@ class Contiguous:
         data = tuple(text.bits(value, True) for value in stored or ())
         first = self.addresses.first(address)
         in_line = self.addresses.side_by_side(address, first, size)
-        cache, pointer, fits, one_fits = self._place(space, kind, first, size)
+        place = self._place(space, kind, first, size)
         near, other_way, far, done = (text.fresh(stem) for stem in ("near", "other", "far", "done"))
-        ready = text.let(f"and i1 {in_line}, {fits}")
-        if stored is not None and not self._masks_stores(bits):
+        ready = text.let(f"and i1 {in_line}, {place.fits}")
+        if stored is not None and not self._is_masked(bits):
             every = text.let(f"bitcast <{lanes} x i1> {m} to i{lanes}")
             ready = text.let(f"and i1 {ready}, {text.let(f'icmp eq i{lanes} {every}, -1')}")
         text.branch(ready, near, other_way, LIKELY)
         text.start(near)
         arms = []
         if stored is None:
-            arms.append((self._whole(pointer, bits, m if is_partial else ""), near))
+            arms.append((self._whole(place.pointer, bits, m if is_partial else ""), near))
         else:
-            self._store_whole(pointer, bits, data, m)
+            self._store_whole(place.pointer, bits, data, m)
         text.put(f"br label %{done}")
         text.start(other_way)
-        same = ""
         if stored is None:
             wrong = text.let(f"and <{lanes} x i1> {self.addresses.differing(address, first)}, {m}")
-            same, arm = self._broadcast(wrong, m, pointer, bits, one_fits, done, is_partial)
-            arms.append(arm)
-        if cache:
-            note = text.fresh("note")
-            text.branch(text.let(f"or i1 {in_line}, {same}") if same else in_line, note, far)
-            text.start(note)
-            self.caches.refill(kind, first, cache)
-        text.put(f"br label %{far}")
+            arms.append(self._broadcast(wrong, m, place, bits, done, is_partial))
+            if self._is_masked(bits):
+                run = self._run(space, place)
+                offsets, inside = self.gathers.inside(bits, address.w, addresses, m, run)
+                gathered = text.fresh("gathered")
+                text.branch(inside, gathered, far)
+                text.start(gathered)
+                arms.append(([self.gathers.read(bits, address.w, addresses, offsets, m, run)], gathered))
+                text.put(f"br label %{done}")
+            else:
+                text.put(f"br label %{far}")
+        else:
+            text.put(f"br label %{far}")
         text.start(far)
-        slow = self.helpers.call(kind, space, bits, addresses, m, data)
+        slow = self.helpers.call(kind, space, bits, addresses, m, data, place.cache)
         leave = text.label
         text.put(f"br label %{done}")
         text.start(done)
@@ -162,30 +184,36 @@ class Contiguous:
             for k in range(len(slow))
         ]
 
-    def _place(self, space: str, kind: str, first: str, size: int) -> tuple[str, str, str, str]:
-        """The cache, the host address of the first lane's bytes, whether a chunk fits there, whether a lane does."""
+    def _place(self, space: str, kind: str, first: str, size: int) -> Place:
         text, lanes = self.text, self.text.lanes
         if space == "lds":
             offset = text.let(f"zext i32 {first} to i64")
             pointer = text.let(f"getelementptr i8, ptr %lds, i64 {offset}")
-            return (
-                "",
-                pointer,
-                fits_within(text, offset, "%ldssize", size * lanes),
-                fits_within(text, offset, "%ldssize", size),
-            )
+            fits, one_fits = (fits_within(text, offset, "%ldssize", count) for count in (size * lanes, size))
+            return Place(pointer, fits, one_fits)
         cache = self.caches.take(kind)
-        start, limit, addend = self.caches.load(cache)
+        words = start, limit, addend = self.caches.load(cache)
         offset = text.let(f"sub i64 {first}, {start}")
         pointer = text.let(f"inttoptr i64 {text.let(f'add i64 {first}, {addend}')} to ptr")
         if size <= 4:  # limits are for chunks of dwords
             fits = text.let(f"icmp ult i64 {offset}, {limit}")
         else:
             fits = fits_within(text, offset, limit, (size - 4) * lanes + 1)
-        return cache, pointer, fits, fits
+        return Place(pointer, fits, fits, cache, words)
 
-    def _masks_stores(self, bits: int) -> bool:
-        """Whether a chunk is stored under a mask: at once where hosts have mask registers, else dwords only."""
+    def _run(self, space: str, place: Place) -> Run:
+        """The memory that gathers may be made from."""
+        text = self.text
+        if space == "lds":
+            room = text.call("i64", "llvm.usub.sat.i64", "i64 %ldssize", "i64 3")
+            return Run("", text.let(f"trunc i64 {room} to i32"), "%lds")
+        start, limit, addend = place.words
+        base = text.let(f"inttoptr i64 {text.let(f'add i64 {start}, {addend}')} to ptr")
+        longer = text.let(f"add i64 {limit}, {4 * (text.lanes - 1)}")  # a dword's limit, where a chunk has one
+        return Run(start, text.let(f"select i1 {text.let(f'icmp eq i64 {limit}, 0')}, i64 0, i64 {longer}"), base)
+
+    def _is_masked(self, bits: int) -> bool:
+        """Whether lanes are accessed under a mask at once, as hosts with mask registers do; dwords only."""
         return bits <= 32 and self.text.lanes == 16
 
     def _whole(self, pointer: str, bits: int, mask: str) -> list[str]:
@@ -227,26 +255,26 @@ class Contiguous:
             order = ", ".join(f"i32 {n % count * lanes + n // count}" for n in range(count * lanes))
             wide = f"<{count * lanes} x i32>"
             whole = text.let(f"shufflevector {wide} {halves[0]}, {wide} poison, <{count * lanes} x i32> <{order}>")
-        if self._masks_stores(bits):
+        if self._is_masked(bits):
             name = f"llvm.masked.store.v{lanes}i{part}.p0"
             text.call_void(name, f"<{lanes} x i{part}> {whole}", f"ptr align 1 {pointer}", f"<{lanes} x i1> {mask}")
         else:
             text.put(f"store <{count * lanes} x i{part}> {whole}, ptr {pointer}, align 1")
 
     def _broadcast(
-        self, wrong: str, m: str, pointer: str, bits: int, fits: str, done: str, is_partial: bool
-    ) -> tuple[str, tuple[list[str], str]]:
-        """One place for all lanes, where the active ones want the same and the first is among them; whether they do."""
+        self, wrong: str, m: str, place: Place, bits: int, done: str, is_partial: bool
+    ) -> tuple[list[str], str]:
+        """One place for all lanes, where the active ones want the same and the first is among them."""
         text, lanes = self.text, self.text.lanes
         leads = text.let(f"extractelement <{lanes} x i1> {m}, i64 0")
         none = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
         same = text.let(f"and i1 {leads}, {none}")
         label, otherwise = text.fresh("same"), text.fresh("else")
-        text.branch(text.let(f"and i1 {same}, {fits}"), label, otherwise)
+        text.branch(text.let(f"and i1 {same}, {place.one_fits}"), label, otherwise)
         text.start(label)
         found = []
         for k in range(max(1, bits // 32)):
-            at = text.let(f"getelementptr i32, ptr {pointer}, i64 {k}")
+            at = text.let(f"getelementptr i32, ptr {place.pointer}, i64 {k}")
             one = text.let(f"load i{min(bits, 32)}, ptr {at}, align 1")
             if bits < 32:
                 one = text.let(f"zext i{bits} {one} to i32")
@@ -254,7 +282,7 @@ class Contiguous:
             found.append(self._within(m, value) if is_partial else value)
         text.put(f"br label %{done}")
         text.start(otherwise)
-        return same, (found, label)
+        return found, label
 
 
 @cache

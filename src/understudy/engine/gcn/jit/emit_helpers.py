@@ -19,14 +19,18 @@ class Helpers:
         self.text = text
         self.vectors = vectors
 
-    def call(self, kind: str, space: str, bits: int, addresses: str, mask: str, data: tuple[str, ...]) -> list[str]:
-        """Call a helper; leave the strip where it could not do its work."""
+    def call(
+        self, kind: str, space: str, bits: int, addresses: str, mask: str, data: tuple[str, ...], cache: str = ""
+    ) -> list[str]:
+        """Call a helper; leave the strip where it could not do its work. An inline cache learns where memory lies."""
         text, lanes = self.text, self.text.lanes
         vector, count = text.itype(32, True), max(1, bits // 32)
         wide = text.itype(64 if space in ("global", "flat") else 32, True)
         m = text.let(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
         code = self.address(f"{kind}_{space}_{bits}")
         arguments = f"ptr %st, {wide} {addresses}, i{lanes} {m}, i64 %sh{self.vectors.label}"
+        if layout.remembers(space):
+            arguments += f", ptr {cache or 'null'}"
         arguments += "".join(f", {vector} {each}" for each in data)
         if kind == "store":
             self.or_leave(text.let(f"call i64 {code}({arguments})"))
@@ -68,16 +72,16 @@ class InlineCaches:
         word = layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * (before + number)
         return self.text.let(f"getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * word}")
 
-    def load(self, cache: str) -> list[str]:
+    def load(self, cache: str) -> tuple[str, str, str]:
         """First guest address, limit and addend of the run of memory that an inline cache knows."""
         let = self.text.let
-        ats = [cache, *(let(f"getelementptr i64, ptr {cache}, i64 {k}") for k in range(1, layout.INLINE_CACHE_WORDS))]
-        return [let(f"load i64, ptr {at}{REGISTERS}") for at in ats]
+        ats = cache, *(let(f"getelementptr i64, ptr {cache}, i64 {k}") for k in range(1, layout.INLINE_CACHE_WORDS))
+        start, limit, addend = (let(f"load i64, ptr {at}{REGISTERS}") for at in ats)
+        return start, limit, addend
 
-    def refill(self, kind: str, address: str, cache: str) -> None:
-        """Have an inline cache know the memory around an address."""
-        numbers = f"i64 {1 if kind == 'scalar' else 4 * self.text.lanes}, i64 {int(kind == 'store')}"
-        self.text.put(f"call i64 {self.helpers.address('note')}(ptr %st, i64 {address}, ptr {cache}, {numbers})")
+    def refill(self, address: str, cache: str) -> None:
+        """Have the inline cache of a scalar access know the memory around an address."""
+        self.text.put(f"call i64 {self.helpers.address('note')}(ptr %st, i64 {address}, ptr {cache})")
 
 
 def fits_within(text: LaneText, offset: str, size: str, count: int) -> str:

@@ -138,7 +138,7 @@ class Memory:
         fits, there = self._scalar_place(cache, aligned, dwords)
         text.branch(fits, on, walk, LIKELY)
         text.start(walk)
-        self.caches.refill("scalar", aligned, cache)
+        self.caches.refill(aligned, cache)
         fits, found = self._scalar_place(cache, aligned, dwords)
         text.branch(fits, on, self.control.step_exit(), LIKELY)
         text.start(on)

@@ -33,7 +33,8 @@ class _Helper:
         self.long = f"<{lanes} x i64>"
         self.result = "i64" if self.store else "{ " + ", ".join([self.vector] * self.count) + ", i64 }"
         data = "".join(f", {self.vector} %d{k}" for k in range(self.count)) if self.store else ""
-        self.parameters = f"ptr %st, {self.wide} %a, i{lanes} %m, i64 %sh{data}"
+        cache = ", ptr %cache" if layout.remembers(space) else ""
+        self.parameters = f"ptr %st, {self.wide} %a, i{lanes} %m, i64 %sh{cache}{data}"
         self.lines: list[str] = []
         self.n = 0
 
@@ -96,13 +97,14 @@ class _Helper:
         size = self.let(
             f"load i64, ptr {self.let(f'getelementptr i64, ptr {row}, i64 {STORES if self.store else SIZE}')}"
         )
-        if self.bits < 32 and self.store:
-            self.put("br label %slowly")
-            return
         limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 {size}, i64 {max(self.bytes, 4) - 1})")
         around = self.dwords()
         offsets = self.let(f"sub {self.wide} {around}, {self.splat('i64', start)}")
         self.unless(self.let(f"icmp uge {self.wide} {offsets}, {self.splat('i64', limit)}"))
+        self.remember(start, size, addend)
+        if self.bits < 32 and self.store:
+            self.put("br label %slowly")
+            return
         places = self.let(f"add {self.wide} {around}, {self.splat('i64', addend)}")
         pointers = self.let(f"inttoptr {self.wide} {places} to <{self.lanes} x ptr>")
         if self.bits < 32:
@@ -116,6 +118,17 @@ class _Helper:
             self.put("br label %gathered")
         self.lines.append("gathered:")
         self.gather(pointers, "%lanes")
+
+    def remember(self, start: str, size: str, addend: str) -> None:
+        """Have the access's inline cache know this run."""
+        self.put("%forgets = icmp eq ptr %cache, null")
+        self.put("br i1 %forgets, label %known, label %learns")
+        self.lines.append("learns:")
+        limit = self.let(f"call i64 @llvm.usub.sat.i64(i64 {size}, i64 {4 * self.lanes - 1})")
+        for k, word in enumerate((start, limit, addend)):
+            self.put(f"store i64 {word}, ptr {self.let(f'getelementptr i64, ptr %cache, i64 {k}')}")
+        self.put("br label %known")
+        self.lines.append("known:")
 
     def dwords(self) -> str:
         """Of bytes and halfwords the addresses of the aligned dwords that they lie in, which are on the same pages."""

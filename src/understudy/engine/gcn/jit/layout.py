@@ -35,7 +35,8 @@ GRANTED: Final = HEAT + 1
 INLINE_CACHE: Final = 64
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
 INLINE_CACHE_WORDS: Final = 3
-"""Its first guest address, how far from there a chunk of dwords may begin, host minus guest address."""
+"""Its first guest address, how far from there a chunk of dwords may begin (0: nowhere; of scalar accesses: its size),
+host minus guest address."""
 INLINE_CACHES: Final = {"load": 16, "store": 8, "scalar": 8}
 """How many accesses of a kind have words of their own; further ones share them."""
 
@@ -81,6 +82,13 @@ ATOMICS: Final = (
     "fadd", "fmin", "fmax", "fcmpswap",
 )  # fmt: skip
 """Atomic operations that translated code does itself; the others are the reference engine's."""
+
+
+def remembers(space: str) -> bool:
+    """Whether helpers for a space are given an inline cache, or null: where the lanes lie in one run of memory, it is
+    filled with that.
+    """
+    return space in ("global", "flat")
 
 
 def chunk_lanes(features: frozenset[str]) -> int:

@@ -67,14 +67,12 @@ def host_address(tables: int, address: int, size: int, store: int) -> int:
 
 
 @native
-def note(wave: int, address: int, cache: InlineCache, size: int, store: int) -> None:
-    """Remember the run of memory around an address, if there is one, for accesses of `size` bytes."""
+def note(wave: int, address: int, cache: InlineCache) -> None:
+    """Remember the run of memory around an address, if there is one, for reads."""
     row = page_row(U64.at(wave + WORDS_AT)[TABLES], address, 0)
     if row:
         run = U64.at(row)
-        room = run[STORES] if store else run[SIZE]
-        if room:
-            cache.start, cache.limit, cache.addend = run[START], room - min(room, size - 1), run[ADDEND]
+        cache.start, cache.limit, cache.addend = run[START], run[SIZE], run[ADDEND]
 
 
 @native
