@@ -13,7 +13,7 @@ from typing import Final
 
 from understudy.engine.gcn.jit.emit_gather import Gathers, Run
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
-from understudy.engine.gcn.jit.emit_integer import ZERO, Integers
+from understudy.engine.gcn.jit.emit_integer import ZERO, Integers, split_sum
 from understudy.ir.builder import LaneText, Value
 
 WIDTHS: Final = (8, 16, 32, 64, 128)
@@ -23,7 +23,7 @@ WIDTHS: Final = (8, 16, 32, 64, 128)
 class Addresses:
     """What a chunk of addresses looks like, asked of the 32-bit halves that `Integers` remembers: vectors half as long.
 
-    `checked` has what was found out in this chunk already: arrays are often accessed at one index.
+    `checked` has what was found out in this chunk already: arrays are often accessed at one index, LDS at one base.
     """
 
     def __init__(self, text: LaneText, ints: Integers) -> None:
@@ -39,6 +39,12 @@ class Addresses:
         """The first lane's, as i32 or i64."""
         o = self.ints
         text, w = self.text, address.w
+        if w == 32:
+            base, scalars = _base(address)
+            one = self._first(base)
+            for scalar in scalars:
+                one = o.add(32, one, scalar)
+            return text.bits(one)
         if address.halves is None:
             return text.let(f"extractelement {text.itype(w, True)} {text.bits(address, True)}, i64 0")
         low, high, plus = address.halves
@@ -55,9 +61,14 @@ class Addresses:
     def side_by_side(self, address: Value, first: str, size: int) -> str:
         """Whether all lanes, active or not, address the `size` bytes behind those of the lane before."""
         text, lanes = self.text, self.text.lanes
+        if address.w == 32:
+            base, _ = _base(address)
+            key = (str(size), text.bits(base, True), "")
+            if key not in self.checked:
+                self.checked[key] = self._none(self._differs(32, key[1], text.bits(self._first(base)), size))
+            return self.checked[key]
         if address.halves is None:
-            wrong = self._differs(address.w, text.bits(address, True), first, size)
-            return text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
+            return self._none(self._differs(address.w, text.bits(address, True), first, size))
         low, high, _ = address.halves
         key = (str(size), text.bits(low, True), text.bits(high, True))
         if key not in self.checked:
@@ -65,7 +76,7 @@ class Addresses:
             wrong = self._differs(32, text.bits(low, True), start, size)
             if high is not ZERO:
                 wrong = text.let(f"or <{lanes} x i1> {wrong}, {self._differs_from_first(high)}")
-            right = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
+            right = self._none(wrong)
             # The lower halves must not wrap around: the upper ones are the same.
             self.checked[key] = text.let(f"and i1 {right}, {text.let(f'icmp ule i32 {start}, {-size * lanes}')}")
         return self.checked[key]
@@ -73,6 +84,8 @@ class Addresses:
     def differing(self, address: Value, first: str) -> str:
         """Lanes that address something else than the first one: a vector of bits."""
         text = self.text
+        if address.w == 32:
+            return self._differs_from_first(_base(address)[0])
         if address.halves is None:
             return self._differs(address.w, text.bits(address, True), first)
         low, high, _ = address.halves
@@ -80,6 +93,11 @@ class Addresses:
         if high is ZERO:
             return wrong
         return text.let(f"or <{text.lanes} x i1> {wrong}, {self._differs_from_first(high)}")
+
+    def _none(self, lanes: str) -> str:
+        """Whether a vector of bits has none."""
+        count = self.text.lanes
+        return self.text.let(f"icmp eq i{count} {self.text.let(f'bitcast <{count} x i1> {lanes} to i{count}')}, 0")
 
     def _first(self, v: Value) -> Value:
         text, name = self.text, self.text.bits(v, True)
@@ -283,6 +301,15 @@ class Contiguous:
         text.put(f"br label %{done}")
         text.start(otherwise)
         return found, label
+
+
+def _base(address: Value) -> tuple[Value, list[Value]]:
+    """A 32-bit address before scalars were added, and these: they move all lanes alike, wherever that wraps around."""
+    scalars = []
+    while address.made is not None and address.made[0] == "add" and (found := split_sum(address.made)) is not None:
+        address, scalar = found
+        scalars.append(scalar)
+    return address, scalars
 
 
 @cache

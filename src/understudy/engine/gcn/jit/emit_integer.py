@@ -188,14 +188,14 @@ def _carried(low: Value, high: Value) -> tuple[Value, Value, tuple[Value, Value]
         less = carry.made[1].made
         if less is None or less[0] != "icmp ult" or less[1] is not low or less[2] not in low.made[1:]:
             continue
-        first = _split(low.made)
-        second = _split(inner.made) if inner.made is not None and inner.made[0] == "add" else None
+        first = split_sum(low.made)
+        second = split_sum(inner.made) if inner.made is not None and inner.made[0] == "add" else None
         if first is not None and second is not None:
             return first[0], second[0], (first[1], second[1])
     return None
 
 
-def _split(made: tuple[str, Value, Value]) -> tuple[Value, Value] | None:
+def split_sum(made: tuple[str, Value, Value]) -> tuple[Value, Value] | None:
     """The summand that differs between lanes, and the scalar one."""
     _, a, b = made
     if b.scalar is not None:
