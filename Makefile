@@ -3,6 +3,7 @@
 # make demo    install for use only, and show what it does
 # make lint    ruff and mypy alone          make docs    rewrite the generated tables in docs/
 # make bench   run the benchmarks           make clean   remove everything that was generated
+# make rocblas fetch the kernels of a BLAS library for make bench (make test has those of two smaller libraries)
 # make guest   Acceldev under QEMU and Linux: see tools/guest.mk
 
 BIN := .venv/bin
@@ -21,7 +22,7 @@ QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/t
 	engine/gcn/test_group.py engine/gcn/reference/test_reference.py device/refsi/test_rules_*.py host/acceldev/test_acceldev.py \
 	host/amdcl2/test_program.py host/fletcher/test_platform.py host/hsa/test_gpu.py host/refsi/test_refsi.py
 
-.PHONY: test quick shuffle demo lint docs bench clean oracles
+.PHONY: test quick shuffle demo lint docs bench clean oracles rocblas
 
 test: $(DEV) oracles
 	@$(MAKE) --no-print-directory lint
@@ -51,6 +52,10 @@ bench: $(DEV) oracles
 # Programs that tests compare with; tests skip those that cannot be installed, but fail with CI=true.
 oracles: $(VENV)
 	@sh tools/oracles.sh
+
+# Kernels that benchmarks run beside those of `make oracles` where they are there.
+rocblas: $(VENV)
+	@sh tools/rocm-kernels.sh blas
 
 $(VENV): $(INPUTS)
 	@sh tools/venv.sh .venv

@@ -1,12 +1,19 @@
 #!/bin/sh
-# debian-tree.sh FOLDER SUITE NEWER PACKAGE...: unpack packages of a Debian suite and all that they depend on into
-# FOLDER, without installing anything: this machine's apt reads the archive with a state of its own, checks the
-# signatures and downloads; dpkg-deb unpacks; no script of a package is run. Needs neither root nor room elsewhere.
+# debian-tree.sh [--alone] FOLDER SUITE NEWER PACKAGE...: unpack packages of a Debian suite and, unless they are wanted
+# alone, all that they depend on into FOLDER, without installing anything: this machine's apt reads the archive with a
+# state of its own, checks the signatures and downloads; dpkg-deb unpacks; no script of a package is run. Needs neither
+# root nor room elsewhere.
 # Packages that match a pattern of NEWER (apt_preferences(5); "" for none) come from SUITE-backports. Says why and exits
 # 1 where it cannot be done.
 set -eu
 
-folder=$1 suite=$2 newer=$3
+how=install
+if [ "$1" = --alone ]; then
+    how=download
+    shift
+fi
+mkdir -p "$1"
+folder=$(cd "$1" && pwd) suite=$2 newer=$3
 shift 3
 # The archive this machine itself installs from, unless DEBIAN_MIRROR names another.
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | grep -E '/debian/?$' | head -n 1)}
@@ -39,17 +46,19 @@ get() {
 }
 
 echo "debian-tree: reading what Debian $suite has"
-get update
-get --print-uris install "$@"
+get update -o APT::Update::Error-Mode=any
+get --print-uris $how "$@"
 count=$(grep -c "^'" "$apt/log") || fail "apt names nothing to download"
 megabytes=$(awk "/^'/ { sum += \$3 } END { print int(sum / 1000000) + 1 }" "$apt/log")
 echo "debian-tree: downloading $count packages, $megabytes MB"
-get --download-only install "$@"
+cd "$apt/cache/archives"
+get --download-only $how "$@"
 echo "debian-tree: unpacking them"
 # A kernel's own modules are most of it, and nothing here loads them.
-ls "$apt"/cache/archives/*.deb | xargs -P 2 -n 1 sh -c '
+ls ./*.deb | xargs -P 2 -n 1 sh -c '
     dpkg-deb --fsys-tarfile "$1" | tar -x -C "$0" --keep-directory-symlink --no-same-owner --no-same-permissions \
         --exclude "*/lib/modules/*/kernel" --exclude "./usr/share/doc" --exclude "./usr/share/locale"' "$folder" ||
     fail "a package cannot be unpacked into $folder"
+cd "$folder"
 rm -rf "$apt"
 echo "debian-tree: $(du -sm "$folder" | cut -f 1) MB in $folder"
