@@ -39,6 +39,10 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
     "constant_half_above_a_half": (
         "gfx906", "v_fma_mix_f32 v10, v11, neg(-4.0), v12 op_sel:[0,1,0] op_sel_hi:[1,1,0]", state(v11=0x961B6D08),
     ),
+    "literal_that_is_source_and_constant": (
+        "gfx906", "v_madmk_f32 v10, 0x3fc00000, 0x3fc00000, v11\nv_madak_f32 v12, 0x3fc00000, v11, 0x3fc00000",
+        state(v11=0x3F80_0000 + LANES),
+    ),
     "multiplication_by_one_flushes": (
         "gfx900", "v_mul_f32 v10, 1.0, v11\nv_add_f32 v12, v11, v13", state(FLUSH, v11=0x0040_0000, v13=0x8000_0000),
     ),

@@ -204,7 +204,7 @@ class _Maker:
                 self.shape[name] = str(n)
         if insn.literal is not None and self.fixed_numbers:
             self.shape["literal"] = str(insn.literal)
-        elif insn.literal is not None and operands.LITERAL not in self._sources():
+        elif insn.literal is not None and ("k32" in insn.op.sources or operands.LITERAL not in self._sources()):
             self.literal = self._part("n", "literal", "")
             self.shape["literal"] = "n"
         elif insn.literal is not None:
