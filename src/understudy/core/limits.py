@@ -33,9 +33,9 @@ class Stopped(GuestFault):
 
 
 def note_interrupt(cause: BaseException, *places: tuple[str, object]) -> None:
-    """Have what a host was interrupted with (Ctrl-C) tell where the kernel was, if nobody has yet."""
+    """Have what a host was interrupted with (Ctrl-C) tell where its kernel or RUN was, if nobody has yet."""
     if not isinstance(cause, Exception) and not hasattr(cause, "__notes__"):
-        cause.add_note("the kernel that ran is not finished, " + ", ".join(f"at {kind} {at}" for kind, at in places))
+        cause.add_note("what ran is not finished, " + ", ".join(f"at {kind} {at}" for kind, at in places))
 
 
 def default_time_limit() -> float | None:

@@ -56,7 +56,7 @@ def test_ctrl_c_in_the_doorbell(bench: Make, engine: str, loop: str) -> None:
     with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted():
         rig.queue.submit(dispatch(kernel, 0, done, **GRID))
     (note,) = caught.value.__notes__
-    assert note.startswith(f"the kernel that ran is not finished, at pc {kernel >> 16:#x}")
+    assert note.startswith(f"what ran is not finished, at pc {kernel >> 16:#x}")
     assert ", at wave 0" in note
     assert isinstance(rig.queue.error, Stopped)
     assert rig.queue.error.__notes__ == [note]

@@ -71,7 +71,7 @@ def test_ctrl_c(profile: str, engine: str, threads: int, more: dict[str, Any], l
     with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted(AFTER_SECONDS):
         endless.run()
     (note,) = caught.value.__notes__
-    assert note.startswith("the kernel that ran is not finished, at pc 0x")
+    assert note.startswith("what ran is not finished, at pc 0x")
     assert "of hart 0, at pc 0x" in note
     steps = endless.device.port.steps  # type: ignore[attr-defined]
     time.sleep(0.05)

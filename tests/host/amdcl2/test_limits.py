@@ -40,7 +40,7 @@ def test_ctrl_c(engine: str) -> None:
         with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted():
             found.kernel("k").run(64, 64, [out], step_limit=1 << 60)
         (note,) = caught.value.__notes__
-        assert note.startswith("the kernel that ran is not finished, at pc 0x")
+        assert note.startswith("what ran is not finished, at pc 0x")
         assert ", at wave 0" in note
     found.reset()
 

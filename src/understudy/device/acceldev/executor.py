@@ -8,6 +8,7 @@ from typing import Final
 from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError
 from understudy.core.forks import FORKED, tell_forks
+from understudy.core.limits import CLOSED, note_interrupt
 from understudy.core.lint import LintDesk
 from understudy.device.acceldev.memory import Aborted, Gate
 from understudy.device.acceldev.processor import QUANTUM, Processor
@@ -85,15 +86,18 @@ class Executor:
                         return done
                     self._gate.enter()
                 done += self._step(budget - done)
-        except BaseException:
+        except BaseException as cause:
             self._is_busy = False
+            run = self._processor.run
+            if run is not None:
+                note_interrupt(cause, ("user command", run.position), ("context", run.context.index))
             raise
 
     def close(self) -> None:
         """Execute nothing any more, and end the thread."""
         with self._gate.changed:
             self.is_closed = True
-            self._processor.forget()
+            self._processor.stop(CLOSED)
             self._gate.close_all()
             self._gate.changed.notify_all()
         # A thread inside a call of the DMA port may need the calling thread to come back: it ends by itself then.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from understudy.core.errors import AccessFault, UnderstudyError, WireError
+from understudy.core.limits import Stopped
 from understudy.core.pci import DmaPort
 from understudy.core.register_file import RegisterFile
 from understudy.core.telemetry import CountingTelemetry
@@ -134,6 +135,15 @@ class Processor:
         self.run = None
         self.registers["ENABLE"] = 0
 
+    def stop(self, why: str) -> None:
+        """Likewise, and tell in `last_error` which RUN has not finished, and where it was."""
+        run = self.run
+        if run is not None:
+            stopped = Stopped(f"{why} while a RUN executed")
+            stopped = stopped.at("user command", run.position).at("byte", run.offset, "of the code buffer")
+            self._keep(stopped.at("context", run.context.index), self.queue[0])
+        self.forget()
+
     # ---- execution -----------------------------------------------------------------------------------------------
 
     def step(self, limit: int = QUANTUM) -> int:
@@ -152,7 +162,7 @@ class Processor:
             if execute is not None:
                 execute(command)
         except UnderstudyError as error:
-            self._keep(error)
+            self._keep_first(error)
             self._raise(Interrupt.MEM_ERROR if isinstance(error, AccessFault) else Interrupt.CMD_ERROR)
             self._finish(error)
         else:
@@ -169,7 +179,7 @@ class Processor:
             error = caught.at("context", run.context.index)
         self._gate.check()
         if error is not None:
-            self._keep(error)
+            self._keep_first(error)
             self._mark(run, error)
         if error is not None or run.finished:
             self._check_slots(run)
@@ -197,11 +207,14 @@ class Processor:
             self._telemetry.time += 1
             self._telemetry.emit(lambda time: CommandFinished(time, entry.index, error, fences))
 
-    def _keep(self, error: UnderstudyError) -> None:
+    def _keep_first(self, error: UnderstudyError) -> None:
         """Add the last place to the error of the command at the head of the queue."""
         with self._gate.lock:
             self._gate.check()
-            self.last_error = error.at("device command", self.queue[0].index, self.queue[0].name)
+            self._keep(error, self.queue[0])
+
+    def _keep(self, error: UnderstudyError, entry: Queued) -> None:
+        self.last_error = error.at("device command", entry.index, entry.name)
 
     def _raise(self, interrupt: Interrupt, every: bool = True) -> None:
         self._interrupts.raise_(interrupt, every=every)

@@ -43,6 +43,8 @@ from understudy.host.acceldev.queue import CommandQueue, reached
 
 __all__ = ["CODE", "DATA", "Acceldev", "Buffer", "Context", "DriverError"]
 
+MOMENT_SECONDS: Final = 0.1
+"""What a device may take to finish while it is being closed."""
 RECORDS_BYTES: Final = r.ACCELDEV_MAX_CONTEXTS * ContextConfig.size_bytes
 
 
@@ -107,16 +109,27 @@ class Acceldev:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self.changed:
             while not done():
+                if self._is_closed:
+                    raise self._closed()
                 if self.failure is not None:
                     raise self.failure
                 if self.queue.is_empty:
                     raise DriverError(errno.EDEADLK, f"{what} never comes: everything queued has finished")
-                if self.port.work():
+                if self.port.work() or self._is_closed:
                     continue
                 if not self.port.works_alone:
+                    if self._catches_up():
+                        continue
                     raise DriverError(errno.EDEADLK, f"{what} never comes: the device has stopped")
                 if not self.changed.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
                     raise DriverError(errno.ETIMEDOUT, f"{what} did not come in {timeout_seconds} s")
+
+    def _catches_up(self) -> bool:
+        """Whether an interrupt was acknowledged whose handler was broken off, by Ctrl-C for one: do its work."""
+        before = self.queue.finished
+        self.queue.complete()
+        self.queue.feed()
+        return self.queue.finished > before
 
     def wait_finished(self, timeout_seconds: float | None = None) -> None:
         """Wait until the device has finished all that is queued now, whatever others queue meanwhile."""
@@ -125,19 +138,48 @@ class Acceldev:
         self.wait_until(lambda: self.queue.finished >= last, "the end of all commands", timeout_seconds)
 
     def close(self) -> None:
-        """Close all contexts and shut the device down; once is enough."""
-        with self.lock:
-            if self._is_closed:
-                return
-        for context in list(self.contexts.values()):
-            context.close()
-        with self.lock:
+        """Close all contexts and shut the device down; once is enough.
+
+        What the device cannot finish within a moment it does not finish: whoever waits for that gets ENODEV.
+        """
+        if self._is_closed:
+            return
+        if self._finishes_soon():
+            for context in list(self.contexts.values()):
+                context.close()
+            with self.lock:
+                self._is_closed = True
+                self.port.write(r.ENABLE.offset, 0)
+                self.port.write(r.INTR_ENABLE.offset, 0)
+                self._cancel()
+            self.port.close()
+        else:
             self._is_closed = True
-            self.port.write(r.ENABLE.offset, 0)
-            self.port.write(r.INTR_ENABLE.offset, 0)
-            self._cancel()
-        self.port.close()
+            self.port.close()
+            with self.changed:
+                self._cancel()
+                self.queue.drop()
+                for context in list(self.contexts.values()):
+                    context.drop()
+                self.queue.drop()
+                self.contexts.clear()
+                self.changed.notify_all()
         self.port.free(self._records)
+
+    def _finishes_soon(self) -> bool:
+        """Whether the device has nothing to do, or has done it in a moment."""
+        if not self.lock.acquire(timeout=MOMENT_SECONDS):
+            return False  # a thread that waits has it, and works for a device that has no thread
+        try:
+            if self.queue.is_empty or not self.port.works_alone:
+                return self.queue.is_empty
+        finally:
+            self.lock.release()
+        try:
+            self.wait_finished(MOMENT_SECONDS)
+        except DriverError:
+            return False
+        return True
 
     def _start_up(self) -> None:
         """Starting the Device, in the document's order."""
@@ -153,6 +195,12 @@ class Acceldev:
     def _check_open(self) -> None:
         if self._is_closed:
             raise DriverError(errno.ENODEV, "the device is closed")
+
+    def _closed(self) -> DriverError:
+        stopped = self.port.stopped()
+        error = DriverError(errno.ENODEV, "the device is closed" if stopped is None else stopped.message)
+        error.path = () if stopped is None else stopped.path
+        return error
 
     def __enter__(self) -> Self:
         return self
@@ -274,6 +322,13 @@ class Context:
             # Zeroed now rather than at the next open: nothing of this context is left in memory.
             self._record[:] = bytes(ContextConfig.size_bytes)
             del self._device.contexts[self.index]
+
+    def drop(self) -> None:
+        """The device is gone: free everything. The device's lock is held."""
+        self._is_closed = True
+        for buffer in [*self._buffers.values(), *self._codes]:
+            buffer.close()
+        self._record[:] = bytes(ContextConfig.size_bytes)
 
     def _close_buffer(self, buffer: Buffer, release: Callable[[], None]) -> None:
         """The device may use the buffer until all commands before have finished; its pages are freed then."""

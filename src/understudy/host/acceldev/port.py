@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from understudy.core.allocator import Allocator
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Probes
+from understudy.core.limits import Stopped
 from understudy.core.line import Line
 from understudy.core.pci import PlainMemory
 from understudy.device.acceldev.device import AcceldevDevice
@@ -50,7 +51,10 @@ class AcceldevPort(Protocol):
         """What the device says has errored a context, if it can."""
 
     def close(self) -> None:
-        """The driver is gone."""
+        """The driver is gone: the device executes nothing any more. Any thread may call, also while another one works."""
+
+    def stopped(self) -> UnderstudyError | None:
+        """What the device says it executed when it was closed, if it can."""
 
 
 class LocalPort:
@@ -112,3 +116,8 @@ class LocalPort:
     def close(self) -> None:
         """Close the device."""
         self.device.close()
+
+    def stopped(self) -> UnderstudyError | None:
+        """Which RUN had not finished, and where it was."""
+        error = self.device.last_error
+        return error if isinstance(error, Stopped) else None

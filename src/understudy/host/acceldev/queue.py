@@ -90,6 +90,15 @@ class CommandQueue:
             if not reached(self._port.read(r.CMD_FENCE_LAST.offset), self._batches[0].number):
                 return
 
+    def drop(self) -> None:
+        """The device is gone, and uses nothing any more: what was not finished never is, but counts as done."""
+        entries = [*(entry for batch in self._batches for entry in batch.entries), *self._waiting]
+        self._batches.clear()
+        self._waiting.clear()
+        for entry in entries:
+            if entry.done is not None:
+                entry.done()
+
     def _feed_batch(self, most: int) -> None:
         self._number = self._number + 1 & U32
         batch = _Batch(self._number, [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))])
