@@ -51,7 +51,7 @@ class AcceldevPort(Protocol):
         """What the device says has errored a context, if it can."""
 
     def close(self) -> None:
-        """The driver is gone: the device executes nothing any more. Any thread may call, also while another one works."""
+        """The driver is gone: the device executes nothing any more. Any thread may call, also amid another call."""
 
     def stopped(self) -> UnderstudyError | None:
         """What the device says it executed when it was closed, if it can."""
