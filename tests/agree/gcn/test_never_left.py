@@ -77,6 +77,13 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
         "s_setreg_imm32_b32 hwreg(HW_REG_TRAPSTS, 3, 4), 5\ns_getreg_b32 s40, hwreg(HW_REG_TRAPSTS)",
         state(v12=0x3F80_0001, v13=0x0040_0001 + LANES),
     ),
+    "mode_that_only_the_first_turn_changes": (
+        "gfx900",
+        "s_mov_b32 s40, 3\nv_mul_f32 v10, v12, v13\ns_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n"
+        "v_mul_f32 v11, v12, v13\nv_add_f32 v12, v12, v10\ns_sub_u32 s40, s40, 1\ns_cmp_gt_i32 s40, 0\n"
+        "s_cbranch_scc1 65528",
+        state(v12=0x3F80_0001, v13=0x0040_0001 + LANES),
+    ),
     "hardware_registers": (
         "gfx900",
         "s_cmp_eq_u32 s40, s40\ns_getreg_b32 s41, hwreg(HW_REG_STATUS)\nv_cmp_lt_u32 vcc, v12, 5\n"

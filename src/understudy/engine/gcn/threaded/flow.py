@@ -193,7 +193,8 @@ class Flow:
         plans[chosen] = self.listing.plan(front, chosen)
         self.plans[mode] = plans
         leaders = set(self._leaders) | {index + 1 for index, _ in self._control}
-        ends = np.array([plan.is_step or plan.node is None or plan.node.after != mode for plan in front.plans])
+        # Behind what writes MODE a block begins under each: ways from one to the other lead there.
+        ends = np.array([plan.is_step or plan.effects.hwreg_written is not None for plan in front.plans])
         leaders |= set((chosen[ends[plans[chosen]]] + 1).tolist())
         self._starts[mode] = sorted(leaders)
 
