@@ -26,6 +26,7 @@ TITLES: Final = {
     "vfio_user": "Acceldev over vfio-user: a register's round trip",
     "gcn": "GCN machine code",
     "gcn_limits": "GCN kernels and the limit of one core",
+    "gcn_left": "GCN: what leaves translated code, and instructions that seldom occur",
     "library_load": "AMD HSA: loading and listing a library",
     "amdcl2_load": "AMD OpenCL 2.0: loading a program",
     "fletcher_map": "Fletcher: register maps",

@@ -22,6 +22,7 @@ SCRIPTS: Final = (
     *(
         "gcn",
         "gcn_limits",
+        "gcn_left",
         "hsa_queue",
         "hsa_start",
         "library_load",

@@ -51,14 +51,14 @@ def take(chosen: Chosen, manner: str, engine: Engine) -> Outcome:
     dispatch, _ = bench.dispatch(chosen.kernel.name, grid, group, arguments, step_limit=STEP_LIMIT)
     made = Outcome()
     try:
-        made.instructions = _run(engine, dispatch, made.left)
+        made.instructions = run(engine, dispatch, made.left)
     except UnderstudyError as error:
         made.error = type(error).__name__
     made.memory = [bytes(ram.view) for ram in bench.rams]
     return made
 
 
-def _run(engine: Engine, dispatch: Any, left: Counter[str]) -> int:
+def run(engine: Engine, dispatch: Any, left: Counter[str]) -> int:
     """Run a dispatch; instructions retired. `left` counts those that a translating engine gave to the reference."""
     if not isinstance(engine, JitEngine):
         return engine.run(dispatch).instructions

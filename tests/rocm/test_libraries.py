@@ -10,17 +10,14 @@ import pytest
 
 from tests.gcn_kernels.bench import kept_engine
 from tests.rocm.exam import MANNERS, Outcome, take
-from tests.rocm.libraries import PROCESSORS, SMALL, Chosen, kernels
+from tests.rocm.libraries import PROCESSORS, SMALL, Chosen, flow, kernels
 from understudy.engine.gcn.api import Engine
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.engine.gcn.threaded.emit import HandlerEmitter
-from understudy.engine.gcn.threaded.flow import Flow, flow_of
 from understudy.engine.gcn.threaded.front import Front
 from understudy.engine.gcn.threaded.kind import Kind
-from understudy.isa.gcn.state import Mode
-from understudy.isa.gcn.target import target
 
 pytestmark = [
     pytest.mark.oracle,
@@ -34,13 +31,6 @@ LONG = 1500
 def engine(tier: Tier) -> JitEngine:
     """One of each, with what it has compiled."""
     return kept_engine(threads=1, tier=tier)
-
-
-def flow(chosen: Chosen, fronts: dict[int, Front]) -> Flow:
-    """What the threaded tier makes of a kernel."""
-    gpu, entry = target(chosen.processor), chosen.kernel.entry
-    mode = Mode.of_rsrc1(int.from_bytes(chosen.kernel.header.compute_pgm_rsrc1.pack(), "little")).encode()
-    return flow_of(gpu, chosen.image[entry // 4 :], entry, mode, lambda bits: fronts.setdefault(bits, Front(gpu, bits)))
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
