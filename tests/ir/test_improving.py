@@ -10,6 +10,7 @@ import pytest
 from understudy.ir import improving, llvm
 from understudy.ir.improving import Improving
 from understudy.ir.native import native
+from understudy.ir.native_source import SourceChanged
 from understudy.ir.object_cache import ObjectCache
 
 
@@ -28,7 +29,8 @@ class Tiers(list[int]):
         compile_ir = llvm.compile_ir
 
         def counted(text: str, tier: int) -> bytes:
-            self.append(tier)
+            if "@total" in text:
+                self.append(tier)
             return compile_ir(text, tier)
 
         monkeypatch.setattr(llvm, "compile_ir", counted)
@@ -76,6 +78,25 @@ def test_code_that_runs_stays_when_better_code_comes(tmp_path: Path) -> None:
     used_until_better(made)
     assert made.code.address("total") != at
     assert ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint64)(at)(10) == 45
+
+
+def test_sources_that_have_changed_meanwhile_leave_the_code_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Improving(ObjectCache(tmp_path), total, worth=0)
+
+    def changed(*_: object) -> str:
+        raise SourceChanged("total() cannot be read as it was loaded")
+
+    monkeypatch.setattr("understudy.ir.native_llvm.module", changed)
+    first, deadline = made.code, time.monotonic() + 60
+    while not made.is_optimised:
+        assert time.monotonic() < deadline
+        assert made.use() is first
+        time.sleep(0.001)
+    assert made.use() is first
+    assert answer(made) == 45
+    assert Improving(ObjectCache(tmp_path), total, worth=0).is_optimised is False
 
 
 def test_a_forked_child_asks_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

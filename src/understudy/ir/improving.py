@@ -14,6 +14,7 @@ from understudy.ir import llvm
 from understudy.ir.background import BACKGROUND, Task
 from understudy.ir.compile_process import PROCESS
 from understudy.ir.native import Function, Module
+from understudy.ir.native_source import SourceChanged
 from understudy.ir.object_cache import ObjectCache
 
 
@@ -51,4 +52,8 @@ class Improving:
             self._task = BACKGROUND.submit(partial(self._module.image, llvm.OPTIMISED, PROCESS.compile_ir))
         elif task.done and not self.is_optimised:
             self.is_optimised = True
-            self._earlier, self.code = self.code, llvm.Code(task.result())
+            try:
+                better = llvm.Code(task.result())
+            except SourceChanged:  # as an upgrade under this process does: what runs is as good as it gets
+                return
+            self._earlier, self.code = self.code, better

@@ -37,6 +37,10 @@ class Readable(Protocol):
         """What a name of the module, or a builtin one, stands for; None where there is none."""
 
 
+class SourceChanged(ModelBug):
+    """Somebody changed a source under this process."""
+
+
 class Source:
     """A function's syntax tree, and what its names stand for."""
 
@@ -49,7 +53,7 @@ class Source:
         text = "".join(linecache.getlines(self.path, function.scope))
         found = _functions(text).get((function.name, code.co_firstlineno))
         if found is None or found[1] != code.co_code:
-            raise ModelBug(f"{self.path}:{code.co_firstlineno}: {function.name}() cannot be read as it was loaded")
+            raise SourceChanged(f"{self.path}:{code.co_firstlineno}: {function.name}() cannot be read as it was loaded")
         self.tree = found[0]
 
     def refuse(self, node: ast.AST, why: str = "has no native form") -> NoReturn:

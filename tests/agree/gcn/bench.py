@@ -16,8 +16,8 @@ from understudy.core.space import PAGE_SIZE, Ram, Unit
 from understudy.engine.gcn.api import Dispatch, Shapes
 from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.basics import Observed
 from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.engine import Stepper

@@ -9,7 +9,7 @@ from tests.agree.gcn import hostile
 from tests.agree.gcn.bench import Translated, differences, on_reference, widths
 from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.programs import listing, start
-from understudy.engine.gcn.jit.liveness import Observed
+from understudy.engine.gcn.jit.basics import Observed
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.isa.gcn.target import target
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.agree.gcn.bench import Translated, differences, on_reference, widths
 from tests.agree.gcn.programs import start
-from understudy.engine.gcn.jit.liveness import Observed
+from understudy.engine.gcn.jit.basics import Observed
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target

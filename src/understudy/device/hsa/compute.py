@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
-from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.settings import Settings
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.reference.engine import ReferenceEngine
+
+if TYPE_CHECKING:
+    from understudy.device.hsa.fences import Fences
 
 TIERS: Final = {AUTO: None, FIRST: Tier.THREADED, OPTIMISED: Tier.OPTIMISED}
 """Those of the engine by the setting's words."""
@@ -38,6 +39,8 @@ class Compute:
         if self.fences is not None:
             return self.fences.engine
         if self._settings.engine != JIT:
+            from understudy.engine.gcn.reference.engine import ReferenceEngine
+
             return ReferenceEngine()
         return JitEngine(self._settings.threads, TIERS[self._settings.tier])
 

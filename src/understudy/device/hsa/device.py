@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from understudy.device.hsa.compute import Compute
 from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.events import InterruptSent, Trapped
 from understudy.device.hsa.executor import ALL, Executor
-from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.processor import Processor
 from understudy.device.hsa.queue_scratch import SCRATCH_WAVES, QueueScratch
 from understudy.device.hsa.queue_table import QueueTable
@@ -47,6 +46,10 @@ from understudy.device.hsa.snapshot import DeviceState, Keeper
 from understudy.engine.gcn.api import Engine
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.engine.gcn.strict.findings import Finding
+
+if TYPE_CHECKING:
+    from understudy.device.hsa.fences import Fences
+    from understudy.engine.gcn.memory import GpuMemory
 
 
 class HsaDevice:
@@ -73,7 +76,7 @@ class HsaDevice:
         self.hidden_private_base = memory.hidden_private_base
         self.fine_mtype = memory.fine_mtype
         strict = settings.coherence == STRICT
-        self._fences = fences = Fences(memory.gpu, settings, telemetry, self.findings) if strict else None
+        self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings) if strict else None
         self._compute = compute = Compute(settings, fences)
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._processor = processor = Processor(
@@ -374,3 +377,10 @@ def _others() -> bool:
     """Whether this process has other threads than this and our own: they may yet do what is waited for."""
     me = threading.current_thread()
     return any(each is not me and not each.name.startswith("understudy") for each in threading.enumerate())
+
+
+def _fences(memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Finding]) -> Fences:
+    """Those of a strict memory; others need not load its engine."""
+    from understudy.device.hsa.fences import Fences
+
+    return Fences(memory, settings, telemetry, findings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -58,9 +58,11 @@ from understudy.device.hsa.signals import VALUE_AT, Condition, Signal, notify
 from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.reference.exceptions import ExceptionEngine, Exceptions
 from understudy.image.hsa.records import Rsrc2
 from understudy.isa.gcn.state import EXEC, M0, Wave
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.reference.exceptions import Exceptions
 
 MSG_INTERRUPT: Final = 1
 """Message id of s_sendmsg."""
@@ -259,6 +261,8 @@ class Processor:
         if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
+            from understudy.engine.gcn.reference.exceptions import ExceptionEngine
+
             return ExceptionEngine(enabled, self._memory.watched).run(dispatch).instructions
         statistics = self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
         return statistics.instructions
@@ -309,6 +313,8 @@ class Processor:
 
         Memory violations are reported by every engine, and always.
         """
+        from understudy.engine.gcn.reference.exceptions import Exceptions
+
         enabled = Exceptions(plan.rsrc2 >> _EXCEPTIONS_AT & _EXCEPTIONS_MASK)
         if self._memory.watched and plan.rsrc2 >> _ADDRESS_WATCH_AT & 1:
             enabled |= Exceptions.ADDRESS_WATCH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.core.errors import RuleError
 from understudy.core.snapshot import Stateful
@@ -13,10 +13,12 @@ from understudy.core.telemetry import Telemetry
 from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.events import DeviceRestored
 from understudy.device.hsa.executor import Executor
-from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.queue_table import QueueTable
 from understudy.device.hsa.queues import Queue
 from understudy.engine.gcn.strict.findings import Finding
+
+if TYPE_CHECKING:
+    from understudy.device.hsa.fences import Fences
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,8 +20,7 @@ from understudy.core.errors import GuestFault, ModelBug
 from understudy.core.limits import Watch, past_steps
 from understudy.core.words import align_up
 from understudy.engine.gcn.memory import LIMIT, GpuMemory
-from understudy.isa.gcn.semantics.pointer import WINDOW_MASK
-from understudy.isa.gcn.state import LANES, PTR32, SGPRS, VGPRS, Wave
+from understudy.isa.gcn.state import LANES, PTR32, SGPRS, VGPRS, WINDOW_MASK, Wave
 from understudy.isa.gcn.target import Target
 
 Words32 = npt.NDArray[np.uint32]

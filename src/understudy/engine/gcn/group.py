@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.limits import note_interrupt
 from understudy.core.order import Arbiter
 from understudy.engine.gcn.api import NOWHERE, Dispatch, Statistics, StepLimit
-from understudy.engine.gcn.reference.lanes import View
 from understudy.isa.gcn.state import (
     AT_BARRIER,
     ENDED,
@@ -43,6 +42,9 @@ from understudy.isa.gcn.state import (
     aligned,
 )
 from understudy.isa.gcn.target import GFX9
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.reference.lanes import View
 
 
 class Runner(Protocol):

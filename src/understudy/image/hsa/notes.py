@@ -13,7 +13,7 @@ from typing import Any, Final
 from understudy.core.errors import WireError
 from understudy.core.record import Record, u8, u16, u32
 from understudy.image.elf.reader import Note
-from understudy.image.hsa import msgpack, yaml_text
+from understudy.image.hsa import msgpack
 
 NT_AMD_CODE_OBJECT_VERSION: Final = 1
 NT_AMD_HSAIL: Final = 2
@@ -113,6 +113,8 @@ def _amd(facts: NoteFacts, note: Note) -> None:
     elif note.type == NT_AMD_PRODUCER_OPTIONS:
         facts.producer_options = _text(data[2:])
     elif note.type == NT_AMD_METADATA:
+        from understudy.image.hsa import yaml_text  # of older compilers
+
         facts.yaml.append(_mapping(yaml_text.parse(_text(data))))
     elif note.type == NT_AMD_ISA_NAME:
         facts.isa_name = _text(data)

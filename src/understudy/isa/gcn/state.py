@@ -24,6 +24,8 @@ TMA: Final = 110
 TTMP0: Final = 112
 M0: Final = 124
 EXEC: Final = 126
+WINDOW_MASK: Final = 0xFFFF
+"""Bits of a place in an aperture of HSA32."""
 INDEXED_SGPRS: Final = VCC
 """Scalar registers from here on cannot be reached by a computed number."""
 FLAT_SCRATCH: Final = {7: 104, 8: 102, 9: 102}

@@ -13,9 +13,9 @@ from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import CODE
 from understudy.engine.gcn.api import Dispatch
 from understudy.engine.gcn.jit import cache_record
+from understudy.engine.gcn.jit.basics import Observed
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
 from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.ir.object_cache import ObjectCache
 

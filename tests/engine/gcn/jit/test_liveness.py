@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.engine.gcn.programs import program
-from understudy.engine.gcn.jit.liveness import EVERYTHING, NOTHING, Live, Liveness, Observed
+from understudy.engine.gcn.jit.basics import Observed
+from understudy.engine.gcn.jit.liveness import EVERYTHING, NOTHING, Live, Liveness
 from understudy.engine.gcn.jit.region import Region, discover
 from understudy.engine.gcn.reference.engine import Stepper
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from tests.isa.gcn.encoding.test_bounds import PROCESSORS, random_words
-from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.threaded.emit import HandlerEmitter, module
 from understudy.engine.gcn.threaded.flow import Listing
 from understudy.engine.gcn.threaded.front import Front
-from understudy.engine.gcn.threaded.glue import GLUE, glue
+from understudy.engine.gcn.threaded.glue import glue
+from understudy.engine.gcn.threaded.records import GLUE
 from understudy.ir import llvm
 from understudy.isa.gcn.target import TARGETS
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.isa.gcn.encoding.test_bounds import PROCESSORS, random_words
-from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.region import node_of
 from understudy.engine.gcn.threaded.flow import Listing
 from understudy.engine.gcn.threaded.front import Code, Front, Part

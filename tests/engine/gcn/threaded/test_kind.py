@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.region import node_of
 from understudy.engine.gcn.threaded.emit import HandlerEmitter
 from understudy.engine.gcn.threaded.kind import NOWHERE, PC, Deferred, Kind, kind_of

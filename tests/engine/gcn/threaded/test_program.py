@@ -18,6 +18,7 @@ from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.jit.translation import Translation
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.engine.gcn.threaded.program import Program
+from understudy.ir.object_cache import ObjectCache
 
 NESTED = """
 v_mov_b32_e32 v1, 0
@@ -88,7 +89,7 @@ def test_optimised_code_takes_over_in_the_middle_of_a_program(monkeypatch: pytes
     """First the inner loop, which threaded code enters and goes on behind; results and counts stay."""
     monkeypatch.setattr(jit, "HOT", 900)
     monkeypatch.setattr(jit, "LOOK_SECONDS", 0.0)
-    one, text = engine(), NESTED + store(1)
+    one, text = engine(cache=ObjectCache()), NESTED + store(1)
     expected = program(text)
     instructions = ReferenceEngine().run(expected).instructions
     dispatch = program(text)
@@ -104,7 +105,7 @@ def test_optimised_code_takes_over_in_the_middle_of_a_program(monkeypatch: pytes
     assert len(replaced) > 1, "the inner loop was hot before all of it was"
     regions = [each for each in launch.code.table.kept if isinstance(each, Translation)]
     assert len(regions) >= 2
-    assert (len(regions[0].region.blocks), regions[0].region.start[0]) < (len(regions[-1].region.blocks), CODE + 64)
+    assert (len(regions[0].outline.blocks), regions[0].outline.start[0]) < (len(regions[-1].outline.blocks), CODE + 64)
     one.close()
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
-from understudy.engine.gcn.jit.emit_strip import Resume
-from understudy.engine.gcn.jit.region import BlockKey, Region
+from understudy.engine.gcn.jit.outline import Outline
 from understudy.ir.translator import translator_key
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.jit.region import Region
 
 
 def record_key(region: Region, *options: object) -> str:
@@ -23,19 +25,12 @@ def record_key(region: Region, *options: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def to_record(object_key: str, region: Region, resumes: list[Resume], live: dict[BlockKey, int]) -> bytes:
+def to_record(object_key: str, outline: Outline, start: int) -> bytes:
     """A record: the key of the machine code, and what goes with it."""
-    parts = {
-        "object": object_key,
-        "live": [live[place] for place in region.entries],
-        "resumes": [([insn.pc - region.start[0] for insn in each.insns], each.masks) for each in resumes],
-    }
-    return json.dumps(parts).encode()
+    return json.dumps([object_key, outline.parts(start)]).encode()
 
 
-def from_record(record: bytes, region: Region) -> tuple[str, list[Resume], dict[BlockKey, int]]:
+def from_record(record: bytes, start: int) -> tuple[str, Outline]:
     """What `to_record` was given."""
-    parts: dict[str, Any] = json.loads(record)
-    insns = {node.insn.pc - region.start[0]: node.insn for block in region.blocks.values() for node in block.nodes}
-    resumes = [Resume([insns[at] for at in ats], masks) for ats, masks in parts["resumes"]]
-    return parts["object"], resumes, dict(zip(region.entries, parts["live"], strict=True))
+    object_key, parts = json.loads(record)
+    return object_key, Outline.from_parts(parts, start)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.engine.gcn.jit.basics import Observed
 from understudy.engine.gcn.jit.emit_control import Base, Control, GuestAddress
 from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_hardware import Hardware
@@ -9,7 +10,6 @@ from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
 from understudy.engine.gcn.jit.float_control import FloatControl
-from understudy.engine.gcn.jit.liveness import Observed
 from understudy.engine.gcn.jit.region import Region
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.composed import Composed

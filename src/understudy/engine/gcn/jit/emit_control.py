@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.basics import BlockKey
 from understudy.engine.gcn.jit.emit_integer import Integers
-from understudy.engine.gcn.jit.region import Block, BlockKey, Region
+from understudy.engine.gcn.jit.region import Block, Region
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn import state
 from understudy.isa.gcn.state import WORDS_AT

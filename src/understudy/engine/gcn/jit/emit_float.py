@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.ir.builder import FLOAT_TYPE, INFINITY, QUIET_NAN, WIDTH, LaneText, Value
 from understudy.isa.gcn.state import Mode
@@ -18,10 +19,6 @@ NEAREST: Final = 0
 ROUND_NAMES: Final = {"trunc": "trunc", "ceil": "ceil", "floor": "floor", "even": "roundeven"}
 ROUNDED: Final = ("fadd", "fsub", "fmul", "fdiv", "fma", "sqrt", "fptrunc", "sitofp", "uitofp")
 """Operations whose result depends on the rounding."""
-
-
-class Untranslated(Exception):
-    """The JIT leaves this instruction to the reference engine."""
 
 
 def _arithmetic(word: str) -> Callable[..., Value]:

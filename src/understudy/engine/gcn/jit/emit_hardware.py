@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_control import Control, set_word, word
-from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile

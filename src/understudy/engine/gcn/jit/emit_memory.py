@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_contiguous import WIDTHS, Addresses, Contiguous
 from understudy.engine.gcn.jit.emit_control import Control, word
-from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_registers import VectorFile

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.basics import Observed, Untranslated
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import GuestAddress, set_word
-from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_strip import Resume, Strip, StripEmitter
 from understudy.engine.gcn.jit.float_control import of_mode
-from understudy.engine.gcn.jit.liveness import Liveness, Observed
+from understudy.engine.gcn.jit.liveness import Liveness
 from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.ir.builder import LaneText, vector_width
 from understudy.isa.gcn import state

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn.state import EXEC, INDEXED_SGPRS, LANES, SCC, SGPR_AT, VCC, VGPRS, WORDS_AT

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.effects import Effects, Environment, meet
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import set_word
-from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.emit_registers import REGISTERS
 from understudy.engine.gcn.jit.float_control import DEFAULT, FloatControl
 from understudy.engine.gcn.jit.liveness import Live

@@ -22,12 +22,10 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.forks import tell_forks
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.emit_float import Untranslated
-from understudy.engine.gcn.jit.liveness import Observed
-from understudy.engine.gcn.jit.region import BlockKey, Fetch
+from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
 from understudy.engine.gcn.jit.runtime import shared_runtime
 from understudy.engine.gcn.jit.tier import Tier
-from understudy.engine.gcn.jit.translation import CodeSpace, Compiled, Translator
+from understudy.engine.gcn.jit.translation import CodeSpace, Compiled
 from understudy.engine.gcn.jit.worker import Worker
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.threaded.library import shared_library
@@ -125,7 +123,7 @@ class JitEngine:
         with self.lock:
             spaces = self._codes.setdefault(memory, {})
             if target.name not in spaces:
-                spaces[target.name] = CodeSpace(Translator(target, self.library, self.cache, self.observed), memory)
+                spaces[target.name] = CodeSpace(target, self.library, self.cache, self.observed, memory)
             return spaces[target.name]
 
     def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
@@ -274,7 +272,7 @@ class Launch:
                 if start >= stop:
                     return
                 self._next = stop
-            before = time.perf_counter()
+            before = time.perf_counter() - worker.looked_up
             try:
                 worker.run(start, stop)
             except UnderstudyError as error:
@@ -282,7 +280,8 @@ class Launch:
                     self._failed[worker.group] = error
                 return
             # How long a group takes decides the size of batches and the number of threads: nothing but speed.
-            self._pace = max((time.perf_counter() - before) / (stop - start), 1e-9)
+            spent = time.perf_counter() - worker.looked_up - before
+            self._pace = max(spent / (stop - start), 1e-9)
             self.engine.adopt()
             batches = None if batches is None else batches - 1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.effects import Environment
-from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.ir import llvm
 from understudy.ir.builder import LaneText
 from understudy.isa.gcn.state import Mode

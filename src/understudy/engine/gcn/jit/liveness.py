@@ -7,10 +7,10 @@ EXEC are told apart from the others: where nobody reads the latter, whole vector
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
-from understudy.engine.gcn.jit.region import Block, BlockKey, Node, Region
+from understudy.engine.gcn.jit.basics import BlockKey, Observed
+from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.isa.gcn.state import VGPRS
 
 ALL: Final = (1 << VGPRS) - 1
@@ -45,14 +45,6 @@ class Live:
 
 NOTHING: Final = Live()
 EVERYTHING: Final = Live(ALL, ALL)
-
-
-class Observed(Enum):
-    """When somebody besides the program looks at a wave's vector registers."""
-
-    NEVER = "never"
-    AT_END = "at end"
-    ALWAYS = "always"
 
 
 class Liveness:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from understudy.core.errors import UnderstudyError
+from understudy.engine.gcn.jit.basics import BlockKey, Fetch
 from understudy.engine.gcn.jit.effects import Effects, effects
 from understudy.ir.integers import IntegerOps
 from understudy.isa.gcn.hwreg import HW_MODE
@@ -21,10 +22,6 @@ from understudy.isa.gcn.state import MODE_BITS, Mode
 
 LIMIT: Final = 1200
 """Instructions of a region."""
-
-BlockKey = tuple[int, int]
-"""Address and MODE."""
-Fetch = Callable[[int], Insn]
 
 
 @dataclass(slots=True, eq=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from understudy.core.errors import GuestFault
-from understudy.engine.gcn.jit.region import Fetch
+from understudy.engine.gcn.jit.basics import Fetch
 from understudy.engine.gcn.memory import GpuMemory
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.target import Target
+
+if TYPE_CHECKING:
+    from understudy.isa.gcn.insn import Insn
+    from understudy.isa.gcn.target import Target
 
 Spans = list[tuple[int, bytes]]
 
@@ -23,6 +26,7 @@ def holds(spans: Spans, memory: GpuMemory) -> bool:
 
 def fetch_of(target: Target, spans: Spans) -> Fetch:
     """What decodes the instruction at an address of these spans; a fault elsewhere."""
+    from understudy.isa.gcn.encoding.decode import decode
 
     def fetch(pc: int) -> Insn:
         for address, data in spans:

@@ -1,35 +1,35 @@
-"""From guest code to callable regions: discovery, emission, compilation, the object cache, and the table of entries."""
+"""Translated code of one memory: the table of places where it can be entered, and how it grows."""
 
 from __future__ import annotations
 
-import hashlib
 import weakref
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
-from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_record
-from understudy.engine.gcn.jit.emit_float import Untranslated
-from understudy.engine.gcn.jit.emit_region import RegionEmitter
-from understudy.engine.gcn.jit.emit_strip import Resume
-from understudy.engine.gcn.jit.liveness import Observed
+from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
 from understudy.engine.gcn.jit.native_scheduler import CODE_SLOTS
-from understudy.engine.gcn.jit.region import BlockKey, Fetch, Region, discover, node_of
-from understudy.engine.gcn.jit.spans import fetch_of, holds
+from understudy.engine.gcn.jit.outline import Outline
+from understudy.engine.gcn.jit.spans import Spans, fetch_of, holds
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
-from understudy.engine.gcn.threaded.flow import Flow, flow_of
+from understudy.engine.gcn.threaded.kept import KeptPrograms
 from understudy.engine.gcn.threaded.library import Library
-from understudy.engine.gcn.threaded.program import Program, build_program
+from understudy.engine.gcn.threaded.program import Program
 from understudy.ir import llvm
 from understudy.ir.compile_process import PROCESS
 from understudy.ir.object_cache import ObjectCache
 from understudy.isa.gcn.state import VGPRS
 from understudy.isa.gcn.target import Target
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.jit.emit_strip import Resume
+    from understudy.engine.gcn.jit.translator import Translator
 
 NOWHERE: Final = (1 << 64) - 1
 COOL: Final = 8
@@ -37,54 +37,29 @@ COOL: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Emitted:
-    """A region as IR text. `resumes` tells how to finish each of its strips on the reference engine.
-
-    `live`: of each entry, how many vector registers from v0 on may be read before they are written.
-    """
-
-    region: Region
-    resumes: list[Resume]
-    text: str
-    live: dict[BlockKey, int]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
-    """A region as an object."""
+    """A region as an object, kept under `key`; `spans` is the code that it was made of."""
 
-    emitted: Emitted
+    outline: Outline
+    spans: Spans
+    key: str
     image: bytes
 
     def linked(self) -> Translation:
         """The same as machine code of this process."""
         code = llvm.Code(self.image)
-        return Translation(self.emitted, code, code.address("region"))
+        return Translation(self.outline, self.spans, self.key, code, code.address("region"))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Translation:
     """A region as machine code at `address`; `code` keeps it alive."""
 
-    emitted: Emitted
+    outline: Outline
+    spans: Spans
+    key: str
     code: llvm.Code
     address: int
-    spans: list[tuple[int, bytes]] = field(default_factory=list)
-
-    @property
-    def region(self) -> Region:
-        """What was translated."""
-        return self.emitted.region
-
-    def __post_init__(self) -> None:
-        """Gather the code in runs of bytes."""
-        code = {pc: b"".join(word.to_bytes(4, "little") for word in words) for pc, _, words in self.region.words}
-        for pc, data in sorted(code.items()):
-            start, before = self.spans[-1] if self.spans else (-1, b"")
-            if pc == start + len(before):
-                self.spans[-1] = start, before + data
-            else:
-                self.spans.append((pc, data))
 
     def holds(self, memory: GpuMemory) -> bool:
         """Whether memory still has the code that this was made of."""
@@ -93,17 +68,17 @@ class Translation:
     @property
     def rows(self) -> dict[BlockKey, tuple[int, int]]:
         """Of each place where it can be entered: the function, and the number it is called with."""
-        return {place: (self.address, number) for number, place in enumerate(self.region.entries)}
+        return {place: (self.address, number) for number, place in enumerate(self.outline.entries)}
 
     @property
     def live(self) -> dict[BlockKey, int]:
         """Of each such place how many vector registers from v0 on may be read before they are written."""
-        return self.emitted.live
+        return dict(zip(self.outline.entries, self.outline.live, strict=True))
 
     @property
     def is_closed(self) -> bool:
         """Whether no instruction leads out of it."""
-        return self.region.is_closed
+        return self.outline.is_closed
 
 
 Enterable = Translation | Program
@@ -161,70 +136,20 @@ def home(place: BlockKey) -> int:
     return (place[0] >> 2 ^ place[1]) & CODE_SLOTS - 1
 
 
-class Translator:
-    """Translates regions of one processor for chunks of `lanes` lanes."""
-
-    def __init__(self, target: Target, library: Library, cache: ObjectCache, observed: Observed) -> None:
-        self.target = target
-        self.library = library
-        self.lanes = library.lanes
-        self.cache = cache
-        self.observed = observed
-
-    def region(self, place: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -> Region | None:
-        """The region that begins at a place, without `cold` blocks; None where the reference engine has to begin."""
-        found = discover(place, fetch, cold)
-        first = found.blocks.get(place)
-        return None if first is None or first.nodes[0].is_step else found
-
-    def compiled(self, region: Region, compile_ir: Callable[[str, int], bytes]) -> Compiled:
-        """Emit and compile, unless an object is kept."""
-        known = self._remembered(region)
-        if known is not None:
-            return known
-        emitter = RegionEmitter(region, self.lanes, self.observed)
-        text = emitter.emit("region")
-        emitted = Emitted(region, emitter.resumes, text, emitter.liveness.rows())
-        key = hashlib.sha256(llvm.host_key().encode() + text.encode()).hexdigest()
-        image = self.cache.get(key)
-        if image is None:
-            image = compile_ir(text, llvm.OPTIMISED)
-            self.cache.put(key, image)
-        if self.cache.get(place := self._record_key(region)) is None:
-            self.cache.put(place, to_record(key, region, emitted.resumes, emitted.live))
-        return Compiled(emitted, image)
-
-    def flow(self, place: BlockKey, memory: GpuMemory) -> Flow:
-        """The code that can be reached from a place; `Untranslated` where there is none in plain memory."""
-        pc, mode = place
-        plain = memory.plain(pc, 4) if pc % 4 == 0 else None
-        if plain is None:
-            raise Untranslated
-        at = pc - plain.base
-        words = np.frombuffer(plain.view, np.uint8)[at : at + (len(plain.view) - at & ~3)].view(np.uint32)
-        return flow_of(self.target, words, pc, mode, lambda mode: self.library.front(self.target, mode))
-
-    def _remembered(self, region: Region) -> Compiled | None:
-        """What the cache has, without emitting it once more."""
-        record = self.cache.get(self._record_key(region))
-        if record is None:
-            return None
-        key, resumes, live = from_record(record, region)
-        image = self.cache.get(key)
-        return None if image is None else Compiled(Emitted(region, resumes, "", live), image)
-
-    def _record_key(self, region: Region) -> str:
-        return record_key(region, self.target.name, self.lanes, self.observed.value)
-
-
 class CodeSpace:
     """The translated code of one memory for one processor: the table that waves look into, and how it grows.
 
     Methods that change it are called with the engine's lock held.
     """
 
-    def __init__(self, translator: Translator, memory: GpuMemory) -> None:
-        self.translator = translator
+    def __init__(
+        self, target: Target, library: Library, cache: ObjectCache, observed: Observed, memory: GpuMemory
+    ) -> None:
+        self.target = target
+        self.library = library
+        self.cache = cache
+        self.observed = observed
+        self.kept_programs = KeptPrograms(target, library, cache, observed)
         self.memory = weakref.ref(memory)
         self.table = Table()
         self.programs: dict[BlockKey, Program] = {}
@@ -236,6 +161,13 @@ class CodeSpace:
         self._heat = 0
         self.tried: set[BlockKey] = set()
         """Places whose code was to be optimised."""
+
+    @cached_property
+    def translator(self) -> Translator:
+        """What makes code that is not kept."""
+        from understudy.engine.gcn.jit.translator import Translator  # all of the instruction set goes with it
+
+        return Translator(self.target, self.library, self.cache, self.observed)
 
     def check(self, memory: GpuMemory) -> None:
         """Forget what was made of code that memory no longer holds."""
@@ -263,13 +195,15 @@ class CodeSpace:
         if program is not None and program.enter(place):
             self.table = self.table.with_code(program, place)
             return
+        if tier is not Tier.OPTIMISED and self._begin_kept(place, tier):
+            return
         try:
             insn = fetch(place[0])
         except UnderstudyError:
             raise Untranslated from None
         if self._steps.get(place) == insn.words:
             raise Untranslated
-        if node_of(insn, place[1]).is_step:
+        if self.translator.is_step(insn, place[1]):
             self._steps[place] = insn.words
             raise Untranslated
         if tier is Tier.OPTIMISED:
@@ -278,30 +212,55 @@ class CodeSpace:
                 raise Untranslated
             self.keep(self.translator.compiled(region, llvm.compile_ir).linked())
         else:
-            self._begin(place)
+            self._begin(place, tier)
 
-    def _begin(self, place: BlockKey) -> None:
+    def _begin_kept(self, place: BlockKey, tier: Tier | None) -> bool:
+        """Take up the program that an earlier process has made of what begins at a place, if it did."""
+        memory = self.memory()
+        made = None if memory is None else self.kept_programs.get(place, memory, self._heat)
+        if made is not None:
+            self._enter(made, tier)
+        return made is not None
+
+    def _begin(self, place: BlockKey, tier: Tier | None) -> None:
         """Make a program of what begins at a place."""
         memory = self.memory()
         assert memory is not None
-        made = build_program(lambda: self.translator.flow(place, memory), self.translator.library, self._heat)
+        draft = self.translator.program(place, memory)
+        made = self.kept_programs.put(draft, place, memory, self._heat)
+        if made is None:
+            raise Untranslated
+        self._enter(made, tier)
+
+    def _enter(self, made: Program, tier: Tier | None) -> None:
+        """Have the table lead to a program, and to what was hot of it before, where that is kept."""
         self._heat += len(made.blocks)
         for block in made.blocks:
             self.programs.setdefault(block, made)
         self.table = self.table.with_code(made)
+        for key, outline in self.kept_programs.regions(made) if tier is None else ():
+            image = self.cache.get(key)
+            if image is not None:
+                self._take(Compiled(outline, made.spans, key, image).linked())
 
     def heats(self, made: Translation) -> list[int]:
         """The counters of the blocks that optimised code has taken over."""
-        places = (place for place in made.region.blocks if place in self.programs)
+        places = (place for place in made.outline.blocks if place in self.programs)
         return [self.programs[place].heats[place] for place in places]
 
     def keep(self, made: Translation) -> None:
-        """Enter optimised code, in place of what the same code ran as before."""
+        """Enter optimised code, in place of what the same code ran as before; a later process does so at once."""
+        self._take(made)
+        program = self.programs.get(made.outline.start)
+        if program is not None:
+            self.kept_programs.add_region(program, made.key, made.outline)
+
+    def _take(self, made: Translation) -> None:
         self._kept.append(made)
-        for place in made.region.blocks:
+        for place in made.outline.blocks:
             if place in self.programs:
                 self.programs[place].covered.add(place)
-        for number, place in enumerate(made.region.entries):
+        for number, place in enumerate(made.outline.entries):
             self._made[place] = made
             program = self.programs.get(place)
             if program is not None:
@@ -310,15 +269,21 @@ class CodeSpace:
 
     def resume(self, function: int, mark: int, fetch: Fetch) -> Resume:
         """How to finish what a function has left, by what it left in SIDE_EXIT: a strip's number, or an address."""
+        from understudy.engine.gcn.jit.emit_strip import Resume
+
         found = next((made for made in self._kept if made.address == function), None)
-        return Resume([fetch(mark)], []) if found is None else found.emitted.resumes[mark]
+        if found is None:
+            return Resume([fetch(mark)], [])
+        pcs, masks = found.outline.resumes[mark]
+        fetch = fetch_of(self.target, found.spans)
+        return Resume([fetch(pc) for pc in pcs], masks)
 
     def optimise(self, place: BlockKey, cold: Set[BlockKey]) -> Compiled | None:
         """Optimised code of what begins at a place, without cold blocks; None where there is none to be made.
 
         From the code that the place's program was made of, for another thread: memory may change meanwhile.
         """
-        region = self.translator.region(place, fetch_of(self.translator.target, self.programs[place].spans), cold)
+        region = self.translator.region(place, fetch_of(self.target, self.programs[place].spans), cold)
         try:
             return None if region is None else self.translator.compiled(region, PROCESS.compile_ir)
         except Untranslated:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,10 @@ from understudy.core.words import signed
 from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
 from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.basics import BlockKey, Fetch
 from understudy.engine.gcn.jit.context import AT
-from understudy.engine.gcn.jit.region import BlockKey, Fetch
 from understudy.engine.gcn.jit.runtime import Runtime
 from understudy.engine.gcn.jit.translation import CodeSpace
-from understudy.engine.gcn.reference.engine import Stepper
 from understudy.engine.gcn.ticks import TICK_SECONDS, TICKS
 from understudy.isa.gcn.state import (
     AT_BARRIER,
@@ -38,6 +38,9 @@ from understudy.isa.gcn.state import (
     Wave,
     aligned,
 )
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.reference.engine import Stepper
 
 _CURSOR: Final = AT["cursor"]
 _LAST: Final = AT["last"]
@@ -75,7 +78,6 @@ class Worker:
         self.engine = engine
         self.code = code
         self.dispatch = dispatch
-        self.stepper = Stepper(dispatch)
         count = max(dispatch.most_waves, 1)
         self._states = aligned(count * STATE_BYTES)
         self.lds = aligned(max(dispatch.lds_bytes, 1))
@@ -88,9 +90,18 @@ class Worker:
         self._version = dispatch.memory.version
         self._limit = min(dispatch.step_limit, MOST_FUEL)
         self._began = -1, 0.0
+        self.looked_up = 0.0
+        """Seconds that were spent on finding code."""
         self.is_dropped = False
         """Whether nobody waits for these waves any more."""
         self._prepare(slot)
+
+    @cached_property
+    def stepper(self) -> Stepper:
+        """Executes what translated code does not, and decodes."""
+        from understudy.engine.gcn.reference.engine import Stepper  # all of the instruction set goes with it
+
+        return Stepper(self.dispatch)
 
     @property
     def group(self) -> int:
@@ -276,7 +287,10 @@ class Worker:
 
     def _miss(self, wave: Wave) -> None:
         place = (int(wave.words[PC]), int(wave.words[MODE]))
-        if not self.engine.install(self.code, place, self.stepper.fetch):
+        before = time.perf_counter()
+        is_there = self.engine.install(self.code, place, lambda pc: self.stepper.fetch(pc))
+        self.looked_up += time.perf_counter() - before
+        if not is_there:
             self._steps(wave, STEPS)
 
     def _steps(self, wave: Wave, count: int) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from understudy.core.errors import ModelBug
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_control import Base, Control, set_word, word
-from understudy.engine.gcn.jit.emit_float import Floats, Untranslated
+from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
@@ -24,6 +24,7 @@ from understudy.engine.gcn.jit.float_control import FloatControl, of_mode
 from understudy.engine.gcn.jit.liveness import EVERYTHING
 from understudy.engine.gcn.jit.region import Block, Region
 from understudy.engine.gcn.threaded.kind import NOWHERE, PC, PLAIN, RECORD_HEAD, STEP, Deferred, Kind
+from understudy.engine.gcn.threaded.records import Handler
 from understudy.ir.builder import LaneText, Value, vector_width
 from understudy.ir.composed import Composed
 from understudy.isa.gcn import state
@@ -35,17 +36,6 @@ REFUND_AT: Final = 16
 """Of a record: the guest address of its instruction; instructions of the block from there on, 32 bits."""
 FIXED: Final = ", !invariant.load !30"
 """Records do not change while code runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Handler:
-    """A kind's function and its record: bytes of it, where each part lies, each inline cache, and the jump's target."""
-
-    name: str
-    size: int
-    places: tuple[int, ...]
-    caches: tuple[tuple[str, int], ...]
-    target: int
 
 
 class Record:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.engine.gcn.jit.emit_float import Untranslated
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.float_control import host_has, of_mode
 from understudy.engine.gcn.jit.region import Node
 from understudy.engine.gcn.threaded.front import Code, Front, Numbers, Plan, Words, groups

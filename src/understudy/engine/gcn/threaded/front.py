@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.effects import Effects
-from understudy.engine.gcn.jit.emit_float import Untranslated
 from understudy.engine.gcn.jit.region import Node, node_of
 from understudy.engine.gcn.threaded.kind import (
     OFFSETS,

@@ -7,30 +7,21 @@ from typing import Final
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_control import set_word, word
+from understudy.engine.gcn.threaded.records import (
+    BEGIN_TARGET_AT,
+    CODE_AT,
+    CONTROL_AT,
+    COUNT_AT,
+    FUEL_BYTES,
+    HEAD_BYTES,
+    HEAT_AT,
+    NEEDS_AT,
+    REGION_AT,
+    TARGET_AT,
+)
 from understudy.ir import llvm
 from understudy.ir.builder import LaneText
 from understudy.isa.gcn import state
-
-COUNT_AT: Final = 24
-"""Of `fuel` and `head`: instructions of the block, 64 bits."""
-HEAT_AT: Final = 32
-"""Byte offset of the block's counter in the thread's heat."""
-REGION_AT: Final = 40
-"""Of `hot`: the optimised function that has taken the block over; behind it the number of its entry."""
-FUEL_BYTES: Final = 56
-NEEDS_AT: Final = 56
-"""Of `head`: how much fuel there must be."""
-HEAD_BYTES: Final = 64
-TARGET_AT: Final = 24
-"""Of `goto`: the record to go on with."""
-GOTO_BYTES: Final = 32
-CONTROL_AT: Final = 24
-"""Of `begin`: the host's float control, 32 bits."""
-BEGIN_TARGET_AT: Final = 32
-BEGIN_BYTES: Final = 40
-CODE_AT: Final = 24
-"""Of `leave`: the exit code; what the block has left is given back."""
-LEAVE_BYTES: Final = 32
 
 
 class _Glue:
@@ -120,7 +111,7 @@ def _hot(g: _Glue) -> None:
     text.put(f"ret i64 {found}")
 
 
-GLUE: Final[dict[str, Callable[[_Glue], None]]] = {
+FUNCTIONS: Final[dict[str, Callable[[_Glue], None]]] = {
     "enter": _enter, "begin": _begin, "goto": _goto, "fuel": _fuel, "head": _head, "leave": _leave,
     "hot": _hot,
 }  # fmt: skip
@@ -131,7 +122,7 @@ def glue() -> str:
     """The text of a module that has them all."""
     lines: list[str] = []
     declarations: dict[str, str] = {}
-    for name, write in GLUE.items():
+    for name, write in FUNCTIONS.items():
         g = _Glue()
         write(g)
         lines += [f"define i64 @{name}(ptr %st, ptr %rec) {{", *g.text.lines, "}"]

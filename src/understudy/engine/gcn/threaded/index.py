@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from understudy.engine.gcn.threaded.emit import Handler
+from understudy.engine.gcn.threaded.records import Handler
 from understudy.ir.object_cache import ObjectCache
 
 

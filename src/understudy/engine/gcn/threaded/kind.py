@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NoReturn
 
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.effects import Environment, effects
-from understudy.engine.gcn.jit.emit_float import Untranslated
-from understudy.engine.gcn.jit.region import Node
+from understudy.engine.gcn.jit.region import Node, node_of
+from understudy.engine.gcn.threaded.draft import Example
 from understudy.isa.gcn.encoding import operands
+from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.encoding.shape import Slot, visible_slots
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import Mode
-from understudy.isa.gcn.target import GFX7
+from understudy.isa.gcn.target import GFX7, Target
 
 STEP: Final = 16
 """Registers that an operand has at most: the operands of a handler are this many numbers apart, from this one on."""
@@ -139,6 +141,12 @@ def kind_of(node: Node, mode: int, fixed_numbers: bool = False) -> Kind:
     key = f"{insn.target.name} {insn.form} {insn.op.family}.{insn.op.name} {insn.size} {relevant:x} {shape}"
     made = Insn(insn.op, insn.target, insn.form, Deferred(PC), insn.size, (), maker.fields, maker.literal)
     return Kind(key, made, relevant, tuple(maker.parts))
+
+
+def kind_like(target: Target, example: Example) -> Kind:
+    """The kind of an instruction that stands for it."""
+    node = node_of(decode(target, list(example.words), 0), example.mode)
+    return kind_of(node, example.mode, example.has_fixed_numbers)
 
 
 def depends_on_floats(node: Node) -> bool:

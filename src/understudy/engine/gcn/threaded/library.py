@@ -9,27 +9,31 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from understudy.core.forks import tell_forks
-from understudy.engine.gcn.jit.emit_float import Untranslated
-from understudy.engine.gcn.threaded.emit import Handler, HandlerEmitter, module
-from understudy.engine.gcn.threaded.front import Front
-from understudy.engine.gcn.threaded.glue import GLUE, glue
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.threaded.index import Index, Known
-from understudy.engine.gcn.threaded.kind import Kind
+from understudy.engine.gcn.threaded.records import GLUE, Handler
 from understudy.ir import llvm
 from understudy.ir.background import BACKGROUND, Task
 from understudy.ir.compile_process import PROCESS
 from understudy.ir.object_cache import ObjectCache
 from understudy.ir.translator import translator_key
-from understudy.isa.gcn.target import Target
+from understudy.isa.gcn.target import TARGETS, Target
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.threaded.draft import Example
+    from understudy.engine.gcn.threaded.front import Front
+    from understudy.engine.gcn.threaded.kind import Kind
 
 BATCH: Final = 64
 """Kinds that are compiled together."""
+WORTH: Final = 64
+"""Batches of groups after which to optimise handlers of programs that were kept."""
 
 
 class Patched(Protocol):
@@ -57,6 +61,9 @@ class Library:
         self._codes: dict[str, llvm.Code] = {}
         self._addresses: dict[str, int] = {}
         self._optimising: dict[Task[list[str]], list[str]] = {}
+        self._later: dict[str, Example] = {}
+        """Kinds of kept programs whose handlers are not optimised."""
+        self._left = WORTH
         self._index = Index(objects, self.key)
         code = self._glue()
         self.glue = {name: code.address(name) for name in GLUE}
@@ -71,6 +78,8 @@ class Library:
         key = hashlib.sha256(f"{self.key} glue".encode()).hexdigest()
         image = self.objects.get(key)
         if image is None:
+            from understudy.engine.gcn.threaded.glue import glue
+
             image = llvm.compile_ir(glue(), llvm.OPTIMISED)
             self.objects.put(key, image)
         self._codes[key] = code = llvm.Code(image)
@@ -80,6 +89,8 @@ class Library:
         """The front end for code of a processor under a MODE, which knows what it has met."""
         found = self.fronts.get((target.name, mode))
         if found is None:
+            from understudy.engine.gcn.threaded.front import Front
+
             found = self.fronts[target.name, mode] = Front(target, mode)
         return found
 
@@ -106,6 +117,18 @@ class Library:
             return False
         return True
 
+    def has_all(self, examples: dict[str, Example]) -> bool:
+        """Whether kinds that a program was made of have handlers; they are optimised if much is run."""
+        with self.lock:
+            if not all(self.has(key) and self._index[key] is not None for key in examples):
+                return False
+            self._later |= {key: each for key, each in examples.items() if not self._is_optimised(key)}
+            return True
+
+    def _is_optimised(self, key: str) -> bool:
+        known = self._index[key]
+        return known is None or known.is_optimised
+
     def make(self, kinds: Iterable[Kind]) -> None:
         """Compile the handlers that are missing."""
         with self.lock:
@@ -115,7 +138,8 @@ class Library:
                 self._compile(missing[at : at + BATCH])
             if missing:
                 self._index.write()
-            self._optimise(list(wanted.values()))
+            wanted = {key: kind for key, kind in wanted.items() if not self._is_optimised(key)}
+            self._optimise(list(wanted), lambda keys: [wanted[key] for key in keys])
 
     def _compile(self, kinds: list[Kind]) -> None:
         handlers, text = self._emit(kinds)
@@ -129,6 +153,8 @@ class Library:
 
     def _emit(self, kinds: list[Kind]) -> tuple[dict[str, Handler], str]:
         """The handlers of kinds that can have one, and the text of their module."""
+        from understudy.engine.gcn.threaded.emit import HandlerEmitter, module
+
         functions: list[str] = []
         declarations: dict[str, str] = {}
         made: dict[str, Handler] = {}
@@ -147,18 +173,17 @@ class Library:
         return hashlib.sha256(f"{self.key} {tier} {text}".encode()).hexdigest()
 
     # ---- in the background -----------------------------------------------------------------------------------------
-    def _optimise(self, kinds: list[Kind]) -> None:
-        """Have handlers that are not optimised yet made so."""
+    def _optimise(self, wanted: list[str], kinds: Callable[[list[str]], list[Kind]]) -> None:
+        """Have handlers made optimised; `kinds` gives their kinds, on the background thread."""
         busy = {key for keys in self._optimising.values() for key in keys}
-        known = ((kind, self._index[kind.key]) for kind in kinds if kind.key not in busy)
-        wanted = [kind for kind, each in known if each is not None and not each.is_optimised]
-        for at in range(0, len(wanted), BATCH):
-            batch = wanted[at : at + BATCH]
-            self._optimising[BACKGROUND.submit(partial(self._optimised, batch))] = [kind.key for kind in batch]
+        left = [key for key in wanted if key not in busy]
+        for at in range(0, len(left), BATCH):
+            batch = left[at : at + BATCH]
+            self._optimising[BACKGROUND.submit(partial(self._optimised, batch, kinds))] = batch
 
-    def _optimised(self, kinds: list[Kind]) -> list[str]:
+    def _optimised(self, keys: list[str], kinds: Callable[[list[str]], list[Kind]]) -> list[str]:
         """Compile kinds on the background thread; keep them for this process and the next."""
-        handlers, text = self._emit(kinds)
+        handlers, text = self._emit(kinds(keys))
         image = self._image(text, llvm.OPTIMISED)
         self.objects.put(image, PROCESS.compile_ir(text, llvm.OPTIMISED))
         with self.lock:
@@ -167,13 +192,29 @@ class Library:
             self._index.write()
         return list(handlers)
 
+    def _optimise_later(self) -> None:
+        """What was kept is worth optimising now."""
+        examples, self._later = self._later, {}
+
+        def kinds(keys: list[str]) -> list[Kind]:
+            from understudy.engine.gcn.threaded.kind import kind_like
+
+            return [kind_like(TARGETS[key.split(" ")[0]], examples[key]) for key in keys]
+
+        self._optimise([key for key in examples if not self._is_optimised(key)], kinds)
+
     @property
     def is_optimising(self) -> bool:
         """Whether better handlers are on their way."""
         return bool(self._optimising)
 
     def adopt(self) -> None:
-        """Have programs use the handlers that were optimised."""
+        """A batch of groups was run: have programs use the handlers that were optimised."""
+        if self._later:
+            self._left -= 1
+            if self._left < 0:
+                with self.lock:
+                    self._optimise_later()
         done = [task for task in self._optimising if task.done]
         if not done:
             return

@@ -16,11 +16,9 @@ from typing import Final
 
 from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.semantics.access import sregs, vreg, whole
-from understudy.isa.gcn.state import Mode
+from understudy.isa.gcn.state import WINDOW_MASK, Mode
 from understudy.isa.gcn.word import Word
 
-WINDOW_MASK: Final = 0xFFFF
-"""Bits of a place in an aperture of HSA32."""
 MASK32: Final = 0xFFFF_FFFF
 
 

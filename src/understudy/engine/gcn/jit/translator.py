@@ -1,0 +1,102 @@
+"""From guest code to what it runs as, where nothing is kept: programs of handlers, and optimised regions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Set
+
+import numpy as np
+
+from understudy.engine.gcn.jit.basics import BlockKey, CompileIr, Fetch, Observed, Untranslated
+from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_record
+from understudy.engine.gcn.jit.emit_region import RegionEmitter
+from understudy.engine.gcn.jit.outline import Outline
+from understudy.engine.gcn.jit.region import Region, discover, node_of
+from understudy.engine.gcn.jit.spans import Spans
+from understudy.engine.gcn.jit.translation import Compiled
+from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.threaded.builder import build_program
+from understudy.engine.gcn.threaded.draft import Draft
+from understudy.engine.gcn.threaded.flow import Flow, flow_of
+from understudy.engine.gcn.threaded.library import Library
+from understudy.ir import llvm
+from understudy.ir.object_cache import ObjectCache
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.target import Target
+
+
+class Translator:
+    """Translates regions of one processor for chunks of `lanes` lanes."""
+
+    def __init__(self, target: Target, library: Library, cache: ObjectCache, observed: Observed) -> None:
+        self.target = target
+        self.library = library
+        self.lanes = library.lanes
+        self.cache = cache
+        self.observed = observed
+
+    def is_step(self, insn: Insn, mode: int) -> bool:
+        """Whether the reference engine executes an instruction."""
+        return node_of(insn, mode).is_step
+
+    def program(self, place: BlockKey, memory: GpuMemory) -> Draft:
+        """The program of what begins at a place, for code at any address."""
+        return build_program(lambda: self.flow(place, memory), self.library)
+
+    def region(self, place: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -> Region | None:
+        """The region that begins at a place, without `cold` blocks; None where the reference engine has to begin."""
+        found = discover(place, fetch, cold)
+        first = found.blocks.get(place)
+        return None if first is None or first.nodes[0].is_step else found
+
+    def compiled(self, region: Region, compile_ir: CompileIr) -> Compiled:
+        """Emit and compile, unless an object is kept."""
+        known = self._remembered(region)
+        if known is not None:
+            return known
+        emitter = RegionEmitter(region, self.lanes, self.observed)
+        text = emitter.emit("region")
+        outline = Outline.of(region, emitter.resumes, emitter.liveness.rows())
+        key = hashlib.sha256(llvm.host_key().encode() + text.encode()).hexdigest()
+        image = self.cache.get(key)
+        if image is None:
+            image = compile_ir(text, llvm.OPTIMISED)
+            self.cache.put(key, image)
+        if self.cache.get(place := self._record_key(region)) is None:
+            self.cache.put(place, to_record(key, outline, region.start[0]))
+        return Compiled(outline, spans_of(region), key, image)
+
+    def flow(self, place: BlockKey, memory: GpuMemory) -> Flow:
+        """The code that can be reached from a place; `Untranslated` where there is none in plain memory."""
+        pc, mode = place
+        plain = memory.plain(pc, 4) if pc % 4 == 0 else None
+        if plain is None:
+            raise Untranslated
+        at = pc - plain.base
+        words = np.frombuffer(plain.view, np.uint8)[at : at + (len(plain.view) - at & ~3)].view(np.uint32)
+        return flow_of(self.target, words, pc, mode, lambda mode: self.library.front(self.target, mode))
+
+    def _remembered(self, region: Region) -> Compiled | None:
+        """What the cache has, without emitting it once more."""
+        record = self.cache.get(self._record_key(region))
+        if record is None:
+            return None
+        key, outline = from_record(record, region.start[0])
+        image = self.cache.get(key)
+        return None if image is None else Compiled(outline, spans_of(region), key, image)
+
+    def _record_key(self, region: Region) -> str:
+        return record_key(region, self.target.name, self.lanes, self.observed.value)
+
+
+def spans_of(region: Region) -> Spans:
+    """The code that a region was made of."""
+    code = {pc: b"".join(word.to_bytes(4, "little") for word in words) for pc, _, words in region.words}
+    spans: Spans = []
+    for pc, data in sorted(code.items()):
+        start, before = spans[-1] if spans else (-1, b"")
+        if pc == start + len(before):
+            spans[-1] = start, before + data
+        else:
+            spans.append((pc, data))
+    return spans

@@ -1,0 +1,117 @@
+"""Programs as they are for code at any address: what is kept of them, and linked to where code and handlers lie now."""
+
+from __future__ import annotations
+
+import marshal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine.gcn.jit.spans import Spans
+from understudy.engine.gcn.threaded.program import HEAT, Program
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.threaded.library import Library
+
+Places = npt.NDArray[np.int32]
+"""Numbers of words in records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An instruction of a kind, which says what the kind is: its words, MODE, and whether its numbers belong to it."""
+
+    words: tuple[int, ...]
+    mode: int
+    has_fixed_numbers: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """Records whose words count addresses from the beginning: of the code, or of the records.
+
+    `pcs`, `pointers` and `heats` are the words that hold guest addresses, addresses of records, and numbers of
+    counters; `glue` and `handlers` those that functions go to, by name and by kind. `runs`: the code, as runs of
+    addresses and sizes. `blocks`: address and MODE of each, where its first record lies, and how many instructions it
+    has; `entered`: address, MODE, and where the record is with which it is entered.
+    """
+
+    mode: int
+    runs: list[tuple[int, int]]
+    is_closed: bool
+    words: npt.NDArray[np.uint64]
+    pcs: Places
+    pointers: Places
+    heats: Places
+    glue: dict[str, Places]
+    handlers: dict[str, Places]
+    examples: dict[str, Example]
+    blocks: list[tuple[int, int, int, int]]
+    entered: list[tuple[int, int, int]]
+    controls: dict[int, int]
+
+    def linked(self, library: Library, start: int, spans: Spans, heat: int) -> Program:
+        """The program for code at an address; `heat` is the first free counter. The library has all handlers."""
+        words = self.words.copy()
+        base = int(words.ctypes.data)
+        words[self.pcs] += np.uint64(start)
+        words[self.pointers] += np.uint64(base)
+        words[self.heats] = (words[self.heats] + np.uint64(heat)) % np.uint64(HEAT) * np.uint64(8)
+        for name, here in self.glue.items():
+            words[here] = library.glue[name]
+        for key, here in self.handlers.items():
+            known = library.find(key)
+            assert known is not None
+            words[here] = known[0]
+        places = [(start + pc, mode) for pc, mode, _, _ in self.blocks]
+        made = Program(
+            (start, self.mode),
+            spans,
+            self.is_closed,
+            library,
+            words,
+            {place: at for place, (_, _, at, _) in zip(places, self.blocks, strict=True)},
+            {place: count for place, (_, _, _, count) in zip(places, self.blocks, strict=True)},
+            {place: (heat + number) % HEAT for number, place in enumerate(places)},
+            self.controls,
+            np.concatenate([np.zeros(0, np.int32), *self.handlers.values()]),
+            {(start + pc, mode): base + at for pc, mode, at in self.entered},
+        )
+        library.programs.add(made)
+        return made
+
+    def to_bytes(self) -> bytes:
+        """To keep."""
+        examples = {key: (each.words, each.mode, each.has_fixed_numbers) for key, each in self.examples.items()}
+        arrays = [each.tobytes() for each in (self.words, self.pcs, self.pointers, self.heats)]
+        glue, handlers = ({key: here.tobytes() for key, here in each.items()} for each in (self.glue, self.handlers))
+        heads = (self.mode, self.runs, self.is_closed)
+        return marshal.dumps((heads, arrays, glue, handlers, examples, (self.blocks, self.entered, self.controls)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Draft:
+        """What `to_bytes` gave, in the same version of Python."""
+        (mode, runs, is_closed), arrays, glue, handlers, examples, rest = marshal.loads(data)
+        blocks, entered, controls = rest
+        words, (pcs, pointers, heats) = np.frombuffer(arrays[0], np.uint64), map(_place, arrays[1:])
+        return cls(
+            mode,
+            runs,
+            is_closed,
+            words,
+            pcs,
+            pointers,
+            heats,
+            {name: _place(here) for name, here in glue.items()},
+            {key: _place(here) for key, here in handlers.items()},
+            {key: Example(*each) for key, each in examples.items()},
+            blocks,
+            entered,
+            controls,
+        )
+
+
+def _place(data: bytes) -> Places:
+    return np.frombuffer(data, np.int32)
