@@ -53,7 +53,6 @@ class Integers:
     mul = _plain("mul", "mul")
     and_ = _plain("and_", "and")
     xor = _plain("xor", "xor")
-    lshr = _plain("lshr", "lshr")
     ashr = _plain("ashr", "ashr")
     eq = _compare("eq")
     ne = _compare("ne")
@@ -72,6 +71,7 @@ class Integers:
     _add = _plain("add", "add")
     _or = _plain("or_", "or")
     _shl = _plain("shl", "shl")
+    _lshr = _plain("lshr", "lshr")
 
     def const(self, w: int, n: int) -> Value:
         """The number n."""
@@ -97,8 +97,27 @@ class Integers:
     def shl(self, w: int, a: Value, b: Value) -> Value:
         """Shift left."""
         made = self._shl(w, a, b)
-        if b.number == 32 and a.halves is not None and a.halves.high is ZERO and a.halves.plus is None:
-            made.halves = Halves(ZERO, a.halves.low)
+        if w == 64 and a.halves is not None and a.halves.plus is None and b.number is not None and a.vec:
+            made.halves = self._shifted(a.halves.low, a.halves.high, b.number)
+        return made
+
+    def _shifted(self, low: Value, high: Value, by: int) -> Halves | None:
+        """Two halves, shifted left by a number."""
+        if by == 32:
+            return Halves(ZERO, low)
+        if not 0 < by < 32:
+            return None
+        left, right = self.const(32, by), self.const(32, 32 - by)
+        carried = ZERO if low is ZERO else self.lshr(32, low, right)
+        if high is not ZERO:
+            carried = self._or(32, self._shl(32, high, left), carried)
+        return Halves(ZERO if low is ZERO else self._shl(32, low, left), carried)
+
+    def lshr(self, w: int, a: Value, b: Value) -> Value:
+        """Shift right, with zeros."""
+        made = self._lshr(w, a, b)
+        if a.halves is not None and a.halves.plus is None and b.number == 32:
+            made.halves = Halves(a.halves.high, ZERO)
         return made
 
     def _summed(self, low: Value, high: Value) -> Halves:
@@ -156,7 +175,11 @@ class Integers:
 
     def trunc(self, to: int, w: int, a: Value) -> Value:
         """The low bits."""
-        return a if to == w else self._cast("trunc", to, w, a, lambda n: n)
+        if to == w:
+            return a
+        if to == 32 and a.halves is not None and a.halves.plus is None:
+            return a.halves.low
+        return self._cast("trunc", to, w, a, lambda n: n)
 
     def _cast(self, word: str, to: int, w: int, a: Value, fold: Callable[[int], int]) -> Value:
         if a.number is not None:
