@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from understudy.core.errors import WireError
 from understudy.core.record import Record
@@ -21,9 +21,11 @@ from understudy.image.hsa.loader import Part
 from understudy.image.hsa.metadata import Argument, KernelMetadata
 from understudy.image.hsa.notes import NoteFacts
 from understudy.image.hsa.records import USER_SGPRS, KernelCode, Rsrc2
-from understudy.isa.gcn.asm.listing import Line, listing
 from understudy.isa.gcn.target import TARGETS, target
 from understudy.report.hsa_text import lines
+
+if TYPE_CHECKING:
+    from understudy.isa.gcn.asm.listing import Line
 
 __all__ = ["describe", "describe_kernel", "disassembly", "lines", "record_fields", "register_layout"]
 
@@ -301,6 +303,8 @@ def disassembly(
     used = len(data) & -WORD
     while used and data[used - WORD : used] in FILLING:
         used -= WORD
+    from understudy.isa.gcn.asm.listing import listing  # all of the instruction set goes with it
+
     return {
         "address": address,
         "names": names,

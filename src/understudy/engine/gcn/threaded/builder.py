@@ -11,7 +11,8 @@ import numpy.typing as npt
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.float_control import float_control, of_mode
 from understudy.engine.gcn.threaded import records
-from understudy.engine.gcn.threaded.draft import Draft, Example, Places
+from understudy.engine.gcn.threaded.draft import Draft, Places
+from understudy.engine.gcn.threaded.example import Example
 from understudy.engine.gcn.threaded.flow import Flow, Point, Span
 from understudy.engine.gcn.threaded.front import Front, Plan, groups
 from understudy.engine.gcn.threaded.library import Library

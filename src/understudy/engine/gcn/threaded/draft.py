@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.gcn.jit.spans import Spans
+from understudy.engine.gcn.threaded.example import Example
 from understudy.engine.gcn.threaded.program import HEAT, Program
 
 if TYPE_CHECKING:
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
 
 Places = npt.NDArray[np.int32]
 """Numbers of words in records."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """An instruction of a kind, which says what the kind is: its words, MODE, and whether its numbers belong to it."""
-
-    words: tuple[int, ...]
-    mode: int
-    has_fixed_numbers: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

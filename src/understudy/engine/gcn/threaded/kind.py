@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.effects import Environment, effects
 from understudy.engine.gcn.jit.region import Node, node_of
-from understudy.engine.gcn.threaded.draft import Example
+from understudy.engine.gcn.threaded.example import Example
 from understudy.isa.gcn.encoding import operands
 from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.encoding.shape import Slot, visible_slots

@@ -26,7 +26,7 @@ from understudy.ir.translator import translator_key
 from understudy.isa.gcn.target import TARGETS, Target
 
 if TYPE_CHECKING:
-    from understudy.engine.gcn.threaded.draft import Example
+    from understudy.engine.gcn.threaded.example import Example
     from understudy.engine.gcn.threaded.front import Front
     from understudy.engine.gcn.threaded.kind import Kind
 
