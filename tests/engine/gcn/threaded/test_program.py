@@ -10,7 +10,7 @@ import pytest
 from tests.engine.gcn.jit.leaving import exits
 from tests.engine.gcn.jit.test_jit import engine, store
 from tests.engine.gcn.programs import dwords, program
-from tests.engine.gcn.rig import CODE
+from tests.engine.gcn.rig import CODE, DATA
 from understudy.engine.gcn.api import Dispatch
 from understudy.engine.gcn.jit import engine as jit
 from understudy.engine.gcn.jit.engine import JitEngine
@@ -117,3 +117,36 @@ def test_counters_are_the_threads_own() -> None:
     visits = [int(one.heat(0)[heat]) for heat in program_.heats.values()]
     assert sorted(visits) == [1, 1, 30, 30, 1200]
     assert not np.any(one.heat(1))
+
+
+def test_waves_after_one_that_ended_in_optimised_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers have overwritten the registers that it was given: the next wave is given them anew."""
+    monkeypatch.setattr(jit, "HOT", 900)
+    monkeypatch.setattr(jit, "LOOK_SECONDS", 0.0)
+    text = f"""
+    v_mov_b32_e32 v5, s8
+    s_mov_b32 s8, 77
+    s_movk_i32 s4, 4
+    again:
+    s_sub_u32 s4, s4, 1
+    s_cmp_lg_u32 s4, 0
+    s_cbranch_scc1 again
+    v_mov_b32_e32 v9, 0
+    v_mov_b32_e32 v8, s0
+    v_lshlrev_b32_e32 v8, 2, v8
+    v_add_u32_e32 v8, {DATA:#x}, v8
+    global_store_dword v[8:9], v5, off
+    s_endpgm
+    """
+    one, groups = engine(), [(n, 0, 0) for n in range(256)]
+    dispatch = program(text, groups=groups, sgprs=np.arange(100, 110, dtype=np.uint32))
+    launch, deadline = one.prepare(dispatch), time.monotonic() + 60
+    launch.run()
+    while not made(one, dispatch).replaced:
+        assert time.monotonic() < deadline
+        launch.run()
+    assert (dispatch.entry, dispatch.mode) not in made(one, dispatch).replaced, "what comes before the loop was not hot"
+    dispatch.memory.write(DATA, bytes(1024))
+    launch.run()
+    assert dwords(dispatch, 256) == [108] * 256
+    one.close()

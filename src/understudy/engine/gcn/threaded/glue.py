@@ -102,8 +102,12 @@ def _leave(g: _Glue) -> None:
 
 
 def _hot(g: _Glue) -> None:
-    """Optimised code finds its place by pc, and the way to finish its strips by the function's address."""
+    """Optimised code finds its place by pc, and the way to finish its strips by the function's address.
+
+    What came before it has written registers where the wave's first ones were; it need not say so where the wave ends.
+    """
     text = g.text
+    set_word(text, layout.TEMPLATE, "0")
     set_word(text, state.PC, g.field(8))
     set_word(text, layout.FUNCTION, g.field(REGION_AT))
     function, entry = g.field(REGION_AT, "ptr"), g.field(REGION_AT + 8, "ptr")
