@@ -175,8 +175,12 @@ def loop(name: str, turns: int) -> Dispatch:
     )
 
 
-PAUSES: Final = ("s_sleep",)
-"""Classes that are to take time: waves take turns."""
+NOTES: Final = {
+    "s_sleep": "a pause: it is to take time",
+    "ds_add_u32": "lane after lane", "ds_add_f32": "lane after lane",
+    "global_atomic_add": "a locked instruction of the host for each of 64 lanes",
+}  # fmt: skip
+"""Why a class is slower than the others."""
 
 
 def rates(quick: bool) -> Iterator[Row]:
@@ -188,8 +192,8 @@ def rates(quick: bool) -> Iterator[Row]:
             launch = engine.prepare(loop(name, turns))
             count = launch.run().instructions
             samples = repeat(rounds, lambda launch=launch: cpu(launch.run))
-            least = None if name in PAUSES else LEAST
-            yield rate(QUESTION, f"{name}, {tier.value}", "M/s", count, samples, target=least)
+            note = NOTES.get(name, "")
+            yield rate(QUESTION, f"{name}, {tier.value}", "M/s", count, samples, target=LEAST, note=note)
 
 
 def measure(quick: bool = False) -> list[Row]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.gcn.jit.layout import ATOMICS
-from understudy.engine.gcn.jit.native_memory import BEYOND, LDS, NOWHERE, reach
+from understudy.engine.gcn.jit.native_memory import BEYOND, LDS, NOWHERE, reach, within
 from understudy.ir.native import A32, A64, U32, U64, add_doubles, add_floats, inlined, lowest_bit, native, signed
+from understudy.isa.gcn.state import LDS_BASE, LDS_SIZE, WORDS_AT
 
 SIGN: Final = 1 << 63
 INFINITY32: Final = 0x7F80_0000
@@ -29,6 +30,9 @@ def atomic(
 
     Places are found for all lanes before the first of them changes. `first` is of no interest.
     """
+    if space == LDS:
+        own(wave, operation, size, a, d, c, o, mask)
+        return 0
     addresses, data, second, old = U64.at(a), U64.at(d), U64.at(c), U64.at(o)
     left = mask
     while left:
@@ -44,8 +48,6 @@ def atomic(
         place = old[lane]
         if place == BEYOND:
             old[lane] = 0
-        elif space == LDS:
-            old[lane] = change_own(operation, place, size, data[lane], second[lane])
         elif size == 8:
             old[lane] = change64(operation, place, data[lane], second[lane])
         else:
@@ -54,15 +56,23 @@ def atomic(
 
 
 @inlined
-def change_own(operation: int, place: int, size: int, d: int, c: int) -> int:
-    """One operation on memory that no other thread has; what it was."""
-    if size == 8:
-        old = U64[place]
-        U64[place] = changed(operation, old, d, c, 0)
-    else:
-        old = U32[place]
-        U32[place] = changed(operation, old, d & 0xFFFF_FFFF, c & 0xFFFF_FFFF, 32)
-    return old
+def own(wave: int, operation: int, size: int, a: int, d: int, c: int, o: int, mask: int) -> None:
+    """The same on LDS, which no other thread looks at."""
+    words = U64.at(wave + WORDS_AT)
+    base, room = words[LDS_BASE], words[LDS_SIZE]
+    while mask:
+        lane = lowest_bit(mask)
+        mask &= mask - 1
+        at, data, second = U64.at(a)[lane], U64.at(d)[lane], U64.at(c)[lane]
+        old = 0
+        if within(at, size, room):
+            if size == 8:
+                old = U64[base + at]
+                U64[base + at] = changed(operation, old, data, second, 0)
+            else:
+                old = U32[base + at]
+                U32[base + at] = changed(operation, old, data & 0xFFFF_FFFF, second & 0xFFFF_FFFF, 32)
+        U64.at(o)[lane] = old
 
 
 @native
