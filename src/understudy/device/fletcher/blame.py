@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Final
 
 OURS: Final = str(Path(__file__).parents[2])
@@ -25,7 +26,21 @@ def place_of(tb: TracebackType | None) -> tuple[str, str] | None:
 
     None where that is a line of this package, or there is none.
     """
-    frames = traceback.extract_tb(tb)
+    return _own(traceback.extract_tb(tb))
+
+
+def line_of(frame: FrameType | None, caller: CodeType) -> tuple[str, str] | None:
+    """The same of a thread that is inside the kernel, which `caller` has called, or of a generator that waits."""
+    inside = []
+    for each, line in traceback.walk_stack(frame) if frame is not None else ():
+        if each.f_code is caller:
+            break
+        inside.append((each, line))
+    own = [pair for pair in inside if not _is_library(pair[0].f_code.co_filename)]
+    return _own(traceback.StackSummary.extract(iter(own[:1])))
+
+
+def _own(frames: Sequence[traceback.FrameSummary]) -> tuple[str, str] | None:
     own = [frame for frame in frames if frame.filename == frames[0].filename or not _is_library(frame.filename)]
     if not own or own[-1].filename.startswith(OURS):
         return None

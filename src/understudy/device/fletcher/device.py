@@ -168,11 +168,8 @@ class FletcherDevice(Stateful):
             self._telemetry.emit(DeviceReset)
 
     def close(self) -> None:
-        """Stop for good: the kernel's thread ends."""
-        with self._execution.lock:
-            thread = self._execution.close()
-        if thread is not None:
-            thread.join()
+        """Stop for good: the kernel's thread ends. Whoever waits for a kernel that worked hears where it was."""
+        self._execution.close()
 
     def snapshot(self) -> Any:
         """Everything, device memory too; `RuleError` while the kernel is busy: a running program cannot be kept."""

@@ -9,6 +9,7 @@ from typing import Final
 from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
 from understudy.core.forks import FORKED, tell_forks
+from understudy.core.limits import CLOSED
 from understudy.core.telemetry import Telemetry
 from understudy.device.fletcher.bus_words import FieldStore
 from understudy.device.fletcher.events import KernelAborted, KernelFailed, KernelFinished, KernelStarted
@@ -19,6 +20,8 @@ from understudy.device.fletcher.runner import LiveRegisters, Run
 from understudy.device.fletcher.settings import Settings
 
 ALL: Final = 1 << 62
+MOMENT_SECONDS: Final = 0.1
+"""What a kernel may take to end while its device is being closed."""
 
 
 class Execution:
@@ -42,6 +45,8 @@ class Execution:
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._is_closed = False
+        self._stopped: UnderstudyError | None = None
+        """Where the kernel was that worked when the device was closed."""
         self._is_lost = False
         """Whether this process was forked while the device's thread was inside the kernel."""
         tell_forks(self)
@@ -58,7 +63,7 @@ class Execution:
     @property
     def is_stuck(self) -> bool:
         """Whether the kernel is busy and never finishes."""
-        return self._run is not None and self._run.error is not None
+        return self._stopped is not None or (self._run is not None and self._run.error is not None)
 
     def start(self, make_job: Callable[[LiveRegisters], Job]) -> None:
         """Begin a job."""
@@ -150,15 +155,37 @@ class Execution:
             )
         return self._machine.state is not State.BUSY
 
-    def close(self) -> threading.Thread | None:
-        """End everything; gives the thread that will end, to be joined without the lock."""
+    def close(self) -> None:
+        """End everything, without the lock. A kernel that does not end by itself within a moment is interrupted.
+
+        One that is inside a call that is not Python's ends with that; nothing it does has an effect any more.
+        """
+        run, mine = self._run, threading.current_thread()
+        if run is not None and not self._is_closed and run.error is None:
+            self._stopped = run.stopped(CLOSED)
         self._is_closed = True
-        self.end("close")
-        self.changed.notify_all()
-        return self._thread if self._thread is not threading.current_thread() else None
+        if not self.lock.acquire(timeout=MOMENT_SECONDS):  # a thread works for a synchronous device
+            assert run is not None
+            run.interrupt()
+            if not self.lock.acquire(timeout=MOMENT_SECONDS):
+                run.cut_off()
+                return
+        try:
+            self.end("close")
+            self.last_error = self._stopped
+            self.changed.notify_all()
+            thread = self._thread
+        finally:
+            self.lock.release()
+        if thread is None or thread is mine:
+            return
+        thread.join(MOMENT_SECONDS)
+        if thread.is_alive() and run is not None:
+            run.interrupt()
+            thread.join(MOMENT_SECONDS)
 
     def _runnable(self) -> bool:
-        return self._run is not None and self._run.error is None
+        return self._run is not None and self._run.error is None and not self._is_closed
 
     def _after(self, run: Run, finished: bool) -> None:
         """A slice of `run` is over."""

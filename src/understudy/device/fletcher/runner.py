@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from understudy.core.errors import UnderstudyError
-from understudy.device.fletcher.blame import behind, place_of
+from understudy.core.limits import Stopped
+from understudy.device.fletcher.blame import behind, line_of, place_of
 from understudy.device.fletcher.bus_words import FieldStore
 from understudy.device.fletcher.job import Hang, Job, KernelFailure, whole
 from understudy.device.fletcher.kernel import Kernel
@@ -18,6 +21,12 @@ E = TypeVar("E", bound=UnderstudyError)
 
 class Aborted(BaseException):  # no error, and nothing that a kernel could catch by accident
     """The job was stopped or reset while it ran: nothing more of it may happen."""
+
+
+def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
+    """Have a thread of Python raise an exception as soon as it executes Python; None takes that back."""
+    what = None if kind is None else ctypes.py_object(kind)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)
 
 
 class LiveRegisters:
@@ -66,8 +75,15 @@ class Run:
         self.registers = registers
         self.slices = 0
         self.error: UnderstudyError | None = None
-        self.is_in_step = False
+        self._thread = 0
+        self._is_interrupted = False
+        self._guard = threading.Lock()
         self._steps: Iterator[Any] | None = None
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether a thread is inside the kernel."""
+        return self._thread != 0
 
     def step(self) -> bool:
         """Do the next slice; True when the kernel has finished, and the job's result stands.
@@ -75,18 +91,44 @@ class Run:
         What goes wrong is kept in `error`, except for what is no `Exception`.
         """
         self.slices += 1
-        self.is_in_step = True
         try:
-            return self._step()
-        except Aborted:
-            return False
-        except UnderstudyError as error:
-            self.error = self._placed(error, error)
-        except (Exception, SystemExit) as failure:  # noqa: BLE001  # its author's code may raise anything
-            self.error = self._failure(failure)
-        finally:
-            self.is_in_step = False
+            self._thread = threading.get_ident()
+            try:
+                return self._step()
+            except Aborted:
+                return False
+            except UnderstudyError as error:
+                self.error = self._placed(error, error)
+            except (Exception, SystemExit) as failure:  # noqa: BLE001  # its author's code may raise anything
+                self.error = self._failure(failure)
+            finally:
+                self._leave()
+        except Aborted:  # by `interrupt`, just when the slice was over
+            self._leave()
         return False
+
+    def _leave(self) -> None:
+        """The thread is not inside the kernel any more, and `interrupt` has no effect on it, not even a late one."""
+        with self._guard:
+            if self._is_interrupted:
+                _raise_in(self._thread, None)
+            self._thread, self._is_interrupted = 0, False
+
+    def interrupt(self) -> None:
+        """Have the thread that is inside the kernel, if one is, leave it before its next line."""
+        with self._guard:
+            if self._thread:
+                self._is_interrupted = True
+                _raise_in(self._thread, Aborted)
+
+    def stopped(self, why: str) -> Stopped:
+        """That the kernel does not finish, with the line where it is."""
+        frame = getattr(self._steps, "gi_frame", None) or sys._current_frames().get(self._thread)
+        place = line_of(frame, Run._step.__code__)
+        stopped = Stopped(f"{why} while the kernel worked")
+        if place is not None:
+            stopped.at("line", *place)
+        return stopped.at("kernel", self.kernel.name)
 
     def cut_off(self) -> None:
         """Nothing that the kernel does from now on has an effect. The device's lock is held."""

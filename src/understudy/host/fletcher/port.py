@@ -165,10 +165,10 @@ class LocalPort:
 
     def stuck(self) -> UnderstudyError | None:
         """Why the kernel never finishes: what went wrong in it, or that nothing has started it."""
-        if self.device.state is State.IDLE:
-            return StatusError("the kernel is idle, expected a start before waiting for its end")
         if self.device.is_stuck:
             return self.device.last_error
+        if self.device.state is State.IDLE:
+            return StatusError("the kernel is idle, expected a start before waiting for its end")
         return None
 
     def wait(self, timeout_seconds: float | None) -> None:

@@ -1,0 +1,120 @@
+"""Ctrl-C and `close` against kernels that do not end: both work at once, and tell the kernel's line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
+from understudy.core.limits import Stopped
+from understudy.device.fletcher.job import Job
+from understudy.device.fletcher.kernel import Kernel as VirtualKernel
+from understudy.device.fletcher.kernel import kernel
+from understudy.device.fletcher.machine import State
+from understudy.host.fletcher.platform import Context, Kernel, Platform
+
+READ = {"P": [("a", pa.int8())]}
+AFTER_SECONDS = 0.2
+
+
+@kernel("whole", read=READ)
+def whole(job: Job) -> None:
+    count = 0
+    while True:
+        count += 1
+
+
+@kernel("sliced", read=READ)
+def sliced(job: Job) -> Iterator[None]:
+    while True:
+        yield
+
+
+@kernel("stubborn", read=READ)
+def stubborn(job: Job) -> None:
+    count = 0
+    while True:
+        try:
+            count += 1
+            job.result = count
+        except Exception:  # noqa: BLE001  # as kernels do that let nothing stop them
+            pass
+
+
+KERNELS = {"whole": whole, "sliced": sliced, "stubborn": stubborn}
+WAYS = [("synchronous", {}), ("synchronous", {"pacing": None}), ("threaded", {})]
+everywhere = pytest.mark.parametrize(("execution", "more"), WAYS)
+any_kernel = pytest.mark.parametrize("name", KERNELS)
+
+
+def platform_of(virtual: VirtualKernel, execution: str, more: dict[str, None]) -> Platform:
+    platform = Platform(virtual, execution=execution, **more)
+    platform.init()
+    return platform
+
+
+def run(platform: Platform) -> None:
+    """Wait for a kernel that never ends."""
+    context = Context(platform)
+    context.queue_record_batch(pa.record_batch([pa.array([1, 2], pa.int8())], schema=whole.schemas[0]))
+    context.enable()
+    job = Kernel(context)
+    job.reset()
+    job.start()
+    job.wait_for_finish()
+
+
+@any_kernel
+@everywhere
+def test_ctrl_c(name: str, execution: str, more: dict[str, None]) -> None:
+    platform = platform_of(KERNELS[name], execution, more)
+    with soon(), pytest.raises(KeyboardInterrupt), interrupted(AFTER_SECONDS):
+        run(platform)
+    assert platform.port.device.state is State.BUSY  # type: ignore[attr-defined]
+    with soon():
+        platform.terminate()
+    assert not [each for each in threading.enumerate() if each.name == "fletcher" and each.is_alive()]
+
+
+@any_kernel
+@everywhere
+def test_close_on_another_thread(name: str, execution: str, more: dict[str, None]) -> None:
+    platform = platform_of(KERNELS[name], execution, more)
+    closer = threading.Timer(AFTER_SECONDS, platform.terminate)
+    closer.start()
+    with soon(), pytest.raises(Stopped) as caught:
+        run(platform)
+    closer.join(SOON)
+    text = str(caught.value)
+    assert text.startswith("the device was closed while the kernel worked, at line ")
+    assert f"{__file__} ({name}), at kernel {name}" in text
+    assert not [each for each in threading.enumerate() if each.name == "fletcher" and each.is_alive()]
+
+
+def test_close_does_not_wait_for_a_call_that_is_not_pythons() -> None:
+    """Nothing that such a kernel does later has an effect."""
+    goes_on, left = threading.Lock(), threading.Event()
+
+    @kernel("waits", read=READ)
+    def waits(job: Job) -> None:
+        try:
+            with goes_on:
+                job.result = 7
+        finally:
+            left.set()
+
+    goes_on.acquire()
+    platform = platform_of(waits, "threaded", {})
+    closer = threading.Timer(AFTER_SECONDS, platform.terminate)
+    closer.start()
+    with soon(), pytest.raises(Stopped, match=r"the device was closed .* \(waits\), at kernel waits"):
+        run(platform)
+    with soon():
+        closer.join(SOON)
+        goes_on.release()
+        assert left.wait(SOON)
+    device = platform.port.device  # type: ignore[attr-defined]
+    assert device.read(device.map.result).value == 0
