@@ -11,6 +11,7 @@ from understudy import __version__
 from understudy.cli import fletcher, gcn, hsa, refsi, riscv, serve
 from understudy.cli.check import check
 from understudy.cli.demo import demo
+from understudy.cli.doctor import doctor
 from understudy.cli.exits import ExitCode, exit_code, report, report_bug
 from understudy.cli.inspect import inspect
 from understudy.core.errors import UnderstudyError
@@ -30,6 +31,7 @@ app.add_typer(riscv.app, name="riscv")
 app.add_typer(serve.app, name="serve")
 app.command("check")(check)
 app.command("demo")(demo)
+app.command("doctor")(doctor)
 app.command("inspect")(inspect)
 
 

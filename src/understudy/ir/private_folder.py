@@ -47,15 +47,15 @@ class PrivateFolder:
                 os.unlink(new, dir_fd=folder)
                 raise
 
+    def sizes(self) -> list[int]:
+        """Bytes of each file."""
+        with self._opened() as folder:
+            return [size for _, size, _ in self._files(folder)]
+
     def prune(self, limit_bytes: int) -> None:
         """Delete the oldest files where all of them together are larger."""
         with self._opened() as folder:
-            files = []
-            for name in filter(_OURS.fullmatch, os.listdir(folder)):
-                with contextlib.suppress(FileNotFoundError):  # another process prunes too
-                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    if stat.S_ISREG(found.st_mode):
-                        files.append((found.st_mtime, found.st_size, name))
+            files = self._files(folder)
             total = sum(size for _, size, _ in files)
             for _, size, name in sorted(files):
                 if total <= limit_bytes:
@@ -63,6 +63,16 @@ class PrivateFolder:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
                 total -= size
+
+    def _files(self, folder: int) -> list[tuple[float, int, str]]:
+        """Time, size and name of each."""
+        files = []
+        for name in filter(_OURS.fullmatch, os.listdir(folder)):
+            with contextlib.suppress(FileNotFoundError):  # another process prunes
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode):
+                    files.append((found.st_mtime, found.st_size, name))
+        return files
 
     @contextlib.contextmanager
     def _opened(self, make_private: bool = False) -> Iterator[int]:

@@ -60,10 +60,13 @@ class Compiled:
     """Operation, place, data and second data; the value before: see `native_atomics.changed`."""
 
 
+FUNCTIONS: Final = (load32, load64, store32, store64, lanes.change32, lanes.change64)
+
+
 @cache
 def compiled(bits: int) -> Compiled:
     """Machine code for words of 32 or 64 bits."""
-    code = link(ObjectCache(default_folder()), load32, load64, store32, store64, lanes.change32, lanes.change64)
+    code = link(ObjectCache(default_folder()), *FUNCTIONS)
     result, word = ctypes.c_uint64, ctypes.c_void_p  # as an argument, c_void_p is a word that is converted faster
     return Compiled(
         code.function(f"load{bits}", result, word, is_brief=True),

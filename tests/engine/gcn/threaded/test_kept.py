@@ -135,7 +135,7 @@ def test_handlers_of_a_kept_program_are_optimised_where_it_runs_much(
         assert time.monotonic() < deadline
         time.sleep(0.005)
         launch.run()
-    known = Library(ObjectCache(tmp_path), second.lanes)._index
+    known = Library(ObjectCache(tmp_path), second.lanes).index
     program_ = launch.code.programs[dispatch.entry, dispatch.mode]
     assert len(list(known)) > 5
     assert all(each is None or each.is_optimised for each in map(known.__getitem__, known))

@@ -85,7 +85,7 @@ def test_what_two_processes_add_is_kept_of_both(tmp_path: Path) -> None:
     second.run(program("s_not_b32 s7, s9 | s_endpgm"))
     assert [each.library.compiled for each in (first, second)] == [2, 2]
     third = Library(ObjectCache(tmp_path), first.lanes)
-    assert sum("s_mov_b32" in key or "s_not_b32" in key or "s_endpgm" in key for key in third._index) == 3
+    assert sum("s_mov_b32" in key or "s_not_b32" in key or "s_endpgm" in key for key in third.index) == 3
 
 
 def test_a_kind_without_a_handler_is_asked_for_once(tmp_path: Path) -> None:
@@ -113,6 +113,6 @@ def test_handlers_are_optimised_behind_the_first_launch(tmp_path: Path) -> None:
     assert (made.records[made.handled] != before).all()
     assert launch.run().instructions == 3 * 4 + 7
     assert dwords(dispatch, 64) == [21 + lane for lane in range(64)]
-    index = Library(ObjectCache(tmp_path), 16)._index
+    index = Library(ObjectCache(tmp_path), 16).index
     assert all(known is None or known.is_optimised for known in map(index.__getitem__, index))
     assert run(tmp_path) == 0

@@ -19,6 +19,7 @@ from understudy.ir import llvm
 from understudy.ir.improving import Improving
 from understudy.ir.object_cache import ObjectCache
 
+FUNCTIONS: Final = (schedule, atomic, note, page_row, by_lane, in_order)
 WORTH: Final = 64
 """Batches of groups after which to optimise it."""
 
@@ -27,8 +28,7 @@ class Runtime:
     """Helpers for chunks of `lanes` lanes, their table, and the scheduler: both are called where they are now."""
 
     def __init__(self, objects: ObjectCache, lanes: int) -> None:
-        functions = (schedule, atomic, note, page_row, by_lane, in_order)
-        self._native = Improving(objects, *functions, worth=WORTH, text=helpers(lanes))
+        self._native = Improving(objects, *FUNCTIONS, worth=WORTH, text=helpers(lanes))
         self.table = np.zeros(len(layout.HELPER_NAMES), np.uint64)
         self.helpers_address = int(self.table.ctypes.data)
         self._code: llvm.Code | None = None

@@ -44,7 +44,9 @@ class Patched(Protocol):
 
 
 class Library:
-    """Handlers for chunks of `lanes` lanes. `compiled` counts those that this process has had to compile.
+    """Handlers for chunks of `lanes` lanes; `index` says which there are.
+
+    `compiled` counts those that this process has had to compile.
 
     What is missing is compiled quickly, and once more in the background: `adopt` takes that up.
     """
@@ -64,7 +66,7 @@ class Library:
         self._later: dict[str, Example] = {}
         """Kinds of kept programs whose handlers are not optimised."""
         self._left = WORTH
-        self._index = Index(objects, self.key)
+        self.index = Index(objects, self.key)
         code = self._glue()
         self.glue = {name: code.address(name) for name in GLUE}
         tell_forks(self)
@@ -97,7 +99,7 @@ class Library:
     # ---- what there is -----------------------------------------------------------------------------------------
     def find(self, key: str) -> tuple[int, Handler] | None:
         """Address and record of a kind's handler; None where it has none. `make` has been called for it."""
-        known = self._index[key]
+        known = self.index[key]
         if known is None:
             return None
         address = self._addresses.get(key)
@@ -107,26 +109,26 @@ class Library:
 
     def has(self, key: str) -> bool:
         """Whether a kind is known: compiled, or known to have no handler."""
-        if key not in self._index:
+        if key not in self.index:
             return False
-        known = self._index[key]
+        known = self.index[key]
         if known is None or known.image in self._codes:
             return True
         if self.objects.get(known.image) is None:  # somebody has cleared the folder
-            del self._index[key]
+            del self.index[key]
             return False
         return True
 
     def has_all(self, examples: dict[str, Example]) -> bool:
         """Whether kinds that a program was made of have handlers; they are optimised if much is run."""
         with self.lock:
-            if not all(self.has(key) and self._index[key] is not None for key in examples):
+            if not all(self.has(key) and self.index[key] is not None for key in examples):
                 return False
             self._later |= {key: each for key, each in examples.items() if not self._is_optimised(key)}
             return True
 
     def _is_optimised(self, key: str) -> bool:
-        known = self._index[key]
+        known = self.index[key]
         return known is None or known.is_optimised
 
     def make(self, kinds: Iterable[Kind]) -> None:
@@ -137,7 +139,7 @@ class Library:
             for at in range(0, len(missing), BATCH):
                 self._compile(missing[at : at + BATCH])
             if missing:
-                self._index.write()
+                self.index.write()
             wanted = {key: kind for key, kind in wanted.items() if not self._is_optimised(key)}
             self._optimise(list(wanted), lambda keys: [wanted[key] for key in keys])
 
@@ -149,7 +151,7 @@ class Library:
             self.compiled += len(handlers)
         for kind in kinds:
             handler = handlers.get(kind.key)
-            self._index[kind.key] = None if handler is None else Known(handler, image, is_optimised=False)
+            self.index[kind.key] = None if handler is None else Known(handler, image, is_optimised=False)
 
     def _emit(self, kinds: list[Kind]) -> tuple[dict[str, Handler], str]:
         """The handlers of kinds that can have one, and the text of their module."""
@@ -188,8 +190,8 @@ class Library:
         self.objects.put(image, PROCESS.compile_ir(text, llvm.OPTIMISED))
         with self.lock:
             for key, handler in handlers.items():
-                self._index[key] = Known(handler, image, is_optimised=True)
-            self._index.write()
+                self.index[key] = Known(handler, image, is_optimised=True)
+            self.index.write()
         return list(handlers)
 
     def _optimise_later(self) -> None:

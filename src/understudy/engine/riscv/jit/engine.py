@@ -51,11 +51,14 @@ MAX_VERSIONS: Final = 16
 """Translations kept for one pc: guests that rewrite their code would fill memory with them."""
 
 
+FUNCTIONS: Final = (dispatch, exchange32, exchange64)
+
+
 class Runtime:
     """The dispatcher and what else is compiled once per process and cache."""
 
     def __init__(self, cache: ObjectCache) -> None:
-        self._code = link(cache, dispatch, exchange32, exchange64)
+        self._code = link(cache, *FUNCTIONS)
         word, pointer = ctypes.c_uint64, ctypes.c_void_p
         self.dispatch: Callable[[int], int] = self._code.function("dispatch", word, pointer)
         self.address = self._code.address("dispatch")
