@@ -19,6 +19,7 @@ TITLES: Final = {
     "refsi_kernels": "RefSi kernels through command buffers",
     "refsi_commands": "RefSi commands and small buffers",
     "start": "Start of new processes",
+    "shell_start": "Start of whole programs, as the shell sees them",
     "hsa_queue": "AMD HSA: packets through a queue",
     "hsa_start": "Start of new processes that run an HSA kernel",
     "scaling": "Four harts on two threads",

@@ -1,6 +1,7 @@
 """Run all benchmarks, each in a process of its own, and save what they found: results/latest.json.
 
-`report.py` makes the table of docs/performance.md from it.
+`report.py` makes the table of docs/performance.md from it; `history.py` keeps what all runs found and tells what became
+slower.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import history
 from harness import FOLDER, machine
 
 SCRIPTS: Final = (
-    *("rv64_engine", "refsi_kernels", "refsi_commands", "start", "scaling", "acceldev", "vfio_user"),
+    *("rv64_engine", "refsi_kernels", "refsi_commands", "start", "shell_start", "scaling", "acceldev", "vfio_user"),
     *(
         "gcn",
         "gcn_limits",
@@ -61,6 +63,22 @@ def main() -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"{len(found['rows'])} results in {found['seconds']} s: {options.output}")
+    if not options.quick:
+        compare(found)
+
+
+def compare(found: dict[str, Any]) -> None:
+    """Add the results to the history, and say what became slower since the last run on such a machine."""
+    now = history.entry(found)
+    before = history.last_like(now, history.read())
+    history.add(now)
+    if before is None:
+        print("the first run on such a machine: nothing to compare with")
+        return
+    rows = history.slower(now, before)
+    print(f"slower than at {before['commit']} of {before['date']} by more than noise: {len(rows) or 'nothing'}")
+    for row in rows:
+        print(f"  {row}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,74 @@
+"""The history of benchmarks: which runs are compared, and what counts as slower."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+MACHINE = {"cpu": "one", "cores": 2, "system": "Linux", "python": "3.11", "numpy": "2", "llvmlite": "0.50"}
+
+
+@pytest.fixture(scope="module")
+def history() -> Iterator[Any]:
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        yield importlib.import_module("history")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+        for name in ("history", "harness"):
+            sys.modules.pop(name, None)
+
+
+def found(best: float, median: float, *, lower: bool = True, **machine: object) -> dict[str, Any]:
+    row = {"question": "start", "what": "first", "unit": "ms", "best": best, "median": median, "lower": lower}
+    return {"date": "2026-11-23", "machine": MACHINE | machine, "rows": [row | {"note": "", "peer": None}]}
+
+
+def test_runs_are_kept_in_order(history: Any, tmp_path: Path) -> None:
+    path = tmp_path / "results" / "history.jsonl"
+    assert history.read(path) == []
+    for best in (3.0, 4.0):
+        history.add(history.entry(found(best, 5.0)), path)
+    assert [run["rows"]["start: first"]["best"] for run in history.read(path)] == [3.0, 4.0]
+    assert len(path.read_text().splitlines()) == 2
+    assert json.loads(path.read_text().splitlines()[0])["commit"]
+
+
+def test_only_runs_on_such_a_machine_are_compared(history: Any) -> None:
+    first, other, second = (history.entry(found(n, n, **more)) for n, more in ((1, {}), (2, {"cpu": "two"}), (3, {})))
+    now = history.entry(found(4, 4, load_before=7.5))
+    assert history.last_like(now, [first, second, other]) is second
+    assert history.last_like(now, [other]) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "lower", "is_slower"),
+    [
+        ((100, 101), (104, 105), True, False),  # below what counts as a difference
+        ((100, 101), (107, 108), True, True),
+        ((100, 130), (120, 121), True, False),  # the earlier run was noisy
+        ((100, 101), (120, 150), True, False),  # this one is
+        ((100, 101), (50, 51), True, False),
+        ((100, 99), (80, 79), False, True),  # rates
+        ((100, 99), (120, 119), False, False),
+    ],
+)
+def test_slower_by_more_than_noise(
+    history: Any, before: tuple[float, float], now: tuple[float, float], lower: bool, is_slower: bool
+) -> None:
+    old, new = (history.entry(found(*each, lower=lower)) for each in (before, now))
+    assert [text.split(":")[0] for text in history.slower(new, old)] == ["start"] * is_slower
+
+
+def test_rows_that_came_went_or_changed_their_unit_are_not_compared(history: Any) -> None:
+    old, new = history.entry(found(1, 1)), history.entry(found(9, 9))
+    new["rows"]["start: first"]["unit"] = "us"
+    new["rows"]["start: other"] = old["rows"]["start: first"]
+    assert history.slower(new, old) == []
