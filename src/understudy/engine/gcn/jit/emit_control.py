@@ -5,6 +5,7 @@ from __future__ import annotations
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey
 from understudy.engine.gcn.jit.emit_integer import Integers
+from understudy.engine.gcn.jit.held import HeldLoop
 from understudy.engine.gcn.jit.region import Block, Region
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn import state
@@ -40,6 +41,7 @@ class Control:
 
     `block` and `index` say which instruction is being translated, `is_over` whether the block has got its end.
     `keeps_state` tells that somebody looks at waves that have ended, `ends` that one may end here without that.
+    `loop`: the one that is being written, where it holds its registers: ways out of it lead through its own.
     """
 
     def __init__(self, text: LaneText, ints: Integers, region: Region, base: Base, keeps_state: bool) -> None:
@@ -47,6 +49,8 @@ class Control:
         self.ints = ints
         self.base = base
         self.keeps_state = keeps_state
+        self.region = region
+        self.loop: HeldLoop | None = None
         self.labels = {place: f"b{index}" for index, place in enumerate(region.blocks)}
         self.ends = False
         self.begin(region.blocks[next(iter(region.blocks))])
@@ -62,7 +66,7 @@ class Control:
         """Hand over to the dispatcher: exit code, and the pc to go on at."""
         self.text.put(f"store i64 {code}, ptr %codev")
         self.text.put(f"store i64 {pc}, ptr %pcv")
-        self.text.put("br label %exit")
+        self.text.put("br label %exit" if self.loop is None else f"br label %exit{self.loop.number}")
 
     def hand_over(self, code: int, pc: int, index: int) -> None:
         """Hand over before instruction `index` of the block: give back the fuel for it and what follows, paid ahead."""
@@ -89,11 +93,21 @@ class Control:
             self.hand_over(layout.STEP, self.block.nodes[self.index].insn.pc, self.index)
         return label
 
+    def label(self, place: BlockKey) -> str:
+        """The label of a block of this region, for the one that is being written."""
+        label, loop = self.labels[place], self.loop
+        if loop is None:
+            return label
+        if place in loop.places:
+            return f"{label}.held"
+        loop.exits.add(place)
+        return f"out{loop.number}.{label}"
+
     def go(self, place: BlockKey) -> None:
         """Go on at a place, in this region or elsewhere."""
         self.is_over = True
         if place in self.labels:
-            self.text.put(f"br label %{self.labels[place]}")
+            self.text.put(f"br label %{self.label(place)}")
         else:
             self.finish(layout.JUMP, self.base.at(place[0]))
 
@@ -148,7 +162,7 @@ class Control:
     def _edge(self, pc: int) -> str:
         place = (pc, self.block.nodes[-1].after)
         if place in self.labels:
-            return self.labels[place]
+            return self.label(place)
         label = self.text.fresh("away")
         with self.text.apart(label):
             self.finish(layout.JUMP, self.base.at(pc))

@@ -54,20 +54,23 @@ class Helpers:
 
 
 class InlineCaches:
-    """Each access keeps what it knows about the memory that it met last in words of the wave's own."""
+    """Each access keeps what it knows about the memory that it met last in words of the wave's own.
+
+    `taken`: how many accesses of each kind have theirs.
+    """
 
     def __init__(self, text: LaneText, helpers: Helpers) -> None:
         self.text = text
         self.helpers = helpers
-        self._taken = dict.fromkeys(layout.INLINE_CACHES, 0)
+        self.taken = dict.fromkeys(layout.INLINE_CACHES, 0)
 
     def take(self, kind: str) -> str:
         """Where one more access keeps what it knows about the memory that it met last: its inline cache.
 
         Arrays lie in few runs of memory, so this is nearly always the right one, and known long before the address.
         """
-        number = self._taken[kind] % layout.INLINE_CACHES[kind]
-        self._taken[kind] += 1
+        number = self.taken[kind] % layout.INLINE_CACHES[kind]
+        self.taken[kind] += 1
         before = sum(count for other, count in layout.INLINE_CACHES.items() if other < kind)
         word = layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * (before + number)
         return self.text.let(f"getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * word}")

@@ -13,10 +13,13 @@ from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Observed, Untranslated
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import GuestAddress, set_word
-from understudy.engine.gcn.jit.emit_strip import Resume, Strip, StripEmitter
+from understudy.engine.gcn.jit.emit_held import HeldLoops
+from understudy.engine.gcn.jit.emit_strip import Resume, StripEmitter
 from understudy.engine.gcn.jit.float_control import of_mode
+from understudy.engine.gcn.jit.held import held_loops
 from understudy.engine.gcn.jit.liveness import Liveness
 from understudy.engine.gcn.jit.region import Block, Node, Region
+from understudy.engine.gcn.jit.strip import Strip
 from understudy.ir.builder import LaneText, vector_width
 from understudy.isa.gcn import state
 from understudy.isa.gcn.semantics.execute import execute
@@ -37,6 +40,8 @@ class RegionEmitter:
         self._control = self._algebra.control
         self._float_control = self._algebra.float_control
         self._strips = StripEmitter(self.text, self._algebra)
+        loops = held_loops(region, self.liveness, lanes)
+        self._loops = HeldLoops(self.text, loops, self._algebra.vectors, self._control)
 
     @property
     def resumes(self) -> list[Resume]:
@@ -49,6 +54,7 @@ class RegionEmitter:
         text = self.text
         for block in self.region.blocks.values():
             self._emit_block(block)
+        self._loops.ways(self.liveness)
         body = text.taken()
         self._entries()
         entries = text.taken()
@@ -143,7 +149,7 @@ class RegionEmitter:
         self._open = Strip()
         self._algebra.mode = self._algebra.floats.mode = Mode.decode(block.place[1])
         self._float_control.now = environment
-        self.text.start(control.labels[block.place])
+        self.text.start(self._loops.begin(block.place))
         self._fuel(block)
         for index, node in enumerate(block.nodes):
             control.index = index
@@ -186,7 +192,7 @@ class RegionEmitter:
                 self._open.add(node)
                 self._close(index + 1)
         elif found.lanes:
-            if self._open.nodes and not self._open.takes(found):
+            if self._open.ends_before(found):
                 self._close(index)
             if not self._open.nodes:
                 self._open.first = index
@@ -194,7 +200,6 @@ class RegionEmitter:
             if found.across or found.writes_exec:
                 self._close(index + 1)
         else:
-            leads_on = found.flow == "next" and found.hwreg_written is None
-            if self._open.nodes and (not leads_on or self._open.is_disturbed_by(found)):
+            if self._open.ends_before(found):
                 self._close(index)
             execute(self._algebra, replace(node.insn, pc=GuestAddress(node.insn.pc)))

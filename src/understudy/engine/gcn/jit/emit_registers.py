@@ -8,6 +8,7 @@ from typing import Final
 
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_integer import Integers
+from understudy.engine.gcn.jit.held import HeldLoop
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn.state import EXEC, INDEXED_SGPRS, LANES, SCC, SGPR_AT, VCC, VGPRS, WORDS_AT
 
@@ -175,28 +176,36 @@ class VectorFile:
 
     With `is_across` results wait until all chunks have been seen. `dirty`: registers that the strip has written,
     `pushed`: those of them whose results are 0 at first. `written_masks`: variables that collect the bits of scalar
-    register pairs.
+    register pairs. `loop`: the one that is being written, where it holds its registers in variables.
     """
 
     def __init__(self, text: LaneText, ints: Integers, scalars: ScalarFile) -> None:
         self.text = text
         self.ints = ints
         self.scalars = scalars
+        self.loop: HeldLoop | None = None
         self.begin("")
 
     def begin(self, label: str, is_across: bool = False) -> None:
-        """A strip begins; nothing of its chunk is known."""
-        self.label = label
+        """A strip begins."""
         self.is_across = is_across
-        self.vectors: dict[int, Value] = {}
-        self.masks: dict[int, Value] = {}
         self.written_masks: dict[int, str] = {}
         self.dirty: set[int] = set()
         self.pushed: set[int] = set()
+        self.chunk(label)
+
+    def chunk(self, label: str, number: int = 0) -> None:
+        """A chunk begins; nothing of it is known. Its number, where each is written by itself."""
+        self.label = label
+        self.which = number
+        self.vectors: dict[int, Value] = {}
+        self.masks: dict[int, Value] = {}
         self._collected: dict[int, str] = {}
 
     def row(self, n: int, label: str = "") -> str:
-        """Host address of this chunk of vector register n, in the loop `label` or the one that is being written."""
+        """Where this chunk of vector register n is, in the loop `label` or the one that is being written."""
+        if self.loop is not None:
+            return self.loop.variable(n, self.which)
         return self.text.let(f"getelementptr i8, ptr %row{label or self.label}, i64 {LANES * 4 * n}")
 
     def register(self, n: int) -> str:
@@ -206,10 +215,17 @@ class VectorFile:
     def v(self, n: int) -> Value:
         """Vector register n."""
         if n not in self.vectors:
-            kind = self.text.itype(32, True)
-            name = self.text.let(f"load {kind}, ptr {self.row(n)}, align {4 * self.text.lanes}{REGISTERS}")
-            self.vectors[n] = Value(32, True, name)
+            self.vectors[n] = Value(32, True, self.load_chunk(self.row(n)))
         return self.vectors[n]
+
+    def load_chunk(self, at: str) -> str:
+        """A chunk of a register, from a row or variable."""
+        return self.text.let(f"load {self.text.itype(32, True)}, ptr {at}, align {4 * self.text.lanes}{REGISTERS}")
+
+    def store_chunk(self, value: str, at: str, how: str = "") -> None:
+        """Write a chunk of a register there."""
+        kind, lanes = self.text.itype(32, True), self.text.lanes
+        self.text.put(f"store {how}{kind} {value}, ptr {at}, align {4 * lanes}{REGISTERS}")
 
     def set_v(self, n: int, v: Value, where: Value | None = None) -> None:
         """Write lanes of EXEC; inside a strip other lanes may hold anything, since EXEC does not change."""
@@ -249,6 +265,7 @@ class VectorFile:
             m = Value(1, True, text.bits(m, True))
         if n not in self.written_masks:
             self.written_masks[n] = f"acc{self.label}_{len(self.written_masks)}"
+        if n not in self._collected:
             self._collected[n] = text.let(f"load i64, ptr %{self.written_masks[n]}")
         self.masks[n] = m
         bits = self.compressed(m)

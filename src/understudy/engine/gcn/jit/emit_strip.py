@@ -1,103 +1,20 @@
-"""Strips: vector instructions written together as one loop over chunks of lanes.
-
-A strip ends
-
-- before what reads a mask or register that it writes, or writes one that it reads; before what writes EXEC;
-- between a store and any other access to the same memory: the loop runs all of it for one chunk before the next;
-- around what sees other lanes, and where the float environment of the host has to change.
-"""
+"""Writing strips: loops over chunks of lanes, or one chunk after the other where a loop holds its registers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
-from understudy.engine.gcn.jit.effects import Effects, Environment, meet
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import set_word
-from understudy.engine.gcn.jit.emit_registers import REGISTERS
-from understudy.engine.gcn.jit.float_control import DEFAULT, FloatControl
+from understudy.engine.gcn.jit.float_control import FloatControl
 from understudy.engine.gcn.jit.liveness import Live
-from understudy.engine.gcn.jit.region import Node
+from understudy.engine.gcn.jit.strip import Strip
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, LANES
-
-
-def _pairs(firsts: set[int]) -> set[int]:
-    return firsts | {n + 1 for n in firsts}
-
-
-SAYING_WHERE: Final = _pairs(set(FLAT_SCRATCH.values()))
-"""Registers that say where flat private memory lies."""
-
-
-@dataclass(slots=True)
-class Strip:
-    """Vector instructions to be written as one loop."""
-
-    nodes: list[Node] = field(default_factory=list)
-    first: int = 0
-    phase: int = 0
-    """Which of the stores of its one instruction is meant; see `Memory.begin`."""
-    reads: set[int] = field(default_factory=set)
-    """Scalar registers that are read, as such or as masks."""
-    masks: set[int] = field(default_factory=set)
-    """Scalar registers that are written, as masks."""
-    loads: set[str] = field(default_factory=set)
-    stores: set[str] = field(default_factory=set)
-    environment: Environment = field(default_factory=Environment)
-    is_across: bool = False
-    is_atomic: bool = False
-    """Nothing that might leave the strip may follow: finishing it begins anew with the first instruction."""
-    reads_scc: bool = False
-
-    def add(self, node: Node) -> None:
-        """Take in one more."""
-        found = node.effects
-        self.nodes.append(node)
-        self.reads |= found.s_reads | _pairs(found.mask_reads)
-        if "flat" in found.loads | found.stores:
-            self.reads |= SAYING_WHERE
-        self.masks |= _pairs(found.mask_writes)
-        self.loads |= found.loads
-        self.stores |= found.stores
-        self.is_across |= found.across
-        self.is_atomic |= found.atomic
-        self.reads_scc |= found.reads_scc
-        joined = self.environment.joined(found.environment or DEFAULT)
-        assert joined is not None
-        self.environment = joined
-
-    def takes(self, found: Effects) -> bool:
-        """Whether one more may be added."""
-        if self.is_across or found.across or (self.is_atomic and found.memory):
-            return False
-        if found.s_reads & self.masks or EXEC in self.masks:
-            return False
-        if any(n not in self._whole_masks() for n in found.mask_reads if _pairs({n}) & self.masks):
-            return False
-        if _clash(found.stores, self.loads | self.stores) or _clash(found.loads, self.stores):
-            return False
-        return self.environment.joined(found.environment or DEFAULT) is not None
-
-    def _whole_masks(self) -> set[int]:
-        return {n for node in self.nodes for n in node.effects.mask_writes}
-
-    def is_disturbed_by(self, found: Effects) -> bool:
-        """Whether a scalar instruction must wait for the strip."""
-        writes = found.s_writes | _pairs(found.mask_writes)
-        return bool(
-            (found.s_reads | _pairs(found.mask_reads)) & self.masks
-            or writes & (self.reads | self.masks)
-            or (found.writes_scc and self.reads_scc)
-            or found.writes_exec
-            or found.across
-            or found.memory
-        )
+from understudy.isa.gcn.state import EXEC, LANES
 
 
 @dataclass(slots=True)
@@ -139,15 +56,14 @@ class StripEmitter:
         g = text.fresh("g")
         execmask = text.bits(self.scalars.whole(EXEC))
         vectors.begin(g, strip.is_across)
-        self.memory.addresses.begin()
         with self.scalars.strip():
             outer = text.taken()
-            self._head(g, execmask)
-            self._doing(strip)
-            if not strip.is_across:
-                for n in self._lasting(live):
-                    self._store_row(n, vectors.row(n), text.bits(vectors.vectors[n], True), f"%xm{g}", live)
-            text.put(f"br label %latch{g}")
+            if vectors.loop is None:
+                self._head(g, execmask)
+                self._body(strip, live)
+                text.put(f"br label %latch{g}")
+            else:
+                self._chunks(strip, live, execmask)
             body, text.lines = text.lines, outer
             for name in vectors.written_masks.values():
                 text.allocas.append(f"%{name} = alloca i64")
@@ -156,11 +72,13 @@ class StripEmitter:
                 text.allocas.append(f"%buf{g}_{n} = alloca [{LANES} x i32], align 64")
             for n in sorted(vectors.pushed):
                 text.put(f"store <{LANES} x i32> zeroinitializer, ptr %buf{g}_{n}, align 64")
-            text.put(f"br label %pre{g}")
-            text.start(f"pre{g}")
-            text.put(f"br label %loop{g}")
+            if vectors.loop is None:
+                text.put(f"br label %pre{g}")
+                text.start(f"pre{g}")
+                text.put(f"br label %loop{g}")
             text.lines += body
-            self._end(g)
+            if vectors.loop is None:
+                self._end(g)
             self._leave(g, strip, index)
             if strip.is_across and vectors.dirty:
                 self._second_loop(g, execmask, live)
@@ -182,6 +100,33 @@ class StripEmitter:
             text.start(f"do{g}")
         text.put(f"%xm{g} = {text.mask_of(active)}")
 
+    def _chunks(self, strip: Strip, live: Live, execmask: str) -> None:
+        """Every chunk by itself, in a loop that holds its registers."""
+        text, g, caches = self.text, self.vectors.label, self.memory.caches
+        taken = caches.taken
+        for number in range(LANES // text.lanes):
+            label, first = f"{g}.{number}", number * text.lanes
+            caches.taken = dict(taken)
+            self.vectors.chunk(label, number)
+            text.put(f"%sh{label} = add i64 0, {first}")
+            active = text.let(f"trunc i64 {text.let(f'lshr i64 {execmask}, {first}')} to i{text.lanes}")
+            text.put(f"%xm{label} = {text.mask_of(active)}")
+            self._body(strip, live)
+            if strip.loads or strip.stores:
+                with text.apart(f"leave{label}"):
+                    set_word(text, layout.LANE, str(first))
+                    text.put(f"br label %leave{g}")
+
+    def _body(self, strip: Strip, live: Live) -> None:
+        """What a strip does to a chunk."""
+        vectors = self.vectors
+        self.memory.addresses.begin()
+        self._doing(strip)
+        if not strip.is_across:
+            for n in self._lasting(live):
+                value = self.text.bits(vectors.vectors[n], True)
+                self._store_row(n, vectors.row(n), value, f"%xm{vectors.label}", live)
+
     def _doing(self, strip: Strip) -> None:
         for offset, node in enumerate(strip.nodes):
             self.control.index = self.control.block.nodes.index(node, strip.first + offset)
@@ -194,15 +139,16 @@ class StripEmitter:
 
     def _store_row(self, n: int, at: str, value: str, mask: str, live: Live) -> None:
         """Write a chunk of a register. Lanes outside of `mask` keep what they hold where that may be read."""
-        text = self.text
-        kind, attributes = text.itype(32, True), f"align {4 * text.lanes}{REGISTERS}"
+        text, vectors = self.text, self.vectors
+        how = ""
         if live.inactive >> n & 1:
-            kept = text.let(f"load {kind}, ptr {at}, {attributes}")
-            value = text.let(f"select {text.itype(1, True)} {mask}, {kind} {value}, {kind} {kept}")
+            kind = text.itype(32, True)
+            value = text.let(f"select {text.itype(1, True)} {mask}, {kind} {value}, {kind} {vectors.load_chunk(at)}")
             # Volatile, or it is made a masked store, which is slow and which no later load is forwarded from.
-            text.put(f"store volatile {kind} {value}, ptr {at}, {attributes}")
-        else:
-            text.put(f"store {kind} {value}, ptr {at}, {attributes}")
+            how = "volatile " if vectors.loop is None else ""
+        if vectors.loop is not None:
+            vectors.loop.stored.add(n)
+        vectors.store_chunk(value, at, how)
 
     def _end(self, g: str) -> None:
         text = self.text
@@ -236,14 +182,10 @@ class StripEmitter:
             raise Untranslated
         with text.apart(f"leave{g}"):
             set_word(text, layout.SIDE_EXIT, str(len(self.resumes)))
-            set_word(text, layout.LANE, f"%sh{g}")
+            if self.vectors.loop is None:
+                set_word(text, layout.LANE, f"%sh{g}")
             for k, name in enumerate(masks.values()):
                 set_word(text, layout.PARTIAL + k, text.let(f"load i64, ptr %{name}"))
             behind = nodes[index].insn.pc if index < len(nodes) else nodes[-1].insn.next_pc
             self.control.hand_over(layout.RESUME, behind, index)
         self.resumes.append(Resume([node.insn for node in strip.nodes], list(masks)))
-
-
-def _clash(some: set[str], others: set[str]) -> bool:
-    """Whether accesses to these spaces may meet."""
-    return any(meet(a, b) for a in some for b in others)

@@ -19,10 +19,11 @@ from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import REGISTERS, WHOLE, ScalarFile, VectorFile
-from understudy.engine.gcn.jit.emit_strip import Strip, StripEmitter
+from understudy.engine.gcn.jit.emit_strip import StripEmitter
 from understudy.engine.gcn.jit.float_control import FloatControl, of_mode
 from understudy.engine.gcn.jit.liveness import EVERYTHING
 from understudy.engine.gcn.jit.region import Block, Region
+from understudy.engine.gcn.jit.strip import Strip
 from understudy.engine.gcn.threaded.kind import NOWHERE, PC, PLAIN, RECORD_HEAD, STEP, Deferred, Kind
 from understudy.engine.gcn.threaded.records import Handler
 from understudy.ir.builder import LaneText, Value, vector_width
