@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import Counter
 from concurrent.futures import Future
 
 import pytest
@@ -345,3 +346,41 @@ def test_state_is_shared_in_place() -> None:
     end = rig.place(LOOP)
     rig.run(end, x6=2)
     assert rig.hart.words[CODE_TABLE]
+
+
+def test_where_a_turn_ended_no_code_begins() -> None:
+    """A turn ends in the middle of straight code: it goes on to where code can be entered, with the same outcome."""
+    body = "\n".join(f"add x{8 + n % 16}, x{8 + n * 5 % 16}, x{8 + n * 7 % 16}\naddi x7, x7, 1" for n in range(60))
+    source = f"loop:\n{body}\naddi x6, x6, -1\nbne x6, x0, loop"
+    outcomes = []
+    for make in (ReferenceEngine, lambda: JitEngine(cache=ObjectCache())):
+        engine = make()
+        rig = Rig(engine)
+        end = rig.place(source)
+        hart = rig.hart
+        hart.pc, hart.words[RETURN_ADDRESS] = CODE, end
+        for n in range(32):
+            hart.words[n] = 3300 if n == 6 else n if n >= 8 else 0
+        turns = []
+        while hart.pc != end:
+            engine.run(hart, 1009)  # not a multiple of a round
+            turns.append((hart.pc, hart.retired))
+        outcomes.append((turns, [int(n) for n in hart.words[:32]]))
+        if isinstance(engine, JitEngine):
+            assert max(Counter(pc for pc, _ in turns).values()) > jit.COLD_VISITS
+            assert len(translations(engine)) <= 2
+        engine.close()
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_place_inside_that_is_visited_often_gets_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "INSIDE_VISITS", 6)
+    engine = JitEngine(cache=CACHE)
+    rig = Rig(engine)
+    end = rig.place("loop:\n" + "addi x7, x7, 1\n" * 50 + "addi x6, x6, -1\nbne x6, x0, loop")
+    for _ in range(4):
+        rig.run(end, x6=100)
+    assert len(translations(engine)) == 1
+    for _ in range(8):
+        rig.run(end, pc=CODE + 40, x6=100)
+    assert {each.region.entry for each in translations(engine)} == {CODE, CODE + 40}

@@ -46,6 +46,8 @@ HOT: Final = 300_000
 """Instructions that a hart runs in quick code before that is worth optimising."""
 COLD_VISITS: Final = 2
 COLD_STEPS: Final = 400
+INSIDE_VISITS: Final = 1000
+"""Visits of a pc in the middle of translated code, where a hart's turn ended, before code is made that begins there."""
 PATIENCE: Final = 100
 MAX_VERSIONS: Final = 16
 """Translations kept for one pc: guests that rewrite their code would fill memory with them."""
@@ -235,11 +237,19 @@ class JitEngine(ReferenceEngine):
             visits = context.visits[pc] = context.visits.get(pc, 0) + 1
             if self.tier is None and visits <= COLD_VISITS:
                 return self.steps(hart, min(left, COLD_STEPS), context.installed[context.native], PATIENCE)
+            if self.tier is None and visits <= INSIDE_VISITS and self._is_inside(context, pc):
+                return self.steps(hart, min(left, COLD_STEPS), context.installed[context.native])
             translation = self._translate(context, pc)
         if translation is None:
             return self.steps(hart, min(left, COLD_STEPS), context.installed[context.native])
         context.install(translation)
         return None
+
+    @staticmethod
+    def _is_inside(context: JitContext, pc: int) -> bool:
+        """Whether translated code of this hart leads over a pc: then it is entered again before long."""
+        installed = context.installed[context.native].values()
+        return any(translation.region.holds(pc) for translation in {id(each): each for each in installed}.values())
 
     def _find(self, context: JitContext, pc: int) -> Translation | None:
         """A translation made earlier (for any hart) that fits what this hart sees now."""
