@@ -78,3 +78,65 @@ LINE kernel void polynomial(global const float *a, global float *b) {
     }
     b[i] = y;
 }
+
+// Rounds of byte substitution: four bytes of each lane come from anywhere in a table of 256.
+LINE kernel void substitution(global const uchar *table, global const uint *a, global uint *b) {
+    uint i = GROUP(x) * 256 + LOCAL(x), x = a[i];
+    for (uint k = 0; k < 32; k++)
+        x = (table[x >> 24] | table[x & 255] << 8 | table[x >> 8 & 255] << 16 | (uint)table[x >> 16 & 255] << 24) ^ k;
+    b[i] = x;
+}
+
+LINE kernel void substitution_local(global const uchar *table, global const uint *a, global uint *b) {
+    local uchar t[256];
+    uint i = GROUP(x) * 256 + LOCAL(x), x = a[i];
+    t[LOCAL(x)] = table[LOCAL(x)];
+    MEET
+    for (uint k = 0; k < 32; k++)
+        x = (t[x >> 24] | t[x & 255] << 8 | t[x >> 8 & 255] << 16 | (uint)t[x >> 16 & 255] << 24) ^ k;
+    b[i] = x;
+}
+
+// The same with four tables of dwords.
+LINE kernel void tables(global const uint *table, global const uint *a, global uint *b) {
+    uint i = GROUP(x) * 256 + LOCAL(x), x = a[i];
+    for (uint k = 0; k < 32; k++)
+        x = table[x & 255] ^ table[256 + (x >> 8 & 255)] ^ table[512 + (x >> 16 & 255)] ^ table[768 + (x >> 24)] ^ k;
+    b[i] = x;
+}
+
+LINE kernel void gather(global const uint *index, global const float *a, global float *sums) {
+    uint i = GROUP(x) * 256 + LOCAL(x), at = index[i];
+    float sum = 0;
+    for (uint k = 0; k < 64; k++) {
+        sum += a[at];
+        at = at * 1664525u + 1013904223u & 0xffff;
+    }
+    sums[i] = sum;
+}
+
+// One row of a matrix per work-item: lanes are n floats apart.
+LINE kernel void rows(global const float *a, global const float *x, global float *y, uint n) {
+    uint i = GROUP(x) * 256 + LOCAL(x);
+    float sum = 0;
+    for (uint k = 0; k < n; k++) sum = FMA(a[i * n + k], x[k], sum);
+    y[i] = sum;
+}
+
+// One column: lanes lie side by side.
+LINE kernel void columns(global const float *a, global const float *x, global float *y, uint n) {
+    uint i = GROUP(x) * 256 + LOCAL(x);
+    float sum = 0;
+    for (uint k = 0; k < n; k++) sum = FMA(a[k * n + i], x[k], sum);
+    y[i] = sum;
+}
+
+// Squares of 4 x 4, one per work-item.
+TILE kernel void transpose4(global const float4 *a, global float4 *b, uint n) {
+    uint x = GROUP(x) * 16 + LOCAL(x), y = GROUP(y) * 16 + LOCAL(y), w = n / 4;
+    float4 p = a[4 * y * w + x], q = a[(4 * y + 1) * w + x], r = a[(4 * y + 2) * w + x], s = a[(4 * y + 3) * w + x];
+    b[4 * x * w + y] = (float4)(p.x, q.x, r.x, s.x);
+    b[(4 * x + 1) * w + y] = (float4)(p.y, q.y, r.y, s.y);
+    b[(4 * x + 2) * w + y] = (float4)(p.z, q.z, r.z, s.z);
+    b[(4 * x + 3) * w + y] = (float4)(p.w, q.w, r.w, s.w);
+}
