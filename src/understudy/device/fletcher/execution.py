@@ -160,29 +160,34 @@ class Execution:
 
         One that is inside a call that is not Python's ends with that; nothing it does has an effect any more.
         """
-        run, mine = self._run, threading.current_thread()
-        if run is not None and not self._is_closed and run.error is None:
-            self._stopped = run.stopped(CLOSED)
-        self._is_closed = True
+        was_closed, self._is_closed = self._is_closed, True
+        run, stopped = self._run, None
         if not self.lock.acquire(timeout=MOMENT_SECONDS):  # a thread works for a synchronous device
             assert run is not None
+            stopped = run.stopped(CLOSED)
             run.interrupt()
             if not self.lock.acquire(timeout=MOMENT_SECONDS):
                 run.cut_off()
                 return
         try:
+            if run is not None:
+                run.cut_off()
+                if run.error is None and not was_closed:
+                    self._stopped = stopped or run.stopped(CLOSED)
             self.end("close")
             self.last_error = self._stopped
             self.changed.notify_all()
             thread = self._thread
         finally:
             self.lock.release()
-        if thread is None or thread is mine:
+        if thread is None or thread is threading.current_thread():
             return
         thread.join(MOMENT_SECONDS)
         if thread.is_alive() and run is not None:
             run.interrupt()
             thread.join(MOMENT_SECONDS)
+        if run is not None and not thread.is_alive():
+            run.close()  # where it had left a slice by itself
 
     def _runnable(self) -> bool:
         return self._run is not None and self._run.error is None and not self._is_closed
