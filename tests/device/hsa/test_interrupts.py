@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -10,13 +11,16 @@ import numpy as np
 import pytest
 
 from tests.device.hsa.rig import COUNT, Bench, dispatch
+from tests.device.test_forks import in_a_child
 from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.limits import Stopped, TimeLimit
 from understudy.device.hsa.exceptions import QueueError
 from understudy.device.hsa.signals import Condition, Signal
+from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.host.hsa.gpu import Gpu, demo_code
 from understudy.host.hsa.launch import Launch
+from understudy.ir.background import BACKGROUND
 
 Make = Callable[..., Bench]
 GRID = {"workgroup_size_x": 64, "grid_size_x": 64 * 64}
@@ -217,6 +221,40 @@ def test_a_wait_for_the_host_with_pauses_is_no_endless_loop(bench: Make) -> None
     time.sleep(0.3)
     words[0] = 1
     done.wait(Condition.EQ, 0)
+
+
+def test_while_code_is_being_compiled(bench: Make) -> None:
+    """Ctrl-C, a fork and `close` neither wait for it nor lose it: the child asks for the code itself."""
+    held = threading.Event()
+    BACKGROUND.submit(lambda: held.wait(SOON))  # the compilation that goes on
+    rig = bench(step_limit=1 << 60)
+    engine = rig.device._compute.engine
+    assert isinstance(engine, JitEngine)
+    loop = "s_sub_u32 s9, s9, 1\ns_cmp_lg_u32 s9, 0\ns_cbranch_scc1 again\ns_endpgm"
+    anew = f"s_mov_b32 s8, {secrets.randbits(31):#x}"  # so that nobody has kept optimised code of it
+    hot = rig.kernel(f"{anew}\ns_movk_i32 s9, 20000\nagain: {loop}")
+
+    def run() -> None:
+        done = rig.device.create_signal(1)
+        for _ in range(3):
+            rig.queue.submit(dispatch(hot, **GRID))
+        rig.queue.submit(dispatch(hot, 0, done, **GRID))
+        done.wait(Condition.EQ, 0)
+
+    try:
+        run()
+        assert engine.is_tiering_up
+        in_a_child(run)
+        run()
+        endless = rig.kernel(f"{anew}\nagain: s_add_u32 s9, s9, 1\ns_branch again")
+        with soon(), pytest.raises(KeyboardInterrupt), interrupted():
+            rig.queue.submit(dispatch(endless, **GRID))
+        adds(rig)
+        with soon():
+            rig.device.close()
+        assert not held.is_set()
+    finally:
+        held.set()
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), True, "5"])
