@@ -385,6 +385,7 @@ def test_bss_and_commons_are_zeros_behind_the_rest():
     assert loaded.symbols == {"zeros": BASE + 260, "common": BASE + 384}
     assert loaded.data[:256] == b"\1" * 256
     assert loaded.data[256:] == bytes(424 - 256)
+    assert written(loaded) == loaded.data
 
 
 def test_linked_objects_go_where_their_segments_say():
@@ -397,6 +398,36 @@ def test_linked_objects_go_where_their_segments_say():
     assert loaded.kernels == {"k": BASE + 0x100}
     assert loaded.data[0x100 : 0x100 + len(code)] == code
     assert len(loaded.data) == 0x1100
+    assert written(loaded) == loaded.data
+
+
+def test_segments_that_overlap_are_written_in_their_order():
+    made = Elf(type=elf.ET_DYN)
+    code = bytes(range(1, 129))
+    made.sections.append(Section(".text", 1, CODE, code, 256, addr=0x1000))
+    for vaddr, filesz in ((0x1020, 128), (0x1010, 64), (0x1100, 16), (0x1030, 8)):
+        made.segments.append(
+            {"type": 1, "flags": 5, "offset": 512, "vaddr": vaddr, "filesz": filesz, "memsz": filesz + 32}
+        )
+    loaded = read_code_object(made.build()).load(BASE)
+    assert loaded.data[0x10:0x20] == code[:16]
+    assert loaded.data[0x30:0x38] == code[:8]
+    assert written(loaded) == loaded.data
+
+
+@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.name)
+def test_what_is_written_piece_by_piece_is_the_whole_object(path):
+    code = read_code_object(path.read_bytes())
+    loaded = code.load(BASE, dict.fromkeys(code.missing, 0x1234_5678_9ABC))
+    assert written(loaded) == loaded.data
+
+
+def written(loaded):
+    """What memory holds that held something else before, once all pieces are written."""
+    memory = bytearray(b"\xa5" * len(loaded.data))
+    for address, data in loaded.pieces():
+        memory[address - loaded.base : address - loaded.base + len(data)] = data
+    return memory
 
 
 def test_relocations_that_the_linker_kept_are_done():

@@ -57,7 +57,8 @@ class Executable:
         except BaseException:
             device.free(self.base)
             raise
-        device.memory.write(self.base, loaded.data)
+        for address, data in loaded.pieces():
+            device.memory.write(address, data)
         self.symbols = loaded.symbols
         self.kernels = {
             name: Kernel(self, image, loaded.kernels[name]) for name, image in code.kernels.items()

@@ -114,12 +114,21 @@ class SymbolAddresses(Mapping[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class LoadedCode:
-    """A code object at `base`: `data` are its bytes there, `kernels` addresses of headers, `symbols` of everything."""
+    """A code object at `base`: `kernels` are addresses of headers, `symbols` of everything."""
 
     base: int
-    data: bytearray = field(repr=False)
+    loading: Loading = field(repr=False)
     kernels: Mapping[str, int]
     symbols: Mapping[str, int] = field(repr=False)
+
+    @property
+    def data(self) -> bytearray:
+        """All bytes at `base`; made when they are asked for."""
+        return self.loading.data
+
+    def pieces(self) -> Iterator[tuple[int, bytes | bytearray | memoryview]]:
+        """What is to be written where, in this order: then `data` are at `base`, without another copy of them."""
+        return ((self.base + place, data) for place, data in self.loading.pieces())
 
 
 @dataclass(frozen=True)
@@ -165,7 +174,7 @@ class CodeObject:
             raise WireError(f"base {base:#x} is not a multiple of 4 KiB")
         loading = Loading(self.elf, self.layout, base, externals or {})
         kernels = {name: base + kernel.address for name, kernel in self.kernels.items()}
-        return LoadedCode(base, loading.data, kernels, SymbolAddresses(self, base))
+        return LoadedCode(base, loading, kernels, SymbolAddresses(self, base))
 
     @cached_property
     def labels(self) -> Mapping[int, str]:

@@ -8,7 +8,7 @@ count from sections, as AMD's loader (ROCR, amd_hsa_code and loader/executable) 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -253,6 +253,20 @@ class Loading:
         for part in self.layout.parts:
             data[part.address : part.address + len(part.data)] = part.data
         return data
+
+    def pieces(self) -> Iterator[tuple[int, bytes | bytearray | memoryview]]:
+        """Places and what is to be written there, in this order; without relocations `data` is not made for it."""
+        if self.elf.relocations:
+            yield 0, self.data
+            return
+        end = 0
+        for part in sorted(self.layout.parts, key=lambda part: part.address):
+            if end < part.address:
+                yield end, bytes(part.address - end)
+            end = max(end, part.address + len(part.data))
+        if end < self.layout.size:
+            yield end, bytes(self.layout.size - end)
+        yield from ((part.address, part.data) for part in self.layout.parts)
 
     def read(self, place: int, size: int) -> bytes | bytearray | None:
         """`size` bytes at a place, None where not all are loaded; without relocations `data` is not made for it."""
