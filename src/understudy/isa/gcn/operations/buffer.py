@@ -24,7 +24,7 @@ def formats(letter: str, first7: int | None, first8: int, mode: str) -> Iterator
         meaning = (typed.load if load else typed.store)(k + 1, half=half, in_instruction=bool(letter))
         op7 = None if first7 is None else first7 + k
         accuracy = EXACT if load else ROUNDED
-        extras = {"operands": f"vdata:{k + 1} {ADDRESS}", "concrete": True, "accuracy": accuracy}
+        extras = {"operands": f"vdata:{k + 1} {ADDRESS}", "concrete": not letter, "accuracy": accuracy}
         yield name, op7, first8 + k, first8 + k, None, meaning, extras
 
 

@@ -1,8 +1,8 @@
 """Data and number formats of buffers and images: what registers hold, and what memory holds.
 
-Values are arrays of uint32, one item per lane: components as registers hold them (binary32 bits or 32-bit integers),
-and memory as dwords from the lowest byte on. A data format is named with its highest component first: in 2_10_10_10 the
-first component (x, red) is the lowest 10 bits, the fourth the highest 2.
+Values are words of 32 bits: components as registers hold them (binary32 bits or 32-bit integers), and memory as dwords
+from the lowest byte on. A data format is named with its highest component first: in 2_10_10_10 the first component (x,
+red) is the lowest 10 bits, the fourth the highest 2.
 
 Reads are exact: the binary32 number nearest to the component's value. Writes clamp to the format's range, NaN as 0, and
 round to the nearest, ties to even (Choice ``gcn/format-write``).
@@ -10,13 +10,16 @@ round to the nearest, ties to even (Choice ``gcn/format-write``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import BeyondModel
+from understudy.isa.gcn.semantics import fp
+from understudy.isa.gcn.word import Word
+from understudy.isa.word import Value
 
 Lanes = npt.NDArray[Any]
 
@@ -61,7 +64,7 @@ IMAGE_WIDTHS: Final[dict[int, tuple[int, ...]]] = BUFFER_WIDTHS | {
 # fmt: on
 SHARED_EXPONENT: Final = 24
 UNUSED_HIGH: Final = 22
-ONE: Final = 0x3F80_0000
+ONE: Final = fp.power("s", 0)
 
 
 def widths(dfmt: int, *, image: bool) -> tuple[int, ...]:
@@ -80,70 +83,97 @@ def element_bytes(dfmt: int, *, image: bool) -> int:
     return sum(widths(dfmt, image=image)) // 8
 
 
-def bits_of(a: Lanes) -> Lanes:
-    """float64 numbers as binary32 bits, rounded to the nearest."""
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        return a.astype(np.float32).view(np.uint32)
-
-
-def numbers(a: Lanes) -> Lanes:
-    """binary32 bits as float64 numbers."""
-    with np.errstate(invalid="ignore"):
-        return a.astype(np.uint32).view(np.float32).astype(np.float64)
-
-
-def split(words: Sequence[Lanes], layout: Sequence[int]) -> list[Lanes]:
-    """The components of elements whose dwords are `words`, as unsigned integers (uint32)."""
+def split(words: Sequence[Word], layout: Sequence[int]) -> list[Word]:
+    """The components of elements whose dwords are `words`, as unsigned integers."""
     parts, at = [], 0
     for width in layout:
         word, low = divmod(at, 32)
-        mask = np.uint32((1 << width) - 1)
-        parts.append(words[word] >> np.uint32(low) & mask)
+        parts.append(words[word][low + width - 1 : low])
         at += width
     return parts
 
 
-def join(parts: Sequence[Lanes], layout: Sequence[int]) -> list[Lanes]:
+def join(parts: Sequence[Word], layout: Sequence[int]) -> list[Word]:
     """The dwords of elements with these components."""
-    words: list[Lanes] = [np.zeros_like(parts[0]) for _ in range(max(sum(layout) // 32, 1))]
+    words = [parts[0].const(0) for _ in range(max(sum(layout) // 32, 1))]
     at = 0
     for part, width in zip(parts, layout, strict=True):
         word, low = divmod(at, 32)
-        words[word] |= (part & np.uint32((1 << width) - 1)) << np.uint32(low)
+        kept = part[width - 1 : 0]
+        words[word] = words[word] | kept << low if low else kept
         at += width
     return words
 
 
-def signed(a: Lanes, width: int) -> Lanes:
-    """Unsigned integers of `width` bits as two's complement (int64)."""
-    half = np.int64(1) << np.int64(width - 1)
-    return (a.astype(np.int64) ^ half) - half
+def signed(a: Word, width: int) -> Word:
+    """Unsigned integers of `width` bits as two's complement."""
+    half = 1 << width - 1
+    return a if width == 32 else (a ^ half) - half
 
 
-def small_float(a: Lanes, width: int) -> Lanes:
-    """Unsigned floats of 11 or 10 bits (5 of them exponent), or binary16, as binary32 bits."""
-    if width == 16:
-        return half_bits(a)
-    mantissa = width - 5
-    return half_bits(a << np.uint32(10 - mantissa))
-
-
-def half_bits(a: Lanes) -> Lanes:
+def half_bits(a: Word) -> Word:
     """binary16 bits as binary32 bits; payloads of NaNs are kept."""
-    a = a.astype(np.uint32)
-    sign, exponent, fraction = a >> 15 & 1, a >> 10 & 31, a & 0x3FF
-    normal = (exponent + 112) << 23 | fraction << 13
-    special = np.uint32(0x7F80_0000) | fraction << 13
-    tiny = bits_of(fraction.astype(np.float64) * 2.0**-24)
-    return sign << 31 | np.where(exponent == 0, tiny, np.where(exponent == 31, special, normal)).astype(np.uint32)
+    sign, size = a[15:15] << 31, a[14:0]
+    normal = (size << 13) + (112 << 23)
+    special = size << 13 | fp.infinity("s")
+    tiny = size.ffrom_int("s", False, "raw").fmul(a.const(fp.power("s", -24)), "raw")
+    return sign | fp.choose([(size < 0x400, tiny), (size < 0x7C00, normal)], special)
 
 
-def to_half(a: Lanes) -> Lanes:
+def to_half(a: Word) -> Word:
     """binary32 bits as binary16 bits, rounded to the nearest; NaNs become quiet and keep the upper payload."""
+    nan = a[31:31] << 15 | a[22:13] | fp.quiet_nan("h")
+    return fp.is_nan(a).select(nan, a.fconvert("h", "raw").zext(32))
+
+
+def to_small(a: Word, width: int) -> Word:
+    """binary32 bits as unsigned floats of 11 or 10 bits: negative numbers become 0, too large ones infinity."""
+    fraction = width - 5
+    drop = fp.FRACTION["s"] - fraction
+    up = a + ((1 << drop - 1) - 1) + a[drop:drop]
+    normal = ((up >> drop) - (112 << fraction)).umin(31 << fraction)
+    tiny = nearest(a.umin(fp.power("s", -14)), 1 << 14 + fraction)
+    nan = (a[22:13] | fp.quiet_nan("h")) >> 10 - fraction
+    return fp.choose([(fp.is_nan(a), nan), (a.slt(0), a.const(0)), (a < fp.power("s", -14), tiny)], normal)
+
+
+def nearest(a: Word, scale: int, bits: int = 22) -> Word:
+    """The integer nearest to a float times `scale`, which may be negative and has at most `bits` bits.
+
+    A sum with a number whose last place is 1 rounds to an integer, once.
+    """
+    t = "s" if bits <= 22 else "d"
+    wide = a if t == "s" else a.fconvert("d", "raw")
+    units = fp.power(t, fp.FRACTION[t]) + (1 << fp.FRACTION[t] - 1)
+    total = wide.fma(wide.const(_pattern(t, scale)), wide.const(units), "raw")
+    return (total - units).to(32)
+
+
+def _pattern(t: str, n: float) -> int:
+    """A float's bits in format `t`, which has it exactly."""
+    return int(np.array(n, np.float32).view(np.uint32)) if t == "s" else fp.pattern(float(n))
+
+
+def by_lane(a: Word, function: Callable[[Lanes], Lanes]) -> Word:
+    """What a function of NumPy makes of 32-bit values: only the reference engine has it."""
+    return Word(a.algebra, 32, cast("Value", function(lanes(a))))
+
+
+def lanes(v: Word) -> Lanes:
+    """A 32-bit value as an array of 64 lanes: for `concrete` operations."""
+    return np.broadcast_to(np.asarray(v.known(32, "a component"), np.uint32), 64)
+
+
+def numbers(a: Lanes) -> Lanes:
+    """binary32 bits as binary64 numbers."""
+    with np.errstate(invalid="ignore"):
+        return a.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def bits_of(a: Lanes) -> Lanes:
+    """binary64 numbers as binary32 bits, rounded to the nearest."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        rounded = a.astype(np.uint32).view(np.float32).astype(np.float16).view(np.uint16).astype(np.uint32)
-    nan = (a & 0x7FFF_FFFF) > 0x7F80_0000
-    return np.where(nan, a >> 16 & 0x8000 | 0x7E00 | a >> 13 & 0x3FF, rounded).astype(np.uint32)
+        return a.astype(np.float32).view(np.uint32)
 
 
 def srgb_to_linear(c: Lanes) -> Lanes:
@@ -156,27 +186,34 @@ def linear_to_srgb(c: Lanes) -> Lanes:
     return np.where(c <= 0.0031308, c * 12.92, 1.055 * c ** (1 / 2.4) - 0.055)
 
 
-def read_component(a: Lanes, width: int, nfmt: int, position: int) -> Lanes:
+def read_component(a: Word, width: int, nfmt: int, position: int) -> Word:
     """What a register gets from a component, an unsigned integer of `width` bits; `position` 3 is alpha."""
-    top = float((1 << width) - 1)
+    top = (1 << width) - 1
     if nfmt == UINT or (width == 32 and nfmt in (SINT, FLOAT)):
         return a
     if nfmt == SINT:
-        return signed(a, width).astype(np.uint32)
+        return signed(a, width)
     if nfmt == FLOAT and width in (10, 11, 16):
-        return small_float(a, width)
+        return half_bits(a << 15 - width if width < 16 else a)
     if nfmt == USCALED:
-        return bits_of(a.astype(np.float64))
+        return a.ffrom_int("s", False, "raw")
     if nfmt == SSCALED:
-        return bits_of(signed(a, width).astype(np.float64))
+        return signed(a, width).ffrom_int("s", True, "raw")
+    if width < 32 and nfmt == SRGB and position < 3:
+        return by_lane(a, lambda n: bits_of(srgb_to_linear(n / float(top))))
     if width < 32 and nfmt in (UNORM, SRGB):
-        c = a / top
-        return bits_of(srgb_to_linear(c) if nfmt == SRGB and position < 3 else c)
+        return ratio(a, top)
     if width < 32 and nfmt == SNORM:
-        return bits_of(np.maximum(signed(a, width) / float((1 << width - 1) - 1 or 1), -1.0))
+        most = (1 << width - 1) - 1 or 1
+        return ratio(signed(a, width).smax(-most), most)
     if width < 32 and nfmt == SNORM_OGL:
-        return bits_of((2 * signed(a, width) + 1) / top)
+        return ratio((signed(a, width) << 1) + 1, top)
     raise unknown(nfmt, width)
+
+
+def ratio(a: Word, n: int) -> Word:
+    """A signed integer of at most 24 bits divided by a number of as many: both are exact, and it is rounded once."""
+    return a.ffrom_int("s", True, "raw").fdiv(a.const(_pattern("s", n)), "raw")
 
 
 def unknown(nfmt: int, width: int) -> BeyondModel:
@@ -186,63 +223,57 @@ def unknown(nfmt: int, width: int) -> BeyondModel:
     )
 
 
-def quantised(c: Lanes, low: float, high: float, scale: float) -> Lanes:
-    """Numbers clamped, scaled and rounded to the nearest integer, NaN as 0; as uint32."""
-    c = np.clip(np.nan_to_num(c, nan=0.0, posinf=high, neginf=low), low, high)
-    return np.rint(c * scale).astype(np.int64).astype(np.uint32)
+def clamped(a: Word, high: int, low: int = 0) -> Word:
+    """A float held between two that are bit patterns, the lower one 0 or the negative of the other; NaN as 0."""
+    small = (fp.magnitude(a) > high).select(low, a) if low else a.const(0)
+    return fp.choose([(fp.is_nan(a), a.const(0)), (a.slt(0), small), (a > high, a.const(high))], a)
 
 
-def write_small_float(a: Lanes, width: int) -> Lanes:
-    """binary32 bits as unsigned floats of 11 or 10 bits: negative numbers become 0, too large ones infinity."""
-    mantissa = width - 5
-    c = numbers(a)
-    _, exponent = np.frexp(np.where(np.isfinite(c), c, 0.0))
-    step = np.exp2(np.maximum(exponent - 1, -14).astype(np.float64) - mantissa)
-    with np.errstate(invalid="ignore"):
-        rounded = bits_of(np.where(np.isfinite(c), np.rint(c / step) * step, c))
-    half = to_half(rounded)
-    return np.where((half & 0x8000 != 0) & (half & 0x7FFF <= 0x7C00), 0, half & 0x7FFF).astype(np.uint32) >> (
-        10 - mantissa
-    )
-
-
-def write_component(a: Lanes, width: int, nfmt: int, position: int) -> Lanes:
-    """The component of `width` bits for what a register holds."""
+def write_component(a: Word, width: int, nfmt: int, position: int) -> Word:
+    """The component of `width` bits for what a register holds; higher bits may be anything."""
+    top = (1 << width) - 1
     if width == 32 and nfmt in (UINT, SINT, FLOAT):
         return a
     if nfmt == UINT:
-        return np.minimum(a, np.uint32((1 << width) - 1))
+        return a.umin(top)
     if nfmt == SINT:
         half = 1 << width - 1
-        return np.clip(a.view(np.int32), -half, half - 1).astype(np.uint32)
+        return a.smax(-half).smin(half - 1)
     if nfmt == FLOAT and width == 16:
         return to_half(a)
     if nfmt == FLOAT and width in (10, 11):
-        return write_small_float(a, width)
+        return to_small(a, width)
+    if width < 32 and nfmt == SRGB and position < 3:
+        held = clamped(a, ONE)
+        return by_lane(held, lambda n: np.rint(linear_to_srgb(numbers(n)) * float(top)).astype(np.uint32))
     if width < 32 and nfmt in (UNORM, SRGB):
-        c = np.clip(np.nan_to_num(numbers(a), nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
-        return quantised(linear_to_srgb(c) if nfmt == SRGB and position < 3 else c, 0.0, 1.0, (1 << width) - 1)
+        return nearest(clamped(a, ONE), top, width)
     if width < 32 and nfmt == SNORM:
-        return quantised(numbers(a), -1.0, 1.0, (1 << width - 1) - 1 or 1)
+        return nearest(clamped(a, ONE, ONE | fp.sign_bit("s")), (1 << width - 1) - 1 or 1, width)
     raise unknown(nfmt, width)
 
 
-def read_shared_exponent(words: Sequence[Lanes]) -> list[Lanes]:
+def read_shared_exponent(words: Sequence[Word]) -> list[Word]:
     """Three mantissas of 9 bits, one exponent of 5, biased by 15 (5_9_9_9)."""
     *mantissas, exponent = split(words, IMAGE_WIDTHS[SHARED_EXPONENT])
-    scale = np.exp2(exponent.astype(np.float64) - 24)
-    return [bits_of(m * scale) for m in mantissas]
+    scale = exponent + (fp.bias("s") - 24) << fp.FRACTION["s"]
+    return [m.ffrom_int("s", False, "raw").fmul(scale, "raw") for m in mantissas]
 
 
-def write_shared_exponent(parts: Sequence[Lanes]) -> list[Lanes]:
+def write_shared_exponent(parts: Sequence[Word]) -> list[Word]:
     """The inverse: the exponent is the largest component's, mantissas are rounded to the nearest."""
-    top = 511 / 512 * 2.0**16
-    colours = [np.clip(np.nan_to_num(numbers(p), nan=0.0, posinf=top, neginf=0.0), 0.0, top) for p in parts[:3]]
-    largest = np.maximum(np.maximum(colours[0], colours[1]), colours[2])
-    exponent = np.where(largest > 0, np.maximum(np.frexp(largest)[1], -15), -15) + 15
-    exponent += np.rint(largest / np.exp2(exponent - 24.0)) >= 512
-    mantissas = [np.rint(c / np.exp2(exponent - 24.0)).astype(np.uint32) for c in colours]
-    return join([*mantissas, exponent.astype(np.uint32)], IMAGE_WIDTHS[SHARED_EXPONENT])
+    colours = [clamped(p, _pattern("s", 511 / 512 * 2.0**16)) for p in parts[:3]]
+    largest = colours[0].umax(colours[1]).umax(colours[2])
+    exponent = ((largest >> fp.FRACTION["s"]) - (fp.bias("s") - 16)).smax(0)
+    up = _scaled(largest, exponent)[9:9]
+    exponent = exponent + up
+    return join([*(_scaled(c, exponent) for c in colours), exponent], IMAGE_WIDTHS[SHARED_EXPONENT])
+
+
+def _scaled(a: Word, exponent: Word) -> Word:
+    """The mantissa of a component, rounded, beside a shared exponent."""
+    scale = fp.bias("s") + 24 - exponent << fp.FRACTION["s"]
+    return nearest(a.fmul(scale, "raw"), 1)
 
 
 def one(nfmt: int) -> int:
@@ -250,7 +281,7 @@ def one(nfmt: int) -> int:
     return 1 if nfmt in INTEGERS else ONE
 
 
-def read(dfmt: int, nfmt: int, words: Sequence[Lanes], *, image: bool) -> list[Lanes]:
+def read(dfmt: int, nfmt: int, words: Sequence[Word], *, image: bool) -> list[Word]:
     """The four components that registers get; those the format does not have are 0, 0, 0, 1."""
     layout = widths(dfmt, image=image)
     if dfmt == SHARED_EXPONENT and image:
@@ -258,11 +289,11 @@ def read(dfmt: int, nfmt: int, words: Sequence[Lanes], *, image: bool) -> list[L
     else:
         raw = split(words, layout)[: 2 if dfmt == UNUSED_HIGH else 4]
         parts = [read_component(a, w, nfmt, k) for k, (a, w) in enumerate(zip(raw, layout, strict=False))]
-    missing = [np.full_like(parts[0], one(nfmt) if k == 3 else 0) for k in range(len(parts), 4)]
+    missing = [words[0].const(one(nfmt) if k == 3 else 0) for k in range(len(parts), 4)]
     return parts + missing
 
 
-def write(dfmt: int, nfmt: int, components: Sequence[Lanes], *, image: bool) -> list[Lanes]:
+def write(dfmt: int, nfmt: int, components: Sequence[Word], *, image: bool) -> list[Word]:
     """The dwords of elements with these components, at least as many as the format has; the low bits of small ones."""
     layout = widths(dfmt, image=image)
     if dfmt == SHARED_EXPONENT and image:
@@ -271,14 +302,14 @@ def write(dfmt: int, nfmt: int, components: Sequence[Lanes], *, image: bool) -> 
     return join(parts, layout)
 
 
-def to_d16(nfmt: int, a: Lanes) -> Lanes:
+def to_d16(nfmt: int, a: Word) -> Word:
     """What a d16 load keeps of a component: a binary16 number, or the low half of an integer."""
-    return a & np.uint32(0xFFFF) if nfmt in INTEGERS else to_half(a)
+    return a[15:0] if nfmt in INTEGERS else to_half(a)
 
 
-def from_d16(nfmt: int, a: Lanes) -> Lanes:
+def from_d16(nfmt: int, a: Word) -> Word:
     """The component that a d16 store means by the low half of `a`."""
-    a = a & np.uint32(0xFFFF)
+    a = a[15:0]
     if nfmt == SINT:
-        return signed(a, 16).astype(np.uint32)
+        return signed(a, 16)
     return a if nfmt == UINT else half_bits(a)

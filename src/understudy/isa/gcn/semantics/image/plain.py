@@ -8,7 +8,6 @@ from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.access import set_vregs, takes_compare, vreg, vregs, words
-from understudy.isa.gcn.semantics.buffer_format import lanes
 from understudy.isa.gcn.semantics.image import texel
 from understudy.isa.gcn.semantics.image.resource import CUBE, IMAGE_3D, Image, image
 from understudy.isa.gcn.semantics.memory_formats import Lanes
@@ -50,7 +49,8 @@ def load_raw(*, mip: bool, signed: bool = False) -> Execution:
             dwords = texel.raw(b, found, texel.places(found, x, y, z), inside)
             width = formats.widths(found.dfmt, image=True)[0]
             if signed and width < 32:
-                dwords = [formats.signed(v & np.uint32((1 << width) - 1), width).astype(np.uint32) for v in dwords]
+                low = [v[width - 1 : 0] for v in texel.of_lanes(b, dwords)]
+                dwords = [formats.lanes(formats.signed(v, width)) for v in low]
             values[: len(dwords)] = dwords
         texel.give(b, i, formats.UINT, texel.masked(i, values))
 
@@ -66,7 +66,7 @@ def store(*, mip: bool) -> Execution:
         if not found.dfmt:
             return
         given = iter(texel.taken(b, i, found.nfmt, i["dmask"].bit_count()))
-        zero = np.zeros(64, np.uint32)
+        zero = b.const(32, 0)
         sent = [next(given) if i["dmask"] >> k & 1 else zero for k in range(4)]
         by_source = dict(reversed([(s, v) for s, v in zip(found.select, sent, strict=True) if s >= 4]))
         parts = [by_source.get(4 + k, zero) for k in range(4)]
@@ -86,7 +86,7 @@ def store_raw(*, mip: bool) -> Execution:
             return
         given = iter(vregs(b, i["vdata"], i["dmask"].bit_count()))
         count = max(found.element_bytes // 4, 1)
-        dwords = [lanes(next(given)) if i["dmask"] >> k & 1 else np.zeros(64, np.uint32) for k in range(count)]
+        dwords = [next(given) if i["dmask"] >> k & 1 else b.const(32, 0) for k in range(count)]
         texel.put(b, found, texel.places(found, x, y, z), dwords, inside)
 
     return meaning

@@ -47,7 +47,7 @@ class Request:
 
 def texel_offsets(word: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     """x, y, z of six signed bits each, at bits 0, 8 and 16."""
-    x, y, z = (formats.signed(word >> np.uint32(low) & np.uint32(63), 6) for low in (0, 8, 16))
+    x, y, z = ((word >> np.uint32(low) & np.uint32(63) ^ np.uint32(32)).astype(np.int64) - 32 for low in (0, 8, 16))
     return x, y, z
 
 

@@ -1,6 +1,6 @@
 """Texels: where they lie, reading and writing them, and the registers of image instructions.
 
-Addresses and coordinates are NumPy arrays of 64 lanes: image operations run on the reference engine only.
+Addresses, coordinates and components are NumPy arrays of 64 lanes: image operations run on the reference engine only.
 """
 
 from __future__ import annotations
@@ -13,10 +13,16 @@ from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.access import set_vregs, vregs
-from understudy.isa.gcn.semantics.buffer_format import lanes, of_lanes, pack, unpack
+from understudy.isa.gcn.semantics.buffer_format import pack, unpack
 from understudy.isa.gcn.semantics.image.resource import CUBE, Image
-from understudy.isa.gcn.semantics.memory_formats import Lanes
+from understudy.isa.gcn.semantics.memory_formats import Lanes, lanes
 from understudy.isa.gcn.target import GFX9
+from understudy.isa.gcn.word import Word
+
+
+def of_lanes(b: Builder, values: Sequence[Lanes]) -> list[Word]:
+    """Arrays of 64 lanes as 32-bit values."""
+    return [b.word(32, v) for v in values]
 
 
 def short_addresses(i: Insn) -> bool:
@@ -45,7 +51,9 @@ class Addresses:
     def floats(self, count: int) -> list[Lanes]:
         """Likewise as float64 numbers."""
         group = self.group(count)
-        return [formats.numbers(formats.half_bits(c) if self._short else c) for c in group]
+        if self._short:
+            group = [lanes(formats.half_bits(self._builder.word(32, c))) for c in group]
+        return [formats.numbers(c) for c in group]
 
 
 def coordinates(i: Insn, image: Image) -> int:
@@ -72,17 +80,18 @@ def raw(b: Builder, image: Image, at: Lanes, inside: Lanes) -> list[Lanes]:
     return [np.where(inside, lanes(v), np.uint32(0)).astype(np.uint32) for v in values]
 
 
-def put(b: Builder, image: Image, at: Lanes, dwords: Sequence[Lanes], inside: Lanes) -> None:
+def put(b: Builder, image: Image, at: Lanes, dwords: Sequence[Word], inside: Lanes) -> None:
     """Store the dwords of texels, none outside."""
-    b.store("global", 8 * image.element_bytes, b.word(64, at), of_lanes(b, dwords), b.word(1, inside))
+    b.store("global", 8 * image.element_bytes, b.word(64, at), dwords, b.word(1, inside))
 
 
 def components(b: Builder, image: Image, x: Lanes, y: Lanes, z: Lanes, inside: Lanes) -> list[Lanes]:
     """The four components of texels as registers get them; outside the image 0 (and no access)."""
     if not image.dfmt:
         return [np.zeros(64, np.uint32)] * 4
-    found = formats.read(image.dfmt, image.nfmt, raw(b, image, places(image, x, y, z), inside), image=True)
-    return [np.where(inside, v, np.uint32(0)).astype(np.uint32) for v in found]
+    dwords = of_lanes(b, raw(b, image, places(image, x, y, z), inside))
+    found = formats.read(image.dfmt, image.nfmt, dwords, image=True)
+    return [np.where(inside, lanes(v), np.uint32(0)).astype(np.uint32) for v in found]
 
 
 def selected(image: Image, values: Sequence[Lanes]) -> list[Lanes]:
@@ -94,19 +103,19 @@ def selected(image: Image, values: Sequence[Lanes]) -> list[Lanes]:
 
 def give(b: Builder, i: Insn, nfmt: int, values: Sequence[Lanes]) -> None:
     """Write the loaded registers: 16 bits each with d16, and 0 ("no fail") behind them with tfe or lwe."""
-    registers = list(values)
+    registers = of_lanes(b, values)
     if i.get("d16"):
         registers = pack(i, [formats.to_d16(nfmt, v) for v in registers])
     if i["tfe"] or i["lwe"]:
-        registers.append(np.zeros(64, np.uint32))
-    set_vregs(b, i["vdata"], of_lanes(b, registers))
+        registers.append(b.const(32, 0))
+    set_vregs(b, i["vdata"], registers)
 
 
-def taken(b: Builder, i: Insn, nfmt: int, count: int) -> list[Lanes]:
+def taken(b: Builder, i: Insn, nfmt: int, count: int) -> list[Word]:
     """The components that a store has in its registers."""
     if i.get("d16"):
         return [formats.from_d16(nfmt, v) for v in unpack(b, i, count)]
-    return [lanes(v) for v in vregs(b, i["vdata"], count)]
+    return vregs(b, i["vdata"], count)
 
 
 def masked(i: Insn, values: Sequence[Lanes]) -> list[Lanes]:
