@@ -257,6 +257,8 @@ class LaneFloats:
         elif w == 64:
             high = (number >> number.dtype.type(32)).astype(np.float64) * 2.0**32
             result = narrow(fmt, odd_sum(high, lanes.astype(np.uint32).astype(np.float64)), e)
+        elif fmt == "s" and e.rounding == RNE:  # what is not 0 is no denormal
+            result = number.astype(np.float32).view(np.uint32)
         else:
             result = narrow(fmt, number.astype(np.float64), e)
         return int(result[0]) if type(a) is int else result

@@ -161,7 +161,8 @@ def by_lane(a: Word, function: Callable[[Lanes], Lanes]) -> Word:
 
 def lanes(v: Word) -> Lanes:
     """A 32-bit value as an array of 64 lanes: for `concrete` operations."""
-    return np.broadcast_to(np.asarray(v.known(32, "a component"), np.uint32), 64)
+    value: object = v.known(32, "a component")
+    return value if isinstance(value, np.ndarray) else np.full(64, value, np.uint32)
 
 
 def numbers(a: Lanes) -> Lanes:

@@ -49,9 +49,8 @@ def load_raw(*, mip: bool, signed: bool = False) -> Execution:
             dwords = texel.raw(b, found, texel.places(found, x, y, z), inside)
             width = formats.widths(found.dfmt, image=True)[0]
             if signed and width < 32:
-                low = [v[width - 1 : 0] for v in texel.of_lanes(b, dwords)]
-                dwords = [formats.lanes(formats.signed(v, width)) for v in low]
-            values[: len(dwords)] = dwords
+                dwords = [formats.signed(v[width - 1 : 0], width) for v in dwords]
+            values[: len(dwords)] = [np.where(inside, formats.lanes(v), np.uint32(0)) for v in dwords]
         texel.give(b, i, formats.UINT, texel.masked(i, values))
 
     return meaning

@@ -7,7 +7,9 @@ one sample: other layouts are the driver's business. An image of 128 bits (r128)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from understudy.core.errors import BeyondModel
@@ -71,11 +73,18 @@ class Image:
 def image(b: Builder, i: Insn) -> Image:
     """The image of an instruction; `BeyondModel` for what is not modelled."""
     short = bool(i["r128"]) and i.target.level < GFX9
-    w = [word.number for word in sregs(b, i["srsrc"], 4 if short else 8)] + [0] * (4 if short else 0)
+    return decoded(i.name, i.target.level, *(word.number for word in sregs(b, i["srsrc"], 4 if short else 8)))
+
+
+@lru_cache(256)
+def decoded(name: str, level: int, *words: int) -> Image:
+    """The image of a T# of four or eight words, for an operation and a generation."""
+    short = len(words) == 4
+    w = [*words, 0, 0, 0, 0] if short else words
     kind = bits(w[3], 28, 4)
     if kind not in DIMENSIONS:
-        raise BeyondModel(f"{i.name}: resource type {kind} is not modelled: it must be 8 to 13, an image of one sample")
-    check_layout(i, w)
+        raise BeyondModel(f"{name}: resource type {kind} is not modelled: it must be 8 to 13, an image of one sample")
+    check_layout(name, level, w)
     dfmt, width, height = bits(w[1], 20, 6), bits(w[2], 0, 14) + 1, bits(w[2], 14, 14) + 1
     depth, last = bits(w[4], 0, 13), bits(w[5], 13, 13)
     first = 0 if kind == IMAGE_3D else bits(w[5], 0, 13)
@@ -84,12 +93,12 @@ def image(b: Builder, i: Insn) -> Image:
     elif kind in (IMAGE_1D, IMAGE_2D):
         slices = 1
     else:
-        slices = max((depth if i.target.level == GFX9 else last) - first + 1, 0)
+        slices = max((depth if level == GFX9 else last) - first + 1, 0)
     if short:
         unit = max(64, 256 // max(formats.element_bytes(dfmt, image=True), 1))
         pitch = -(-width // unit) * unit
     else:
-        pitch = bits(w[4], 13, 16 if i.target.level == GFX9 else 14) + 1
+        pitch = bits(w[4], 13, 16 if level == GFX9 else 14) + 1
     select = tuple(bits(w[3], 3 * k, 3) for k in range(4))
     base = (w[0] | bits(w[1], 0, 8) << 32) << 8
     one_row = DIMENSIONS[kind] == 1
@@ -99,17 +108,17 @@ def image(b: Builder, i: Insn) -> Image:
     )
 
 
-def check_layout(i: Insn, w: list[int]) -> None:
+def check_layout(operation: str, level: int, w: Sequence[int]) -> None:
     """Refuse tiled images and mip levels."""
     mode, name, wanted = bits(w[3], 20, 5), "tiling index", LINEAR_ALIGNED
-    if i.target.level == GFX9:
+    if level == GFX9:
         name, wanted = "swizzle mode", LINEAR
     if mode != wanted:
-        raise BeyondModel(f"{i.name}: {name} {mode} of the image is not modelled: it must be {wanted}, linear")
+        raise BeyondModel(f"{operation}: {name} {mode} of the image is not modelled: it must be {wanted}, linear")
     first, last = bits(w[3], 12, 4), bits(w[3], 16, 4)
     if first or last:
         raise BeyondModel(
-            f"{i.name}: mip levels {first} to {last} of the image are not modelled: it must have level 0 only"
+            f"{operation}: mip levels {first} to {last} of the image are not modelled: it must have level 0 only"
         )
 
 

@@ -131,7 +131,8 @@ def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...]
     there = at[0].there & at[1].there & at[2].there
     inside = there & wanted & texel.within(found, x, y, z)
     values = texel.components(b, found, x, y, z, inside)
-    values = [np.where(there, v, b).astype(np.uint32) for v, b in zip(values, border(found, s), strict=True)]
+    if not there.all():
+        values = [np.where(there, v, colour) for v, colour in zip(values, border(found, s), strict=True)]
     if r.reference is not None:
         reference = np.clip(r.reference, 0.0, 1.0) if found.nfmt == formats.UNORM else r.reference
         with np.errstate(invalid="ignore"):

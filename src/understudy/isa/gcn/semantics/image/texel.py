@@ -74,10 +74,9 @@ def places(image: Image, x: Lanes, y: Lanes, z: Lanes) -> Lanes:
     return np.asarray(image.base + (row * image.pitch + x) * image.element_bytes).astype(np.uint64)
 
 
-def raw(b: Builder, image: Image, at: Lanes, inside: Lanes) -> list[Lanes]:
-    """The dwords of texels, 0 outside."""
-    values = b.load("global", 8 * image.element_bytes, b.word(64, at), b.word(1, inside))
-    return [np.where(inside, lanes(v), np.uint32(0)).astype(np.uint32) for v in values]
+def raw(b: Builder, image: Image, at: Lanes, inside: Lanes) -> list[Word]:
+    """The dwords of texels; anything outside."""
+    return b.load("global", 8 * image.element_bytes, b.word(64, at), b.word(1, inside))
 
 
 def put(b: Builder, image: Image, at: Lanes, dwords: Sequence[Word], inside: Lanes) -> None:
@@ -89,9 +88,8 @@ def components(b: Builder, image: Image, x: Lanes, y: Lanes, z: Lanes, inside: L
     """The four components of texels as registers get them; outside the image 0 (and no access)."""
     if not image.dfmt:
         return [np.zeros(64, np.uint32)] * 4
-    dwords = of_lanes(b, raw(b, image, places(image, x, y, z), inside))
-    found = formats.read(image.dfmt, image.nfmt, dwords, image=True)
-    return [np.where(inside, lanes(v), np.uint32(0)).astype(np.uint32) for v in found]
+    found = formats.read(image.dfmt, image.nfmt, raw(b, image, places(image, x, y, z), inside), image=True)
+    return [np.where(inside, lanes(v), np.uint32(0)) for v in found]
 
 
 def selected(image: Image, values: Sequence[Lanes]) -> list[Lanes]:
