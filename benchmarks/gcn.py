@@ -25,12 +25,13 @@ from pocl import Absent, OpenCl
 from understudy.core.space import Ram
 from understudy.device.hsa.launch.first_state import Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.engine.gcn.api import Dispatch
+from understudy.engine.gcn.api import Dispatch, Shapes
 from understudy.engine.gcn.jit.engine import JitEngine, Launch
-from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.memory import MASK64, GpuMemory
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.image.hsa.code_object import read_code_object
 from understudy.ir.object_cache import ObjectCache
+from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
 
 QUESTION: Final = "gcn"
@@ -123,10 +124,23 @@ class Gpu:
         copy[:] = data.reshape(-1)
         return address, copy
 
-    def dispatch(self, case: Case) -> tuple[Dispatch, np.ndarray[Any, Any]]:
-        """A launch of a case, and where its result will be."""
-        words = [self.place(each)[0] for each in case.inputs]
-        address, result = self.place(case.result)
+    def borrow(self, data: np.ndarray[Any, Any]) -> tuple[int, np.ndarray[Any, Any]]:
+        """Address of a copy that begins 20 bytes behind the start of a page and ends with its last byte."""
+        room = np.zeros(data.nbytes + 4096 + 20, np.uint8)
+        start = -room.ctypes.data % 4096 + 20
+        copy = room[start : start + data.nbytes]
+        address, self._next = self._next + 20, self._next + -(-data.nbytes // 4096) * 4096 + 0x1_0000
+        self.memory.map(address, copy)
+        copy[:] = data.reshape(-1).view(np.uint8)
+        return address, copy.view(data.dtype)
+
+    def dispatch(
+        self, case: Case, where: Callable[[np.ndarray[Any, Any]], tuple[int, np.ndarray[Any, Any]]] | None = None
+    ) -> tuple[Dispatch, np.ndarray[Any, Any]]:
+        """A launch of a case with arrays that `where` puts into memory, and where its result will be."""
+        where = where or self.place
+        words = [where(each)[0] for each in case.inputs]
+        address, result = where(case.result)
         words.append(address)
         kernarg = np.array([*words, case.number or 0], np.uint64)
         place, _ = self.place(np.concatenate([kernarg.view(np.uint8), np.zeros(256, np.uint8)]))
@@ -141,8 +155,8 @@ class Gpu:
             kernel_object=self.kernels[case.kernel],
             kernarg_address=place,
         )
-        where, _ = self.place(np.frombuffer(packet.pack(), np.uint8))
-        return launch(Surroundings(self.target, self.memory), packet, where), result
+        at, _ = self.place(np.frombuffer(packet.pack(), np.uint8))
+        return launch(Surroundings(self.target, self.memory), packet, at), result
 
 
 def compiled(processor: str, folder: Path) -> Path:
@@ -236,6 +250,58 @@ def narrow(path: Path, rounds: int, quick: bool) -> list[Row]:
     return rows
 
 
+def borrowed(gpu: Gpu, rounds: int, quick: bool) -> list[Row]:
+    """Arrays of somebody else, mapped where they are, that neither begin nor end with a page, beside whole pages."""
+    case = cases(quick)[0]
+    engine = JitEngine(threads=1)
+    ready, results = [], []
+    for where in (gpu.place, gpu.borrow):
+        dispatch, result = gpu.dispatch(case, where)
+        ready.append(engine.prepare(dispatch))
+        results.append(result)
+        count = settled(ready[-1])
+    check(case, *results)
+    ours, theirs = (sorted(each.seconds) for each in alternate(rounds, *(lambda r=r: cpu(r.run) for r in ready)))
+    rate = lambda seconds: count / seconds / 1e6  # noqa: E731
+    best, typical = rate(theirs[0]), rate(theirs[len(theirs) // 2])
+    more: dict[str, Any] = {"peer_name": "whole pages", "peer": rate(ours[0]), "target": 1 / 1.2}
+    engine.close()
+    return [Row(QUESTION, "gfx900 vector add: arrays at odd addresses", "M wave instr/s", best, typical, **more)]
+
+
+TYPED: Final = {
+    "load of binary32": ("tbuffer_load_format_x v4, v0, s[4:7], 0 idxen dfmt:4 nfmt:7", 4),
+    "load of four unorm8": ("tbuffer_load_format_xyzw v[4:7], v0, s[4:7], 0 idxen dfmt:10 nfmt:0", 4),
+    "store of four unorm8": ("tbuffer_store_format_xyzw v[4:7], v0, s[4:7], 0 idxen dfmt:10 nfmt:0", 4),
+}
+"""Typed buffer operations, and bytes of an element."""
+IN_A_ROW: Final = 16
+"""Of one operation in a loop."""
+
+
+def typed(gpu: Gpu, rounds: int) -> list[Row]:
+    """Wave instructions per second of loops over typed buffer operations."""
+    rows = []
+    shapes = Shapes(np.ones(1, np.uint32), np.full((1, 1), MASK64, np.uint64), np.zeros((1, 1, 8, 64), np.uint32))
+    shapes.vgprs[0, 0, 0] = np.arange(64)
+    for what, (operation, size) in TYPED.items():
+        begin = ["s_movk_i32 s0, 0x2000", "again:", *[operation] * IN_A_ROW]
+        end = ["s_sub_u32 s0, s0, 1", "s_cmp_gt_i32 s0, 0", "s_cbranch_scc1 again", "s_endpgm"]
+        code, _ = gpu.place(np.frombuffer(assemble(gpu.target, "\n".join([*begin, *end]) + "\n"), np.uint8))
+        data, _ = gpu.place(np.zeros(4096, np.uint8))
+        sgprs = np.zeros(104, np.uint32)
+        sgprs[4:7] = data & 0xFFFF_FFFF, data >> 32 | size << 16, 64
+        engine = JitEngine(threads=1)
+        ready = engine.prepare(Dispatch(gpu.target, gpu.memory, code, shapes, np.zeros((1, 4), np.uint32), sgprs))
+        count = settled(ready)
+        found = repeat(rounds, lambda r=ready: cpu(r.run))  # type: ignore[misc]
+        best, typical = count / found.best / 1e6, count / found.median / 1e6
+        name = f"gfx900 typed buffer, {what}: one core"
+        rows.append(Row(QUESTION, name, "M wave instr/s", best, typical, target=20.0, absolute=True))
+        engine.close()
+    return rows
+
+
 def reference(gpu: Gpu) -> Row:
     """How much slower the judge is."""
     case = cases(True)[3]
@@ -298,6 +364,8 @@ def measure(quick: bool) -> Sequence[Row]:
                 rows += speed(case, processor, gpu, peer, rounds)
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             rows += pool.apply(narrow, (path, rounds, quick))
+        rows += borrowed(gpu, rounds, quick)
+        rows += typed(gpu, rounds)
         rows.append(reference(gpu))
         rows += first_runs(path, rounds)
     return rows
