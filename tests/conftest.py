@@ -18,9 +18,10 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-# Compiled code of the tests stays out of the user's cache.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="understudy-tests-")
-atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+# Compiled code of the tests stays out of the user's cache; processes side by side share it, as a user's do.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="understudy-tests-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 # Where Python is told to write no bytecode, each run and each command that tests start would translate everything anew.
 sys.dont_write_bytecode = False

@@ -78,12 +78,12 @@ def test_another_translator_has_a_library_of_its_own(tmp_path: Path, monkeypatch
     assert run(tmp_path) == HANDLERS
 
 
-def test_what_two_processes_add_is_kept_of_both(tmp_path: Path) -> None:
+def test_what_two_processes_add_serves_both(tmp_path: Path) -> None:
     first, second = (JitEngine(threads=1, cache=ObjectCache(tmp_path)) for _ in range(2))
     first.library, second.library = (Library(ObjectCache(tmp_path), first.lanes) for _ in range(2))
     first.run(program("s_mov_b32 s7, s9 | s_endpgm"))
     second.run(program("s_not_b32 s7, s9 | s_endpgm"))
-    assert [each.library.compiled for each in (first, second)] == [2, 2]
+    assert [each.library.compiled for each in (first, second)] == [2, 1], "s_endpgm was there"
     third = Library(ObjectCache(tmp_path), first.lanes)
     assert sum("s_mov_b32" in key or "s_not_b32" in key or "s_endpgm" in key for key in third.index) == 3
 

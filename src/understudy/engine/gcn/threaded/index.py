@@ -51,9 +51,13 @@ class Index:
         del self._lines[key]
         self._found.pop(key, None)
 
-    def write(self) -> None:
-        """Keep it, with what another process has added to it."""
+    def refresh(self) -> None:
+        """Take up what other processes have added."""
         self._lines = self._read() | self._lines
+
+    def write(self) -> None:
+        """Keep it, with what other processes have added."""
+        self.refresh()
         text = "\n".join(f"{key}\t{line}" for key, line in self._lines.items())
         self._objects.put(self._name, text.encode())
 

@@ -136,6 +136,9 @@ class Library:
         with self.lock:
             wanted = {kind.key: kind for kind in kinds}
             missing = [kind for key, kind in wanted.items() if not self.has(key)]
+            if missing:
+                self.index.refresh()
+                missing = [kind for kind in missing if not self.has(kind.key)]
             for at in range(0, len(missing), BATCH):
                 self._compile(missing[at : at + BATCH])
             if missing:
