@@ -23,11 +23,14 @@ from understudy.engine.gcn.jit.engine import JitEngine
 QUESTION: Final = "gcn_limits"
 SOURCE: Final = FOLDER / "kernels" / "limits.c"
 OPTIONS: Final = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
-SAME: Final = {"matmul_tiled": "matmul"}
+SAME: Final = {"matmul_tiled": "matmul", "substitution_local": "substitution"}
 """Kernels that compute what another one does, in a way that only a GPU gains from."""
 NUMPY: Final[dict[str, Callable[..., Any]]] = {
     "vector_add": lambda a, b, out, _: np.add(a, b, out=out),
     "matmul": lambda a, b, out, n: np.matmul(a.reshape(n, n), b.reshape(n, n), out=out.reshape(n, n)),
+    "rows": lambda a, x, out, n: np.matmul(a.reshape(n, n), x, out=out),
+    "columns": lambda a, x, out, n: np.matmul(a.reshape(n, n).T, x, out=out),
+    "transpose4": lambda a, out, n: np.copyto(out.reshape(n, n), a.reshape(n, n).T),
     "reduction": lambda a, out, _: np.sum(a.reshape(-1, 256), axis=1, out=out),
 }
 

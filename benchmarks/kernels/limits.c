@@ -62,3 +62,66 @@ void polynomial(const float *restrict a, float *restrict b, uint32_t count)
             b[i + l] = y[l];
     }
 }
+
+void substitution(const uint8_t *restrict table, const uint32_t *restrict a, uint32_t *restrict b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t x = a[i];
+        for (uint32_t k = 0; k < 32; k++)
+            x = (table[x >> 24] | table[x & 255] << 8 | table[x >> 8 & 255] << 16
+                 | (uint32_t)table[x >> 16 & 255] << 24) ^ k;
+        b[i] = x;
+    }
+}
+
+void tables(const uint32_t *restrict table, const uint32_t *restrict a, uint32_t *restrict b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t x = a[i];
+        for (uint32_t k = 0; k < 32; k++)
+            x = table[x & 255] ^ table[256 + (x >> 8 & 255)] ^ table[512 + (x >> 16 & 255)] ^ table[768 + (x >> 24)]
+                ^ k;
+        b[i] = x;
+    }
+}
+
+void gather(const uint32_t *restrict index, const float *restrict a, float *restrict sums, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = index[i];
+        float sum = 0;
+        for (uint32_t k = 0; k < 64; k++) {
+            sum += a[at];
+            at = (at * 1664525u + 1013904223u) & 0xffff;
+        }
+        sums[i] = sum;
+    }
+}
+
+void rows(const float *restrict a, const float *restrict x, float *restrict y, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (uint32_t k = 0; k < n; k++)
+            sum = fmaf(a[i * n + k], x[k], sum);
+        y[i] = sum;
+    }
+}
+
+void columns(const float *restrict a, const float *restrict x, float *restrict y, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = 0;
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = fmaf(a[k * n + i], x[k], y[i]);
+}
+
+void transpose4(const float *restrict a, float *restrict b, uint32_t n)
+{
+    for (uint32_t row = 0; row < n; row += 16)
+        for (uint32_t column = 0; column < n; column += 16)
+            for (uint32_t y = row; y < row + 16; y++)
+                for (uint32_t x = column; x < column + 16; x++)
+                    b[x * n + y] = a[y * n + x];
+}
