@@ -23,6 +23,8 @@ from understudy.device.acceldev.settings import Settings
 
 WARM: Final = 64
 """User commands after which a device compiles them; before, it would cost more than it gives."""
+WARM_BYTES: Final = 1 << 16
+"""Bytes of one FILL after which it does so too."""
 
 
 class SlotFault(GuestFault):
@@ -81,7 +83,8 @@ class UserCommands:
         except UnderstudyError as error:
             raise error.at("user command", run.position).at("byte", run.offset, "of the code buffer") from None
         if self._cold > 0:
-            self._cold = max(0, self._cold - (run.position - before))
+            is_large = self._machine.block.filled >= WARM_BYTES
+            self._cold = 0 if is_large else max(0, self._cold - (run.position - before))
         return run.position - before
 
     def _may_go_on(self, run: Run, some: int) -> bool:
