@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from understudy.core.errors import UnderstudyError
 from understudy.isa.gcn.asm.assembler import assemble_one, is_label
 from understudy.isa.gcn.asm.printer import branch_target, text
+from understudy.isa.gcn.asm.template import templates
+from understudy.isa.gcn.encoding.bounds import word_sizes
 from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """What stands at `pc`: an instruction, or a word that is none, and why; `label` names the place."""
 
+    target: Target
     pc: int
     code: bytes
-    insn: Insn | None
     shown: str
     label: str = ""
     refusal: UnderstudyError | None = None
+
+    @property
+    def insn(self) -> Insn | None:
+        """The instruction, decoded."""
+        return None if self.refusal is not None else decode(self.target, self.code, self.pc)
 
     def __str__(self) -> str:
         head = f"{self.label}:\n" if self.label else ""
@@ -38,9 +46,10 @@ def listing(target: Target, code: bytes, pc: int = 0, names: Mapping[int, str] |
     last whole word are left out.
     """
     found = [*_parts(target, code, pc)]
+    goals = {branch_target(insn) for _, _, _, insn, _ in found if insn is not None}
     places = {place for place, *_ in found}
     wanted = {place: name for place, name in sorted((names or {}).items()) if place in places and is_label(name)}
-    targets = {goal for _, _, insn, _ in found if insn and (goal := branch_target(insn)) in places}
+    targets = {goal for goal in goals if goal in places}
     wanted |= {goal: f"L{goal:x}" for goal in sorted(targets - wanted.keys())}
     labels: dict[int, str] = {}
     taken: set[str] = set()
@@ -50,40 +59,48 @@ def listing(target: Target, code: bytes, pc: int = 0, names: Mapping[int, str] |
         if name:
             labels[place] = name
             taken.add(name)
-    shown: dict[bytes, str] = {}
-    lines = []
-    for place, part, insn, refusal in found:
-        line = shown.get(part)
-        if line is None:
-            line = _shown(target, part, insn, labels, place)
-            if insn is None or branch_target(insn) is None:
-                shown[part] = line
-        lines.append(Line(place, part, insn, line, labels.get(place, ""), refusal))
-    return tuple(lines)
+    label = labels.get
+    return tuple(
+        [
+            Line(target, place, part, shown or _shown(target, part, insn, labels, place), label(place, ""), refusal)
+            for place, part, shown, insn, refusal in found
+        ]
+    )
 
 
-def _parts(target: Target, code: bytes, pc: int) -> Iterator[tuple[int, bytes, Insn | None, UnderstudyError | None]]:
-    """Place, bytes, and instruction or refusal, one after the other; equal bytes are decoded once."""
-    sizes: dict[bytes, int] = {}  # by the first word, which decides
-    known: dict[bytes, Insn] = {}
-    at = 0
-    while at + 4 <= len(code):
-        part = code[at : at + sizes.get(code[at : at + 4], 0)]
-        insn = known.get(part)
-        if insn is not None:
-            yield pc + at, part, insn.moved(pc + at), None
-            at += len(part)
+Part = tuple[int, bytes, str, Insn | None, UnderstudyError | None]
+
+
+def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
+    """Place, bytes and text, one after the other; instead of a text what has to be looked at: instruction or refusal.
+
+    Equal words are looked at once.
+    """
+    words = np.frombuffer(code, np.uint32, len(code) // 4)
+    numbers, sizes = word_sizes(target, words)
+    values = words.astype(np.uint64)
+    values[:-1] |= np.where(sizes[:-1] > 1, values[1:] << np.uint64(32), np.uint64(0))
+    known: dict[int, str] = {}
+    whole, steps, encodings = values.tolist(), sizes.tolist(), numbers.tolist()
+    make, at, end = templates(target).text, 0, len(whole)
+    while at < end:
+        value, size = whole[at], steps[at]
+        part = code[4 * at : 4 * (at + size)]
+        shown = known.get(value)
+        if shown is None and at + size <= end:
+            shown = known[value] = make(encodings[at], value, size) or ""
+        if shown:
+            yield pc + 4 * at, part, shown, None, None
+            at += size
             continue
         try:
-            insn = decode(target, code[at : at + 12], pc + at)
+            insn = decode(target, code[4 * at : 4 * at + 12], pc + 4 * at)
         except UnderstudyError as error:
-            yield pc + at, code[at : at + 4], None, error
-            at += 4
+            yield pc + 4 * at, code[4 * at : 4 * at + 4], "", None, error
+            at += 1
             continue
-        part = code[at : at + insn.size]
-        sizes[part[:4]], known[part] = insn.size, insn
-        yield pc + at, part, insn, None
-        at += insn.size
+        yield pc + 4 * at, code[4 * at : 4 * at + insn.size], "", insn, None
+        at += insn.size // 4
 
 
 def _words(code: bytes) -> list[int]:

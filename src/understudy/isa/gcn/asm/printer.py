@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from understudy.isa.gcn.asm.modifiers import modifiers
@@ -23,14 +23,23 @@ def text(insn: Insn, labels: Mapping[int, str] | None = None) -> str:
 
     A branch names its target where `labels` has its address, else the signed word distance as 16 unsigned bits.
     """
+    return joined(insn, operand_texts(insn, labels))
+
+
+def operand_texts(insn: Insn, labels: Mapping[int, str] | None = None) -> list[str]:
+    """The operands that the text shows, one by one."""
     target = branch_target(insn)
     label = (labels or {}).get(target, "") if target is not None else ""
-    shown = [
+    return [
         label if label and slot.kind == "target" else OPERANDS[slot.kind].show(insn, slot)
         for slot in visible_slots(insn.op, insn.target, insn.form, insn.fields)
     ]
-    first = f"{shown.pop(0)} " if insn.form == "EXP" else ""
-    head = f"{mnemonic(insn)} {first}{', '.join(shown)}".rstrip()
+
+
+def joined(insn: Insn, shown: Sequence[str]) -> str:
+    """The text of an instruction whose operands are shown like this."""
+    first = f"{shown[0]} " if insn.form == "EXP" else ""
+    head = f"{mnemonic(insn)} {first}{', '.join(shown[1:] if first else shown)}".rstrip()
     return " ".join((head, *modifiers(insn)))
 
 

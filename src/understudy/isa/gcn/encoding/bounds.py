@@ -49,6 +49,19 @@ def format_names(level: int) -> tuple[str, ...]:
 
 def instruction_bounds(target: Target, words: Words) -> Bounds:
     """The instructions that code consists of, one behind the other from its first word on."""
+    number, size = word_sizes(target, words)
+    steps, at, end = size.astype(np.uint8).tobytes(), 0, len(size)
+    starts: list[int] = []
+    add = starts.append
+    while at < end:
+        add(at)
+        at += steps[at]
+    found = np.array(starts, np.int64)
+    return Bounds(found, size[found], number[found])
+
+
+def word_sizes(target: Target, words: Words) -> tuple[Numbers, Numbers]:
+    """For each word, as if an instruction began with it: the number of its encoding, and how many words it has."""
     formats, sizes = _tables(target.level)
     top = words >> SHIFT
     number, size = formats[top], sizes[top]
@@ -58,14 +71,7 @@ def instruction_bounds(target: Target, words: Words) -> Bounds:
             here = np.flatnonzero(number == format_names(target.level).index(name))
             if len(here):
                 size[here] += _literals(target, name, words[here])
-    steps, at, end = size.astype(np.uint8).tobytes(), 0, len(size)
-    starts: list[int] = []
-    add = starts.append
-    while at < end:
-        add(at)
-        at += steps[at]
-    found = np.array(starts, np.int64)
-    return Bounds(found, size[found], number[found])
+    return number, size
 
 
 def _literals(target: Target, name: str, words: Words) -> npt.NDArray[np.bool_]:
