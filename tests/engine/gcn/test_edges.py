@@ -110,15 +110,15 @@ def test_the_last_byte_before_is_a_fault(lanes: int) -> None:
     text = f"v_mov_b32_e32 v1, {AT + 0x3C:#x} | v_mov_b32_e32 v2, 0 | global_load_dword v3, v[1:2], off | s_endpgm"
     for run in (ReferenceEngine().run, jit(lanes).run):
         with pytest.raises(AccessFault, match=rf"read of 4 bytes at {AT + 0x3C:#x}: no memory there, data begins at"):
-            run(program(text, memory=_only(dispatch.memory)))
+            run(program(text, memory=_without_code(dispatch.memory)))
 
 
-def _only(memory: GpuMemory) -> GpuMemory:
-    """The data of a memory, without code."""
+def _without_code(memory: GpuMemory) -> GpuMemory:
+    """What a memory has besides code."""
     made = GpuMemory()
     for each in memory:
-        if each.name == "data":
-            made.map(each.base, each.bytes, name="data")  # type: ignore[union-attr]
+        if each.name != "code":
+            made.map(each.base, each.bytes, each.writable, each.name)  # type: ignore[union-attr]
     return made
 
 
@@ -166,6 +166,36 @@ def test_memory_that_the_host_aligns_less(lanes: int, skew: int, monkeypatch: py
             jit(lanes).run(program(loop(body, AT, 3), memory=memory))
         assert data.copy().view(np.uint32).tolist() == [3 * n * (body != "scalar") for n in range(64)]
         assert bool(found) is (body == "atomic")
+
+
+@every_lanes
+def test_read_only_memory_is_read_directly_and_its_stores_fault(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends inside a page, as does the memory that may be written."""
+    begin, to = AT + 0x40, AT + PAGE_SIZE + 0x80
+    at = "v_lshlrev_b32_e32 v1, 2, v0 | v_add_u32_e32 v1, {:#x}, v1 | v_mov_b32_e32 v2, 0"
+    reads = f"{at.format(begin)} | global_load_dword v10, v[1:2], off"
+    writes = f"{at.format(to)} | v_add_u32_e32 v10, 1, v10 | global_store_dword v[1:2], v10, off"
+    wrong = f"{at.format(begin)} | v_cmp_eq_u32_e32 vcc, 5, v0 | v_mov_b32_e32 v3, {to:#x}"
+    wrong += " | v_cndmask_b32_e32 v1, v3, v1, vcc | global_store_dword v[1:2], v0, off"
+    constants, data = np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32)
+    constants.flags.writeable = False
+    said = []
+    for run in (ReferenceEngine().run, jit(lanes).run):
+        data[:] = 0
+        memory = GpuMemory()
+        memory.map(begin, constants, writable=False, name="constants")
+        memory.map(to, data, name="data")
+        assert memory.row(begin)[1:] == (begin, 256, 0)
+        with exits(monkeypatch) as left:
+            run(program(f"{reads} | s_waitcnt vmcnt(0) | {writes} | s_endpgm", memory=memory))
+        assert left == []
+        assert data.tolist() == [n + 1 for n in range(64)]
+        with pytest.raises(AccessFault) as caught:
+            run(program(f"{wrong} | s_endpgm", memory=_without_code(memory)))
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert f"write of 4 bytes at {begin + 20:#x}: constants is read-only" in said[0]
+    assert "lane 5" in said[0]
 
 
 def test_data_that_fills_pages_is_as_it_was() -> None:
