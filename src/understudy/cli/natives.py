@@ -74,6 +74,7 @@ def prepared(code: bytes, agent: str) -> Iterator[str]:
             with engine.lock:
                 engine.install(space, (pc, plan.mode), fetch_of(processor, spans))
             yield kernel.name
+        engine.library.optimise()
         while engine.library.is_optimising:
             time.sleep(0.01)
             engine.library.adopt()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BATCH: Final = 64
 """Kinds that are compiled together."""
 WORTH: Final = 64
-"""Batches of groups after which to optimise handlers of programs that were kept."""
+"""Batches of groups after which to optimise handlers, if no new ones were needed meanwhile."""
 
 
 class Patched(Protocol):
@@ -48,7 +48,7 @@ class Library:
 
     `compiled` counts those that this process has had to compile.
 
-    What is missing is compiled quickly, and once more in the background: `adopt` takes that up.
+    What is missing is compiled quickly, and once more in the background where much is run: `adopt` takes that up.
     """
 
     def __init__(self, objects: ObjectCache, lanes: int) -> None:
@@ -63,8 +63,8 @@ class Library:
         self._codes: dict[str, llvm.Code] = {}
         self._addresses: dict[str, int] = {}
         self._optimising: dict[Task[list[str]], list[str]] = {}
-        self._later: dict[str, Example] = {}
-        """Kinds of kept programs whose handlers are not optimised."""
+        self._later: dict[str, Kind | Example] = {}
+        """Kinds of this process's programs whose handlers are not optimised."""
         self._left = WORTH
         self.index = Index(objects, self.key)
         code = self._glue()
@@ -124,7 +124,7 @@ class Library:
         with self.lock:
             if not all(self.has(key) and self.index[key] is not None for key in examples):
                 return False
-            self._later |= {key: each for key, each in examples.items() if not self._is_optimised(key)}
+            self._wait(examples)
             return True
 
     def _is_optimised(self, key: str) -> bool:
@@ -143,8 +143,7 @@ class Library:
                 self._compile(missing[at : at + BATCH])
             if missing:
                 self.index.write()
-            wanted = {key: kind for key, kind in wanted.items() if not self._is_optimised(key)}
-            self._optimise(list(wanted), lambda keys: [wanted[key] for key in keys])
+            self._wait(wanted)
 
     def _compile(self, kinds: list[Kind]) -> None:
         handlers, text = self._emit(kinds)
@@ -178,6 +177,13 @@ class Library:
         return hashlib.sha256(f"{self.key} {tier} {text}".encode()).hexdigest()
 
     # ---- in the background -----------------------------------------------------------------------------------------
+    def _wait(self, kinds: Mapping[str, Kind | Example]) -> None:
+        """Optimise kinds if much is run."""
+        waiting = {key: each for key, each in kinds.items() if not self._is_optimised(key)}
+        if waiting:
+            self._later |= waiting
+            self._left = WORTH
+
     def _optimise(self, wanted: list[str], kinds: Callable[[list[str]], list[Kind]]) -> None:
         """Have handlers made optimised; `kinds` gives their kinds, on the background thread."""
         busy = {key for keys in self._optimising.values() for key in keys}
@@ -197,16 +203,21 @@ class Library:
             self.index.write()
         return list(handlers)
 
-    def _optimise_later(self) -> None:
-        """What was kept is worth optimising now."""
-        examples, self._later = self._later, {}
+    def optimise(self) -> None:
+        """Begin to optimise all handlers that wait for it."""
+        with self.lock:
+            waiting, self._later = self._later, {}
 
-        def kinds(keys: list[str]) -> list[Kind]:
-            from understudy.engine.gcn.threaded.kind import kind_like
+            def kinds(keys: list[str]) -> list[Kind]:
+                from understudy.engine.gcn.threaded.kind import Kind, kind_like
 
-            return [kind_like(TARGETS[key.split(" ")[0]], examples[key]) for key in keys]
+                found = ((key, waiting[key]) for key in keys)
+                return [
+                    each if isinstance(each, Kind) else kind_like(TARGETS[key.split(" ")[0]], each)
+                    for key, each in found
+                ]
 
-        self._optimise([key for key in examples if not self._is_optimised(key)], kinds)
+            self._optimise([key for key in waiting if not self._is_optimised(key)], kinds)
 
     @property
     def is_optimising(self) -> bool:
@@ -218,8 +229,7 @@ class Library:
         if self._later:
             self._left -= 1
             if self._left < 0:
-                with self.lock:
-                    self._optimise_later()
+                self.optimise()
         done = [task for task in self._optimising if task.done]
         if not done:
             return
