@@ -27,6 +27,7 @@ Capture = pytest.CaptureFixture[str]
 
 READS = {
     ("check", "path"): ["check", "--memory-model", "FILE"],
+    ("doctor", "files"): ["doctor", "--warm", "FILE"],
     ("fletcher check", "schemas"): ["fletcher", "check", "FILE"],
     ("fletcher map", "schemas"): ["fletcher", "map", "FILE"],
     ("gcn asm", "file"): ["gcn", "asm", "FILE"],

@@ -20,6 +20,7 @@ import numpy as np
 
 from tests.agree.gcn.insns import Maker, forms
 from understudy.core.errors import UnderstudyError
+from understudy.engine.gcn.reference.lane_float import LaneFloats
 from understudy.engine.gcn.reference.lane_integer import LaneIntegers
 from understudy.isa.gcn.insn import Insn, Op
 from understudy.isa.gcn.operations.table import OPS
@@ -184,10 +185,11 @@ BUFFER: Final = (0x0001_0000, 0x0010_0000, 0x40, 0x0002_7FAC)
 """A V#: 64 records of 16 bytes, whose words say 8_8_8_8, unorm on all levels."""
 
 
-class Known(LaneIntegers):
+class Known(LaneIntegers, LaneFloats):
     """An algebra for meanings that look at values: registers hold known numbers. Effects are written down."""
 
     def __init__(self, insn: Insn, mode: Mode, seed: int) -> None:
+        super().__init__()
         self.mode = mode
         self.lines: list[str] = []
         self.effects: list[str] = []

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 REFERENCE_ONLY = {
-    "hwreg", "set_hwreg", "time", "push", "set_s_indexed", "scalar_store", "scalar_atomic", "trap"
+    "hwreg", "set_hwreg", "time", "scalar_store", "scalar_atomic", "trap"
 }  # fmt: skip
 """Of waves: what the JIT leaves to the reference engine."""
 GCN_JIT = (

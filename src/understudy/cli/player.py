@@ -44,10 +44,10 @@ class Settings:
 
     profile: str = "refsidrv"
     engine: str = "jit"
-    tier: str = "auto"
     profile_level: int = 0
     step_limit: int | None = None
     explain: bool = False
+    tier: str = "auto"
 
 
 class Player:
