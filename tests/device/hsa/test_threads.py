@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -169,7 +170,9 @@ def test_harts_that_ran_on_threads_run_in_a_child(monkeypatch: pytest.MonkeyPatc
     assert in_child(work) == "StepLimit"
 
 
-def test_code_that_was_being_optimised_is_so_in_a_child() -> None:
+def test_code_that_was_being_optimised_is_so_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a cache of its own, where nobody has optimised this code before."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     engine = JitEngine(threads=1)
     launch = engine.prepare(program(LONG, step_limit=1_000_000))
     engine.heat(0)[:] = HOT
