@@ -16,7 +16,9 @@ import pytest
 
 from tests.engine.gcn.jit.test_jit import engine, store
 from tests.engine.gcn.programs import dwords, program
+from tests.engine.gcn.rig import CODE
 from understudy.core.limits import Stopped, TimeLimit, Watch
+from understudy.core.order import Arbiter
 from understudy.engine.gcn.api import Dispatch, Engine
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.engine.gcn.reference.exceptions import ExceptionEngine, Exceptions
@@ -90,6 +92,23 @@ def test_ctrl_c_ends_endless_kernels(name: str, loop: str) -> None:
     with soon(), pytest.raises(KeyboardInterrupt), interrupted():
         one.run(many(ENDLESS[loop]))
     still_works(one)
+
+
+def test_ctrl_c_between_two_turns_of_waves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says which of the waves ran last, and where that is."""
+    turns: list[int] = []
+
+    def order(self: Arbiter, ready: list[Any]) -> list[Any]:
+        turns.append(len(ready))
+        if len(turns) > 3:
+            raise KeyboardInterrupt
+        return ready
+
+    monkeypatch.setattr(Arbiter, "order", order)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        named("reference").run(many(ENDLESS["pauses"]))
+    (note,) = caught.value.__notes__
+    assert note == f"what ran is not finished, at pc {CODE + 4:#x}, at wave 1, at work-group 0,0,0"
 
 
 @pytest.mark.parametrize("threads", [1, 2])

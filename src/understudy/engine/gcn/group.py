@@ -149,11 +149,16 @@ class Groups:
     def run_group(self, group: int) -> None:
         """Run one group to its end; errors name the wave and the work-group."""
         views = self._start(group)
+        x, y, z, _ = self.dispatch.groups[group].tolist()
+        self._latest = views[0]
         try:
             self._turns(views, self._arbiter(group))
         except UnderstudyError as error:
-            x, y, z, _ = self.dispatch.groups[group].tolist()
             raise error.at("work-group", f"{x},{y},{z}") from None
+        except BaseException as cause:
+            words, index = self._latest.words, self._latest.wave.index
+            note_interrupt(cause, ("pc", f"{words[PC]:#x}"), ("wave", index), ("work-group", f"{x},{y},{z}"))
+            raise
         finally:
             self.statistics.instructions += sum(view.words[RETIRED] for view in views)
         self.statistics.waves += len(views)
@@ -192,6 +197,7 @@ class Groups:
         length = self.dispatch.turn
         if arbiter.seed is not None:
             length = arbiter.pick(range(1, length + 1))
+        self._latest = view
         try:
             while length > 0:
                 look(self.dispatch, view.wave, self._began)
@@ -204,6 +210,3 @@ class Groups:
                     return
         except UnderstudyError as error:
             raise error.at("wave", view.wave.index) from None
-        except BaseException as cause:
-            note_interrupt(cause, ("pc", f"{words[PC]:#x}"), ("wave", view.wave.index))
-            raise
