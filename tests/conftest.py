@@ -18,6 +18,8 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["pytester"]
+
 # Compiled code of the tests stays out of the user's cache; processes side by side share it, as a user's do.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="understudy-tests-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.isa.gcn.encoding.test_bounds import PROCESSORS, random_words
+from tests.isa.gcn_words import PROCESSORS, random_words
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.region import node_of
 from understudy.engine.gcn.threaded.flow import Listing

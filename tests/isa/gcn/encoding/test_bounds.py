@@ -7,19 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tests.isa.gcn_words import PROCESSORS, random_words
 from understudy.isa.gcn.encoding.bounds import Words, format_names, instruction_bounds
 from understudy.isa.gcn.encoding.decode import IllegalInstruction, decode
 from understudy.isa.gcn.target import TARGETS, Target
-
-PROCESSORS = ("gfx701", "gfx803", "gfx900", "gfx906")
-
-
-def random_words(seed: int, count: int = 4000) -> Words:
-    """Words of all encodings, and words that differ from few others in one bit."""
-    rng = np.random.default_rng(seed)
-    words = rng.integers(0, 1 << 32, count, dtype=np.uint64).astype(np.uint32)
-    near = words[rng.integers(0, 60, count)] ^ (1 << rng.integers(0, 32, count)).astype(np.uint32)
-    return np.concatenate([words, near])
 
 
 def one_by_one(target: Target, words: Words) -> Iterator[tuple[int, int, str] | None]:

@@ -1,0 +1,297 @@
+"""The plug-in of pytest, as a user's tests meet it: devices, options, and what the report of a failure shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from understudy.core.event import Probes
+from understudy.device.hsa.events import DoorbellRung
+from understudy.testing import watch as watching
+
+Pytester = pytest.Pytester
+
+SAXPY = """
+import numpy as np
+import pytest
+from understudy import hsa
+
+def saxpy(gpu, want, agent="gfx900"):
+    x, y = np.ones(64, np.float32), np.ones(64, np.float32)
+    gpu.run(hsa.demo_code(agent), "saxpy", grid=64, args=[2.0, x, y])
+    assert y[0] == want
+"""
+
+
+def run(pytester: Pytester, source: str, *options: str) -> pytest.RunResult:
+    """Runs a file of tests in a process of its own."""
+    pytester.makepyfile(test_it=source)
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
+
+
+def traces(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_each_fixture_opens_its_device(pytester: Pytester) -> None:
+    result = run(
+        pytester,
+        SAXPY
+        + """
+def test_gpu(understudy_gpu):
+    saxpy(understudy_gpu, 3)
+    assert understudy_gpu.device.settings.time_limit_seconds == 60
+
+def test_refsi(understudy_refsi):
+    assert understudy_refsi.info.harts_per_core == 4
+    with understudy_refsi.array([1, 2, 3]) as buffer:
+        assert buffer.array.sum() == 6
+
+def test_acceldev(understudy_acceldev):
+    with understudy_acceldev.open_context() as context:
+        assert len(context.create_buffer(4096).array("u4")) == 1024
+
+@pytest.mark.understudy_fletcher("sum")
+def test_fletcher(understudy_fletcher):
+    assert understudy_fletcher.read_mmio(1) == 1
+
+@pytest.mark.understudy_gpu("gfx803", engine="reference", time_limit_seconds=5)
+def test_marked(understudy_gpu):
+    saxpy(understudy_gpu, 3, "gfx803")
+    settings = understudy_gpu.device.settings
+    assert (settings.engine, settings.time_limit_seconds) == ("reference", 5)
+
+@pytest.mark.parametrize("understudy_gpu", ["gfx700", {"engine": "reference"}], indirect=True)
+def test_parametrised(understudy_gpu):
+    made = (understudy_gpu.device.agent.name, understudy_gpu.device.settings.engine)
+    assert made in (("gfx700", "jit"), ("gfx900", "reference"))
+
+@pytest.fixture
+def kept(understudy_gpu):
+    yield understudy_gpu
+    understudy_gpu.array(4)  # still open when what uses it ends
+
+def test_end(kept):
+    pass
+""",
+        *("--strict-markers", "--understudy-trace-dir", "kept"),
+    )
+    result.assert_outcomes(passed=8)
+    assert traces(pytester.path / "kept") == []
+
+
+def test_a_failure_shows_the_verdict_the_last_events_and_its_trace(pytester: Pytester) -> None:
+    result = run(
+        pytester,
+        SAXPY
+        + """
+def test_fault(understudy_gpu):
+    understudy_gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=64, args=[2.0, 64, 128])
+
+def test_number(understudy_gpu):
+    saxpy(understudy_gpu, 4)
+""",
+        *("--understudy-trace-dir", "kept", "--junit-xml", "junit.xml"),
+    )
+    result.assert_outcomes(failed=2)
+    names = traces(pytester.path / "kept")
+    assert [name.rpartition("-")[0][:-9] for name in names] == ["test_it-py-test_fault", "test_it-py-test_number"]
+    result.stdout.fnmatch_lines(
+        [
+            "*AccessFault: read of 4 bytes at 0x40: no memory there, at lane 0, at pc 0x*",
+            "*understudy verdict*",
+            "AccessFault: read of 4 bytes at 0x40: no memory there",
+            "    at lane 0",
+            "    at kernel saxpy",
+            "*understudy gpu: last events*",
+            "* packet-started queue=0 index=0 type=KERNEL_DISPATCH *",
+            "* queue-errored queue=0 index=0 *",
+            "*understudy gpu: trace*",
+            f"*{names[0]}",
+            "*assert *3.0* == 4*",
+            "*understudy verdict*",
+            "no rule of the interface was broken: what failed is the test's own expectation",
+            "* packet-completed *",
+            f"*{names[1]}",
+        ]
+    )
+    assert "def _pieces" not in result.stdout.str(), "frames inside of Understudy"
+    events = [json.loads(line)["event"] for line in (pytester.path / "kept" / names[0]).read_text().splitlines()]
+    assert events[-2:] == ["queue-errored", "queue-inactivated"]
+    assert f'name="understudy_gpu_trace" value="{pytester.path / "kept" / names[0]}"' in (
+        pytester.path / "junit.xml"
+    ).read_text(encoding="utf-8")
+
+
+def test_clauses_of_causes_are_named() -> None:
+    from understudy.core.errors import RuleError
+    from understudy.core.rule import rules_of
+
+    rule = rules_of("understudy.device.acceldev")("isolation")
+    cause = RuleError("a value was lost", rule=rule).at("register", "INTR")
+    try:
+        try:
+            raise cause
+        except RuleError as error:
+            raise ValueError("the driver gave up") from error
+    except ValueError as error:
+        text = watching.verdict(error, ["double-fence: two at once"])
+    assert text.splitlines() == [
+        "RuleError: a value was lost",
+        "    at register INTR",
+        f"    rule acceldev/isolation, {rule.clause}:",
+        f"    {rule.text}",
+        "lint double-fence: two at once",
+    ]
+
+
+def test_the_command_line_chooses_engine_limit_and_format(pytester: Pytester) -> None:
+    result = run(
+        pytester,
+        SAXPY
+        + """
+def test_chosen(understudy_gpu, understudy_refsi, understudy_acceldev):
+    assert understudy_gpu.device.settings.engine == "reference"
+    assert understudy_gpu.device.settings.time_limit_seconds == 7
+    assert understudy_refsi.port.settings.engine == "reference"
+    saxpy(understudy_gpu, 3)
+""",
+        *("--understudy-engine", "reference", "--understudy-time-limit", "7", "--understudy-trace", "all"),
+        *("--understudy-trace-format", "chrome", "--understudy-trace-dir", "kept"),
+    )
+    result.assert_outcomes(passed=1)
+    names = traces(pytester.path / "kept")
+    assert [name.rpartition("-")[2] for name in names] == ["acceldev.json", "gpu.json", "refsi.json"]
+    assert "dispatch" in (pytester.path / "kept" / names[1]).read_text()
+    for name in names:
+        assert json.loads((pytester.path / "kept" / name).read_text())["traceEvents"]
+
+
+@pytest.mark.parametrize("traced", ["failed", "all", "off"])
+def test_what_is_kept(pytester: Pytester, traced: str) -> None:
+    result = run(
+        pytester,
+        SAXPY
+        + "def test_a(understudy_gpu): saxpy(understudy_gpu, 3)\ndef test_b(understudy_gpu): saxpy(understudy_gpu, 4)",
+        *("--understudy-trace", traced, "--basetemp", "base"),
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    kept = [name.split("-")[2] for name in traces(pytester.path / "base" / "understudy")]
+    assert kept == {"failed": ["test_b"], "all": ["test_a", "test_b"], "off": []}[traced]
+    assert ("understudy verdict" in result.stdout.str()) is True
+    assert ("last events" in result.stdout.str()) is (traced != "off")
+
+
+def test_processes_side_by_side(pytester: Pytester) -> None:
+    """Every test has a trace of its own, and each report reaches the terminal."""
+    source = (
+        SAXPY + "@pytest.mark.parametrize('n', range(6))\ndef test_n(understudy_gpu, n): saxpy(understudy_gpu, 2 + n)"
+    )
+    result = run(pytester, source, "-n", "2", "--understudy-trace-dir", "kept")
+    result.assert_outcomes(passed=1, failed=5)
+    names = traces(pytester.path / "kept")
+    assert [name[: len("test_it-py-test_n-0")] for name in names] == [f"test_it-py-test_n-{n}" for n in (0, 2, 3, 4, 5)]
+    text = result.stdout.str()
+    assert all(name in text for name in names)
+
+
+def test_checks(pytester: Pytester) -> None:
+    """`lints` makes what is accepted an error; `coherence` fails a test whose device found something."""
+    result = run(
+        pytester,
+        """
+def test_lints(understudy_acceldev, understudy_refsi, understudy_gpu):
+    assert understudy_acceldev.port.device.settings.lints == "raise"
+    assert understudy_refsi.port.settings.lints == "raise"
+    assert understudy_gpu.device.settings.lints == "raise"
+    assert understudy_gpu.device.settings.coherence == understudy_refsi.port.settings.coherence == "strict"
+
+def test_found(understudy_gpu):
+    understudy_gpu.device.findings.append("what a strict device found")
+""",
+        *("--understudy-check", "lints, coherence"),
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["the test's own expectations hold, but the device found:", "what a strict device found"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--understudy-check", "memory"], "no such check: memory, expected some of lints, coherence"),
+        (["--understudy-time-limit", "soon"], "soon, expected a number of seconds above 0"),
+        (["--understudy-time-limit", "-1"], "-1, expected a number of seconds above 0"),
+        (["--understudy-engine", "fast"], "invalid choice: 'fast'"),
+    ],
+)
+def test_options_that_are_none(pytester: Pytester, options: list[str], message: str) -> None:
+    pytester.makepyfile("def test(): pass")
+    result = pytester.runpytest_inprocess(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in result.stderr.str()
+
+
+def test_a_platform_needs_a_kernel(pytester: Pytester) -> None:
+    result = run(pytester, "def test_none(understudy_fletcher): pass")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["understudy_fletcher needs its platform's kernel: @pytest.mark.understudy_fletcher(kernel), or the name of *"]
+    )
+
+
+def test_settings_that_are_none_fail_their_test(pytester: Pytester) -> None:
+    source = "import pytest\n@pytest.mark.understudy_gpu(engin='jit')\ndef test_none(understudy_gpu): pass"
+    result = run(pytester, source)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*no such setting: engin, did you mean engine?"])
+
+
+def test_full_traces_show_everything(pytester: Pytester) -> None:
+    source = SAXPY + (
+        "def test_fault(understudy_gpu):\n"
+        "    understudy_gpu.run(hsa.demo_code('gfx900'), 'saxpy', grid=64, args=[2.0, 64, 128])\n"
+    )
+    assert "def _pieces" in run(pytester, source, "--full-trace").stdout.str()
+
+
+def test_long_runs_keep_the_last_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "KEPT", 4)
+    monkeypatch.setattr(watching, "SHOWN", 3)
+    probes = Probes()
+    watch = watching.Watch("device", probes, tmp_path / "below" / "it", "text")
+    for time in range(10):
+        probes.emit(DoorbellRung(time, 0, time, 1))
+    watch.close()
+    probes.emit(DoorbellRung(10, 0, 10, 1))
+    assert watch.last().splitlines() == [
+        "(7 earlier events)",
+        *(f"{time} doorbell-rung queue=0 value={time:#x} limit=1" for time in (7, 8, 9)),
+    ]
+    path = tmp_path / "below" / "it.txt"
+    assert watch.write() == f"{path} (without the first 6 events)"
+    assert [line.split()[0] for line in path.read_text(encoding="utf-8").splitlines()] == ["6", "7", "8", "9"]
+
+
+def test_the_page_says_what_is(pytester: Pytester) -> None:
+    """Its tests run as written; the last one fails, as the page shows."""
+    page = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text(encoding="utf-8")
+    pytester.makepyfile(test_saxpy="\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)))
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=8, failed=1)
+    (shown,) = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    anything = (
+        r"0x1\w+",
+        r"/tmp\S*/",
+        r"\w{8}-gpu",
+        r"\.\.\.",
+    )  # addresses, folders, a test's number, what is left out
+    result.stdout.re_match_lines(
+        [".*".join(map(re.escape, re.split("|".join(anything), line))) for line in shown.splitlines()]
+    )
+    options = re.findall(r"--understudy-[a-z-]+", pytester.runpytest_inprocess("--help").stdout.str())
+    assert set(options) == set(re.findall(r"--understudy-[a-z-]+", page))
