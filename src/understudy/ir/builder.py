@@ -7,7 +7,6 @@ any NaN: the integer form made from it holds the canonical one, so arithmetic th
 
 from __future__ import annotations
 
-import re
 from typing import Final, NamedTuple
 
 from understudy.ir import llvm
@@ -16,10 +15,6 @@ FLOAT_TYPE: Final = {"h": "half", "s": "float", "d": "double"}
 WIDTH: Final = {"h": 16, "s": 32, "d": 64}
 QUIET_NAN: Final = {"h": 0x7E00, "s": 0x7FC0_0000, "d": 0x7FF8_0000_0000_0000}
 INFINITY: Final = {"h": 0x7C00, "s": 0x7F80_0000, "d": 0x7FF0_0000_0000_0000}
-
-
-NAMES: Final = re.compile(r"%[\w.]+")
-"""Local names in a line."""
 
 
 class Value:
@@ -157,14 +152,6 @@ class LaneText(Text):
     def __init__(self, lanes: int) -> None:
         super().__init__()
         self.lanes = lanes
-        self._made: dict[str, str] = {}
-        self._same: dict[str, bool] = {}
-
-    def let(self, line: str) -> str:
-        """Add an instruction and name its result."""
-        name = super().let(line)
-        self._made[name] = line
-        return name
 
     # ---- types -----------------------------------------------------------------------------------------------
     def itype(self, w: int, vec: bool) -> str:
@@ -188,12 +175,10 @@ class LaneText(Text):
     def splat(self, kind: str, ir: str) -> str:
         """A vector whose lanes are all the scalar `ir` of LLVM type `kind`."""
         one = self.let(f"insertelement <{self.lanes} x {kind}> poison, {kind} {ir}, i64 0")
-        name = self.let(
+        return self.let(
             f"shufflevector <{self.lanes} x {kind}> {one}, <{self.lanes} x {kind}> poison, "
             f"<{self.lanes} x i32> zeroinitializer"
         )
-        self._same[name] = True
-        return name
 
     def mask_of(self, bits: str) -> str:
         """The instruction that spreads an integer of one bit per lane over a vector of width 1."""
@@ -206,28 +191,21 @@ class LaneText(Text):
             f"icmp ne <{self.lanes} x i32> {self.let(f'and <{self.lanes} x i32> {every}, <{ones}>')}, zeroinitializer"
         )
 
-    def is_same(self, ir: str) -> bool:
-        """Whether a vector is one scalar in all lanes, and might prove to be a constant."""
-        if ir.startswith("splat"):
-            return True
-        work = [ir]
-        while work:
-            name = work[-1]
-            names = NAMES.findall(self._made.get(name, ""))
-            unknown = [] if name in self._same else [each for each in names if each not in self._same]
-            work += unknown
-            if not unknown:
-                work.pop()
-                if name not in self._same:
-                    self._same[name] = bool(names) and all(self._same[each] for each in names)
-        return self._same[ir]
+    def hidden(self, element: str, ir: str) -> str:
+        """A vector of "float" or "double", of whose lanes LLVM knows nothing; it costs no code."""
+        whole, half = f"<{self.lanes} x {element}>", f"<{self.lanes // 2} x {element}>"
+        if element == "float":
+            return self._hidden(whole, ir)
+        lanes = [f"i32 {lane}" for lane in range(self.lanes)]
+        halves = []  # as many as a register holds
+        for picked in (lanes[: self.lanes // 2], lanes[self.lanes // 2 :]):
+            mask = f"<{len(picked)} x i32> <{', '.join(picked)}>"
+            part = self.let(f"shufflevector {whole} {ir}, {whole} poison, {mask}")
+            halves.append(f"{half} {self._hidden(half, part)}")
+        return self.let(f"shufflevector {', '.join(halves)}, <{self.lanes} x i32> <{', '.join(lanes)}>")
 
-    def hidden(self, kind: str, ir: str) -> str:
-        """A value of which nothing is known any more."""
-        at = f"hidden.{kind.strip('<>').replace(' ', '')}"
-        self.alloca(f"%{at} = alloca {kind}")
-        self.put(f"store volatile {kind} {ir}, ptr %{at}")
-        return self.let(f"load volatile {kind}, ptr %{at}")
+    def _hidden(self, kind: str, ir: str) -> str:
+        return self.let(f'call {kind} asm "", "=v,0"({kind} {ir})')
 
     def bits(self, value: Value, vec: bool | None = None) -> str:
         """The integer form; with `vec` as a vector even where the value is scalar."""

@@ -83,20 +83,29 @@ class Floats:
         """An operation on float vectors of a format; `of`: the type of the operands where it is another."""
         text, kind = self.text, self.text.ftype(fmt, True)
         source = of or kind
-        if strict and all(map(text.is_same, operands)):  # might be folded as if nothing were flushed
-            operands = (text.hidden(source, operands[0]), *operands[1:])
         if not strict and word in ("fma", "sqrt", *ROUND_NAMES.values()):
             return text.call(kind, f"llvm.{word}.{text.suffix(_kind(fmt), True)}", *(f"{source} {x}" for x in operands))
         if not strict:
             return text.let(f"{word} {source} {', '.join(operands)}" + (f" to {kind}" if of else ""))
         name = f"llvm.experimental.constrained.{word}.{text.suffix(_kind(fmt), True)}"
         if of:
-            name += f".{text.suffix(SUFFIX[of.split()[-1].rstrip('>')], True)}"
-        arguments = [f"{source} {x}" for x in operands]
+            name += f".{text.suffix(SUFFIX[_element(of)], True)}"
+        arguments = self._unknown(source, operands)
         arguments += ['metadata !"round.dynamic"'] if word in ROUNDED else []
         arguments.append('metadata !"fpexcept.ignore"')
         text.declare(kind, name, tuple(arguments))
         return text.let(f"call {kind} @{name}({', '.join(arguments)}) strictfp")
+
+    def _unknown(self, kind: str, operands: tuple[str, ...]) -> list[str]:
+        """Arguments of which LLVM knows nothing that would let it fold the operation, as if nothing were flushed.
+
+        It folds constants where nothing is rounded, and leaves out 0 that is added to what is not below it. Of integers
+        it may know what it likes: no denormal is among them.
+        """
+        first, *others = operands
+        if _element(kind) in FLOAT_TYPE.values():
+            first = self.text.hidden(_element(kind), first)
+        return [f"{kind} {x}" for x in (first, *others)]
 
     def _operand(self, fmt: str, a: Value, env: str | None) -> tuple[str, str]:
         """The format to compute in, and the operand in it."""
@@ -237,7 +246,7 @@ class Floats:
         if fmt == "h" or self.mode.keeps(fmt)[0]:
             return Value(1, True, text.let(f"fcmp {word} {kind} {x}, {y}"))
         name = f"llvm.experimental.constrained.fcmp.{text.suffix(_kind(work), True)}"
-        arguments = f"{kind} {x}", f"{kind} {y}", f'metadata !"{word}"', 'metadata !"fpexcept.ignore"'
+        arguments = *self._unknown(kind, (x, y)), f'metadata !"{word}"', 'metadata !"fpexcept.ignore"'
         text.declare(text.itype(1, True), name, arguments)
         return Value(1, True, text.let(f"call {text.itype(1, True)} @{name}({', '.join(arguments)}) strictfp"))
 
@@ -347,6 +356,11 @@ class Floats:
 
 def _kind(fmt: str) -> str:
     return f"f{WIDTH[fmt]}"
+
+
+def _element(kind: str) -> str:
+    """The type of a vector's lanes."""
+    return kind.split()[-1].rstrip(">")
 
 
 SUFFIX: Final = {name: _kind(fmt) for fmt, name in FLOAT_TYPE.items()} | {f"i{w}": f"i{w}" for w in (8, 16, 32, 64)}
