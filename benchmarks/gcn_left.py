@@ -51,6 +51,18 @@ CLASSES: Final = {
     "s_getreg": ("gfx900", "", "s_getreg_b32 s20, hwreg(HW_REG_STATUS)"),
     "s_memtime": ("gfx900", "", "s_memtime s[20:21]"),
     "s_buffer_load": ("gfx900", "", "s_buffer_load_dword s20, s[4:7], 0x0"),
+    "buffer_load_format, unorm8": (
+        "gfx900", "s_mov_b32 s7, 0x50fac", "buffer_load_format_xyzw v[20:23], v12, s[4:7], 0 idxen",
+    ),
+    "buffer_store_format, unorm8": (
+        "gfx900", "s_mov_b32 s7, 0x50fac", "buffer_store_format_xyzw v[20:23], v12, s[4:7], 0 idxen",
+    ),
+    "buffer_load_format, float": (
+        "gfx900", "s_mov_b32 s7, 0x27fac", "buffer_load_format_x v20, v12, s[4:7], 0 idxen",
+    ),
+    "buffer_store_format, float": (
+        "gfx900", "s_mov_b32 s7, 0x27fac", "buffer_store_format_x v20, v12, s[4:7], 0 idxen",
+    ),
     "ds_permute": ("gfx900", "", "ds_permute_b32 v10, v1, v12"),
     "ds_bpermute": ("gfx900", "", "ds_bpermute_b32 v10, v1, v12"),
     "ds_swizzle": ("gfx900", "", "ds_swizzle_b32 v10, v12 offset:0x401f"),
@@ -112,7 +124,7 @@ def count_code(share: Share, flow: Any) -> None:
         share.count += block.last - block.first
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
             plan = flow.front(mode).plans[number]
-            if plan.kind is None:
+            if plan.kind is None and (plan.node is None or not plan.node.is_site):
                 share.left["no instruction" if plan.insn is None else plan.insn.op.name] += count
 
 
@@ -164,7 +176,7 @@ def loop(name: str, turns: int) -> Dispatch:
         ram.view[: len(data)] = data
         memory.map(address, ram)
     sgprs = np.zeros(32, np.uint32)
-    sgprs[4:8] = DATA, 0, 4096, 0
+    sgprs[4:8] = DATA, 4 << 16, 1024, 0
     sgprs[20:22] = 2, 15
     lanes = np.arange(64, dtype=np.uint32)
     rows = np.zeros((1, 1, 32, 64), np.uint32)

@@ -221,7 +221,9 @@ def main(measure: Callable[[bool], Sequence[Row]], title: str) -> None:
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     parser.add_argument("--quick", action="store_true", help="less work: for trying out, not for numbers to keep")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as cache:  # compiled code of earlier runs must not matter
+    with tempfile.TemporaryDirectory(
+        ignore_cleanup_errors=True
+    ) as cache:  # compiled code of earlier runs must not matter
         os.environ["XDG_CACHE_HOME"] = cache
         rows = measure(options.quick)
     if options.json:

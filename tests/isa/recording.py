@@ -272,7 +272,7 @@ def instructions(op: Op) -> Iterator[tuple[str, Insn, Mode]]:
 def gcn_lists(op: Op) -> Iterator[str]:
     """The operation lists of an operation, each below a line that says of what."""
     for title, insn, mode in instructions(op):
-        recorder = Known(insn, mode, zlib.crc32(title.encode())) if op.concrete else Recorder(mode=mode)
+        recorder = Known(insn, mode, zlib.crc32(title.encode())) if op.concrete or op.told else Recorder(mode=mode)
         with np.errstate(all="ignore"):
             text = listing(cast(Recorder, recorder), lambda o=recorder, i=insn: execute(o, i))  # type: ignore[misc]
         yield f"{title}\n{text}\n"

@@ -150,7 +150,6 @@ REFERENCE_ONLY: Final = {
     r"s_(sendmsg|sendmsghalt|sethalt|setkill|icache_inv|trap)": "what a device may listen to",
     r"ds_(append|consume|ordered_count|wrap_rtn_b32)": "lanes are counted, or an operand is not named",
     r"ds_.*src2.*|ds_condxchg.*|ds_wrxchg2.*": "two accesses that may meet",
-    r"buffer_(load|store)_format.*": "formats are looked up in the resource",
     r"s_cbranch_(g|i)_fork|s_cbranch_join": "the fork stack",
 }  # fmt: skip
 """Operations that translated code hands over to the reference engine, and why."""

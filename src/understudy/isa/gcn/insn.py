@@ -31,8 +31,8 @@ clamp, SDWA, EXEC) is the family's frame. Without a signature (``None``) the mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from understudy.core.errors import GuestFault
@@ -48,7 +48,11 @@ Result = Word | list[Word]
 """Several words where the type of a result is wider than 64 bits."""
 Computation = Callable[..., Result | tuple[Result, ...]]
 """Makes of words what the signature says."""
-Meaning = Execution | Computation
+Told = Callable[[Builder, "Insn"], Sequence[Word]]
+"""Scalars whose numbers decide what an instruction means."""
+ToldExecution = Callable[[Builder, "Insn", tuple[int, ...]], None]
+"""Does all itself, and is given those numbers."""
+Meaning = Execution | ToldExecution | Computation
 Row = tuple[Any, ...]
 """Of a table of operations: see `ops`."""
 
@@ -75,8 +79,10 @@ class Op:
     """One operation. `name` is its newest mnemonic and unique within the family; `names` and `opcodes` go by level.
 
     `needs` is a feature without which a target of that level does not have the operation. `concrete` operations are
-    executed by the reference engine only, and their meanings may look at scalar values. `operands` is the assembly
-    text's operand list for operations without a signature (see `encoding/shape.py`).
+    executed by the reference engine only, and their meanings may look at scalar values. `told` gives the scalars of 32
+    bits, made of scalar registers, that say what the operation does (a buffer's format, say): the meaning has no
+    signature and is ``meaning(b, i, numbers)`` with what they are. `operands` is the assembly text's operand list for
+    operations without a signature (see `encoding/shape.py`).
     `clamped` is the meaning with the clamp bit set where results are integers (the frame clamps floats).
     """
 
@@ -89,6 +95,7 @@ class Op:
     operands: str = ""
     needs: str = ""
     concrete: bool = False
+    told: Told | None = None
     accuracy: Accuracy = EXACT
     clamped: Meaning | None = None
     results: tuple[str, ...] = field(init=False)
@@ -110,7 +117,7 @@ class Insn:
 
     `form` is the encoding it was found in: SOP1 SOP2 SOPC SOPK SOPP SMRD SMEM VOP1 VOP2 VOPC VOP3A VOP3B VOP3P VINTRP
     DS FLAT MUBUF MTBUF MIMG EXP, or VOP1_SDWA VOP2_SDWA VOPC_SDWA VOP1_DPP VOP2_DPP. Fields an encoding does not have
-    are absent.
+    are absent. `told`: numbers that the meaning is for, where translated code has been told them; see `Op`.
     Source operands are codes of the 9-bit operand space (`encoding/operands.py`): a VGPR-only field reads as 256 + n.
     """
 
@@ -122,6 +129,7 @@ class Insn:
     words: tuple[int, ...]
     fields: Mapping[str, int]
     literal: int | None = None
+    told: tuple[int, ...] | None = None
 
     def __getitem__(self, name: str) -> int:
         """The field of that name."""
@@ -138,7 +146,16 @@ class Insn:
 
     def moved(self, pc: int) -> Insn:
         """The same instruction at another place."""
-        return Insn(self.op, self.target, self.form, pc, self.size, self.words, self.fields, self.literal)
+        return Insn(self.op, self.target, self.form, pc, self.size, self.words, self.fields, self.literal, self.told)
+
+    @property
+    def encoded(self) -> int:
+        """The first one or two words: all of the encoding."""
+        return self.words[0] | (self.words[1] << 32 if len(self.words) > 1 else 0)
+
+    def specific(self, numbers: tuple[int, ...]) -> Insn:
+        """The same instruction where these numbers decide what it means; see `told`."""
+        return replace(self, told=numbers)
 
     @property
     def next_pc(self) -> int:

@@ -28,7 +28,7 @@ class Word(word.Word):
 
     @property
     def number(self) -> int:
-        """What a scalar is: for `concrete` operations, which the reference engine alone executes."""
+        """What a scalar is: where scalars are plain numbers, as the reference engine has them."""
         return int(cast("int", self.value))
 
     # ---- integers ------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def meet(space: str, other: str) -> bool:
 def effects(insn: Insn, mode: Mode) -> Effects:
     """The effects of `insn` where MODE is `mode`."""
     notes = _Notes(mode)
-    if insn.op.concrete:
+    if insn.op.concrete or (insn.op.told is not None and insn.told is None):
         notes.found.reference = True
         return notes.found
     try:

@@ -155,7 +155,7 @@ class RegionEmitter:
             control.index = index
             if node.is_step or index in self._doubtful:
                 self._close(index)
-                control.hand_over(layout.STEP, node.insn.pc, index)
+                control.hand_over(node.exit, node.insn.pc, index)
                 return
             self._instruction(index, node)
         if not control.is_over:

@@ -38,6 +38,7 @@ from understudy.isa.gcn.target import Target
 
 if TYPE_CHECKING:
     from understudy.engine.gcn.jit.thread_pool import PinnedPool
+    from understudy.isa.gcn.insn import Insn
 
 BATCH_SECONDS: Final = 0.002
 """What a batch of groups should take: long against the hand-over of the interpreter lock."""
@@ -136,6 +137,13 @@ class JitEngine:
         except Untranslated:
             return False
         return True
+
+    def tell(self, code: CodeSpace, place: BlockKey, insn: Insn, fetch: Fetch) -> bool:
+        """Have code for what an instruction means with its numbers; False where the reference engine executes that.
+
+        The caller holds the lock.
+        """
+        return code.tell(place, insn, fetch)
 
     # ---- hot code ------------------------------------------------------------------------------------------------
     def heat(self, slot: int) -> npt.NDArray[np.uint64]:

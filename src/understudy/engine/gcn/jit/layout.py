@@ -32,6 +32,8 @@ HEAT: Final = TEMPLATE + 1
 """Host address of this thread's counters of blocks that were run without having been optimised."""
 GRANTED: Final = HEAT + 1
 """The step limit: fuel of all turns together."""
+KEY: Final = GRANTED + 1
+"""What is looked up next beside MODE: 0, or `SITE_KEY`."""
 INLINE_CACHE: Final = 64
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
 INLINE_CACHE_WORDS: Final = 3
@@ -60,6 +62,12 @@ TICK: Final = 9
 """Of the scheduler: time has passed; nothing else is up."""
 DROWSE: Final = 10
 """Of the scheduler: for a while waves have done nothing but pause."""
+SITE: Final = 11
+"""The instruction at pc is one whose meaning scalar registers decide: its own code does it (`threaded.site`)."""
+UNTOLD: Final = 12
+"""Of the scheduler, or of such code: there is none for what scalar registers say now."""
+SITE_KEY: Final = 1 << 40
+"""Beside MODE, in the code table: the code of one such instruction, not what begins there."""
 
 NAPS: Final = 1024
 """Pauses without real work in between after which the host's thread pauses as well."""

@@ -20,12 +20,16 @@ from understudy.engine.gcn.jit.layout import (
     END,
     FUNCTION,
     JUMP,
+    KEY,
     LIMIT,
     MISS,
     NAPS,
     OUT_OF_FUEL,
+    SITE,
+    SITE_KEY,
     SLEEP,
     TICK,
+    UNTOLD,
 )
 from understudy.engine.gcn.jit.native_start import start_group
 from understudy.ir.native import (
@@ -55,6 +59,8 @@ from understudy.isa.gcn.state import (
 
 CODE_SLOTS: Final = 1 << 12
 """Rows of a code table."""
+KEY_SHIFT: Final = 29
+"""Brings `layout.SITE_KEY` among the numbers of rows: far from what begins at the same place."""
 
 
 @layout
@@ -158,14 +164,17 @@ def dispatch(wave: int) -> int:
     """From region to region until something is up."""
     words = U64.at(wave + WORDS_AT)
     while True:
-        pc, mode = words[PC], words[MODE]
-        slot = (pc >> 2 ^ mode) & CODE_SLOTS - 1
+        pc, mode = words[PC], words[MODE] | words[KEY]
+        slot = (pc >> 2 ^ mode ^ mode >> KEY_SHIFT) & CODE_SLOTS - 1
         row = CodeRow.from_address(words[CODE] + slot * ctypes.sizeof(CodeRow))
         if (row.pc != pc) | (row.mode != mode):
             row = CodeRow.from_address(words[CODE] + (slot ^ 1) * ctypes.sizeof(CodeRow))
             if (row.pc != pc) | (row.mode != mode):
-                return MISS
+                return UNTOLD if words[KEY] else MISS
         words[FUNCTION] = row.function
+        words[KEY] = 0
         why = call(row.function, wave, row.entry)
-        if why != JUMP:
+        if why == SITE:
+            words[KEY] = SITE_KEY
+        elif why != JUMP:
             return why

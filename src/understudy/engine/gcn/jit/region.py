@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from understudy.core.errors import UnderstudyError
+from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch
 from understudy.engine.gcn.jit.effects import Effects, effects
 from understudy.ir.integers import IntegerOps
@@ -32,12 +33,22 @@ class Node:
     effects: Effects
     after: int
     is_step: bool = field(init=False)
-    """Whether the reference engine executes it."""
+    """Whether it is not part of translated code: the reference engine executes it, or code of its own."""
 
     def __post_init__(self) -> None:
         found = self.effects
         crosses = found.meets_itself and any(kind != "store" for kind, _ in found.accesses)
         self.is_step = crosses or found.reference or found.environment is None
+
+    @property
+    def is_site(self) -> bool:
+        """Whether code of its own executes it, which looks at what decides its meaning (`threaded.site`)."""
+        return self.insn.op.told is not None and self.insn.told is None
+
+    @property
+    def exit(self) -> int:
+        """How translated code hands over to what executes it."""
+        return layout.SITE if self.is_site else layout.STEP
 
 
 @dataclass(slots=True, eq=False)

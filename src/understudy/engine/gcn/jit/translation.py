@@ -6,14 +6,14 @@ import weakref
 from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
-from understudy.engine.gcn.jit.native_scheduler import CODE_SLOTS
+from understudy.engine.gcn.jit.native_scheduler import CODE_SLOTS, KEY_SHIFT
 from understudy.engine.gcn.jit.outline import Outline
 from understudy.engine.gcn.jit.spans import Spans, fetch_of, holds
 from understudy.engine.gcn.jit.tier import Tier
@@ -30,6 +30,8 @@ from understudy.isa.gcn.target import Target
 if TYPE_CHECKING:
     from understudy.engine.gcn.jit.emit_strip import Resume
     from understudy.engine.gcn.jit.translator import Translator
+    from understudy.engine.gcn.threaded.site import Site
+    from understudy.isa.gcn.insn import Insn
 
 NOWHERE: Final = (1 << 64) - 1
 COOL: Final = 8
@@ -81,7 +83,7 @@ class Translation:
         return self.outline.is_closed
 
 
-Enterable = Translation | Program
+Enterable: TypeAlias = "Translation | Program | Site"
 """Code that the table leads to."""
 
 
@@ -131,9 +133,18 @@ class Table:
         return self.slot(place) is not None
 
 
+def _following(insn: Insn, fetch: Fetch) -> Insn | None:
+    """The instruction behind one, if scalar registers decide its meaning, too."""
+    try:
+        found = fetch(insn.next_pc)
+    except UnderstudyError:
+        return None
+    return None if found.op.told is None else found
+
+
 def home(place: BlockKey) -> int:
     """The first of the two rows that a place may have."""
-    return (place[0] >> 2 ^ place[1]) & CODE_SLOTS - 1
+    return (place[0] >> 2 ^ place[1] ^ place[1] >> KEY_SHIFT) & CODE_SLOTS - 1
 
 
 class CodeSpace:
@@ -156,6 +167,7 @@ class CodeSpace:
         """By the places of their blocks."""
         self._made: dict[BlockKey, Translation] = {}
         self._kept: list[Translation] = []
+        self._sites: dict[BlockKey, Site] = {}
         self._steps: dict[BlockKey, tuple[int, ...]] = {}
         """Words of instructions that the reference engine executes, where code might have begun."""
         self._heat = 0
@@ -172,12 +184,14 @@ class CodeSpace:
     def check(self, memory: GpuMemory) -> None:
         """Forget what was made of code that memory no longer holds."""
         made: list[Enterable] = [*dict.fromkeys(self.programs.values()), *dict.fromkeys(self._made.values())]
+        made += self._sites.values()
         good = {each for each in made if each.holds(memory)}
         if len(good) == len(made):
             return
         self.programs = {place: each for place, each in self.programs.items() if each in good}
         self.tried &= self.programs.keys()
         self._made = {place: each for place, each in self._made.items() if each in good}
+        self._sites = {place: each for place, each in self._sites.items() if each in good}
         self.table = Table()
         for each in made:
             if each in good:
@@ -213,6 +227,23 @@ class CodeSpace:
             self.keep(self.translator.compiled(region, llvm.compile_ir).linked())
         else:
             self._begin(place, tier)
+
+    def tell(self, place: BlockKey, insn: Insn, fetch: Fetch) -> bool:
+        """Have code for what an instruction means with its numbers; False where the reference engine executes that."""
+        from understudy.engine.gcn.threaded.site import Site  # all of the instruction set goes with it
+
+        site = self._sites.get(place)
+        if site is None:
+            try:
+                site = self._sites[place] = Site(self.library, place, insn, _following(insn, fetch), self._heat)
+            except Untranslated:
+                return False
+            self._heat += 1
+        if not site.tell(insn):
+            return False
+        if not self.table.holds(site.key):
+            self.table = self.table.with_code(site, site.key)
+        return True
 
     def _begin_kept(self, place: BlockKey, tier: Tier | None) -> bool:
         """Take up the program that an earlier process has made of what begins at a place, if it did."""

@@ -37,7 +37,8 @@ class Translator:
 
     def is_step(self, insn: Insn, mode: int) -> bool:
         """Whether the reference engine executes an instruction."""
-        return node_of(insn, mode).is_step
+        node = node_of(insn, mode)
+        return node.is_step and not node.is_site
 
     def program(self, place: BlockKey, memory: GpuMemory) -> Draft:
         """The program of what begins at a place, for code at any address."""
@@ -47,7 +48,7 @@ class Translator:
         """The region that begins at a place, without `cold` blocks; None where the reference engine has to begin."""
         found = discover(place, fetch, cold)
         first = found.blocks.get(place)
-        return None if first is None or first.nodes[0].is_step else found
+        return None if first is None or (first.nodes[0].is_step and not first.nodes[0].is_site) else found
 
     def compiled(self, region: Region, compile_ir: CompileIr) -> Compiled:
         """Emit and compile, unless an object is kept."""

@@ -41,6 +41,7 @@ from understudy.isa.gcn.state import (
 
 if TYPE_CHECKING:
     from understudy.engine.gcn.reference.engine import Stepper
+    from understudy.isa.gcn.insn import Insn
 
 _CURSOR: Final = AT["cursor"]
 _LAST: Final = AT["last"]
@@ -69,6 +70,9 @@ class CodeMaker(Protocol):
 
     def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
         """Make code that can be entered at a place part of the table; False where there is none to be made."""
+
+    def tell(self, code: CodeSpace, place: BlockKey, insn: Insn, fetch: Fetch) -> bool:
+        """Have code for what an instruction means with its numbers; False where the reference engine executes that."""
 
 
 class Worker:
@@ -258,6 +262,8 @@ class Worker:
                     self._miss(wave)
                 elif why == layout.STEP:
                     self._steps(wave, 1)
+                elif why == layout.UNTOLD:
+                    self._tell(wave)
                 elif why == layout.RESUME:
                     self._resume(wave)
                 elif why == layout.OUT_OF_FUEL:
@@ -292,6 +298,19 @@ class Worker:
         self.looked_up += time.perf_counter() - before
         if not is_there:
             self._steps(wave, STEPS)
+
+    def _tell(self, wave: Wave) -> None:
+        """Have code for what the instruction means now, and go on with it; or execute the instruction."""
+        place = (int(wave.words[PC]), int(wave.words[MODE]))
+        before = time.perf_counter()
+        wave.words[layout.KEY] = 0
+        insn = self.stepper.specific(wave)
+        is_there = self.engine.tell(self.code, place, insn, self.stepper.fetch)
+        self.looked_up += time.perf_counter() - before
+        if is_there:
+            wave.words[layout.KEY] = layout.SITE_KEY
+        else:
+            self._steps(wave, 1)
 
     def _steps(self, wave: Wave, count: int) -> None:
         """Execute up to `count` instructions one by one, until one of them leads to where translated code begins."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from understudy.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, UnderstudyError
@@ -20,9 +20,10 @@ from understudy.engine.gcn.reference.lane_float import quiet
 from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.engine.gcn.reference.replay import Replay, record
 from understudy.isa.gcn.asm.printer import text
+from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.semantics.execute import execute
+from understudy.isa.gcn.semantics.execute import execute, told
 from understudy.isa.gcn.state import (
     FAULT_ADDRESS,
     FAULT_LANE,
@@ -149,6 +150,14 @@ class Stepper:
         if self.memory.plain(pc, 4) is None and self.memory.find(pc) is not None:
             raise BeyondModel("translating instructions that are not in plain memory").at("pc", pc)
         return self._cached(pc).insn
+
+    def specific(self, wave: Wave) -> Insn:
+        """The instruction at the wave's pc, with the numbers that decide what it means now, if any do."""
+        insn = self.fetch(wave.pc)
+        if insn.op.told is None:
+            return insn
+        self.lanes.begin(self.view(wave), insn, None)
+        return insn.specific(told(Builder(cast("Any", self.lanes)), insn))
 
     def _cached(self, pc: int) -> Cached:
         if self.memory.version != self._version:

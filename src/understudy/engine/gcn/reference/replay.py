@@ -136,7 +136,7 @@ def record(execute: Callable[[Any, Insn], None], insn: Insn, mode: Mode, plain: 
 
     `plain`: registers and parts may be asked past the algebra's own operations (`ACCESS`, `PART_OF`).
     """
-    if insn.op.concrete:
+    if insn.op.concrete or insn.op.told is not None:
         return None
     recorder = Recorder(mode, plain)
     try:

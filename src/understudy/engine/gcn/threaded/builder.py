@@ -14,7 +14,7 @@ from understudy.engine.gcn.threaded import records
 from understudy.engine.gcn.threaded.draft import Draft, Places
 from understudy.engine.gcn.threaded.example import Example
 from understudy.engine.gcn.threaded.flow import Flow, Point, Span
-from understudy.engine.gcn.threaded.front import Front, Plan, groups
+from understudy.engine.gcn.threaded.front import Front, Getter, Numbers, Plan, Words, groups
 from understudy.engine.gcn.threaded.library import Library
 from understudy.engine.gcn.threaded.records import Handler
 from understudy.isa.gcn.state import WORDS_AT
@@ -189,19 +189,7 @@ class ProgramBuilder:
         self._handlers.setdefault(plan.kind.key, []).append(here >> 3)
         fixed = plan.group is not None and plan.group.has_fixed_numbers
         self._examples.setdefault(plan.kind.key, Example(plan.insn.words, front.mode, fixed))
-        words, literals = listing.encoded[which], listing.literals[which]
-        for getter, place in zip(plan.getters, handler.places, strict=True):
-            values = getter.get(words, literals)
-            if getter.part.size == 4:
-                self.halves[here + place >> 2] = values
-            else:
-                self.words[here + place >> 3] = values
-        for k, (kind, place) in enumerate(handler.caches):
-            numbers = (np.arange(len(which)) + rank + k) % layout.INLINE_CACHES[kind]
-            before = sum(count for other, count in layout.INLINE_CACHES.items() if other < kind)
-            self.words[here + place >> 3] = WORDS_AT + 8 * (
-                layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * (before + numbers)
-            )
+        fill_parts(self.words, here, plan.getters, handler, listing.encoded[which], listing.literals[which], rank)
 
     def _fill_ends(self, mode: int, offsets: Any, refunds: Any) -> None:
         """Steps, and where branches go."""
@@ -211,7 +199,9 @@ class ProgramBuilder:
                 continue
             last = block.last - 1
             if flow.is_step(last, mode):
-                self._leave(int(offsets[last]), listing.pc(last), int(refunds[last]), layout.STEP)
+                node = flow.node(last, mode)
+                code = layout.STEP if node is None else node.exit
+                self._leave(int(offsets[last]), listing.pc(last), int(refunds[last]), code)
             elif block.jumps_to:
                 known = self.library.find(_key(flow, last, mode))
                 assert known is not None
@@ -252,6 +242,34 @@ class ProgramBuilder:
             self._put_pc((at >> 3) + 1, self.listing.pc(point[0]))
             self.words[at + records.CONTROL_AT >> 3] = float_control(of_mode(point[1]))
             self._put_pointer(at + records.BEGIN_TARGET_AT >> 3, self._at[point])
+
+
+def fill_parts(
+    records: Words,
+    here: Numbers,
+    getters: tuple[Getter, ...],
+    handler: Handler,
+    words: Words,
+    literals: Words,
+    rank: int,
+) -> None:
+    """Write the parts and inline caches of records of one kind, which begin at bytes `here`, for instructions' words.
+
+    `rank` says which caches are theirs: others' have other numbers, as long as there are enough.
+    """
+    halves = records.view(np.uint32)
+    for getter, place in zip(getters, handler.places, strict=True):
+        values = getter.get(words, literals)
+        if getter.part.size == 4:
+            halves[here + place >> 2] = values
+        else:
+            records[here + place >> 3] = values
+    for k, (kind, place) in enumerate(handler.caches):
+        numbers = (np.arange(len(words)) + rank + k) % layout.INLINE_CACHES[kind]
+        before = sum(count for other, count in layout.INLINE_CACHES.items() if other < kind)
+        records[here + place >> 3] = WORDS_AT + 8 * (
+            layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * (before + numbers)
+        )
 
 
 def _joined(places: list[Any]) -> Places:

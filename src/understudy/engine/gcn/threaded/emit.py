@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final, cast
 
 from understudy.core.errors import ModelBug
 from understudy.engine.gcn.jit import layout
@@ -29,6 +29,8 @@ from understudy.engine.gcn.threaded.records import Handler
 from understudy.ir.builder import LaneText, Value, vector_width
 from understudy.ir.composed import Composed
 from understudy.isa.gcn import state
+from understudy.isa.gcn.builder import Builder
+from understudy.isa.gcn.insn import Told
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import LANES, SGPR_AT, WORDS_AT, Mode
 
@@ -352,6 +354,8 @@ class HandlerEmitter:
             raise Untranslated
         text, control, found = self.text, self.algebra.control, self.node.effects
         text.start("body")
+        if self.kind.insn.told is not None:
+            self._guard(self.kind.insn.told)
         if found.phases > 1:
             for phase in range(1, found.phases + 1):
                 self._strip(phase)
@@ -366,6 +370,19 @@ class HandlerEmitter:
         lines = [f"define i64 @{name}(ptr noalias %st, ptr noalias readonly %rec) #0 {{", *self._head(body), *body, "}"]
         record = self.record
         return Handler(name, record.size, tuple(record.places), tuple(record.caches), record.target), "\n".join(lines)
+
+    def _guard(self, numbers: tuple[int, ...]) -> None:
+        """Go on with another record where scalars do not say what the handler is for."""
+        insn, text, record = self.kind.insn, self.text, self.record
+        words = cast("Told", insn.op.told)(Builder(cast("Any", self.algebra)), insn)
+        record.target = record.reserve(8)
+        for word_, number in zip(words, numbers, strict=True):
+            other, same = text.fresh("other"), text.fresh("same")
+            with text.apart(other):
+                self.algebra.control.go_on(record.get(record.target, "ptr"))
+            self.algebra.control.is_over = False
+            text.branch(text.bits(cast("Value", (word_ == number).value)), same, other)
+            text.start(same)
 
     def _strip(self, phase: int) -> None:
         strip = Strip()

@@ -50,7 +50,7 @@ ALL_ONES: Final = (1 << 64) - 1
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """What is known of all instructions of one group. `kind` is None where the reference engine executes them."""
+    """What is known of all instructions of one group. `kind` is None where programs have no handler for them."""
 
     insn: Insn | None
     node: Node | None
@@ -72,7 +72,7 @@ class Plan:
 
     @property
     def is_step(self) -> bool:
-        """Whether the reference engine executes it."""
+        """Whether it is not part of programs: the reference engine executes it, or code of its own."""
         return self.kind is None
 
     @property
@@ -226,7 +226,7 @@ class Front:
     def _described(self, insn: Insn) -> Group:
         """What the operands of a group may be, from one of its instructions."""
         made = Group()
-        word = _whole(insn)
+        word = insn.encoded
         made.is_single = made.has_fixed_numbers = depends_on_numbers(node_of(insn, self.mode))
         for slot in _registers(insn):
             fld, scale, base = self._bits(insn, slot.field, word)
@@ -284,7 +284,7 @@ class Front:
 
     def getters(self, insn: Insn, kind: Kind) -> Iterator[Getter]:
         """How the parts of a kind's records are taken out of words like an instruction's."""
-        word = _whole(insn)
+        word = insn.encoded
         for part in kind.parts:
             if part.field == "literal":
                 yield Getter(part, (), is_literal=True)
@@ -362,11 +362,6 @@ def _modifiers(fmt: Format) -> np.uint64:
             for piece in fld.pieces:
                 mask |= (1 << piece.width) - 1 << piece.at
     return np.uint64(mask)
-
-
-def _whole(insn: Insn) -> int:
-    """The words of an encoding, without a literal."""
-    return insn.words[0] | (insn.words[1] << 32 if len(insn.words) > 1 else 0)
 
 
 def groups(keys: npt.NDArray[Any]) -> Iterator[tuple[int, Numbers]]:

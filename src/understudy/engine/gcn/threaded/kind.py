@@ -6,7 +6,7 @@ place of a vector or scalar register in the wave's state, or a number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, NoReturn
 
 from understudy.engine.gcn.jit.basics import Untranslated
@@ -126,7 +126,7 @@ class Kind:
     def node(self) -> Node:
         """The instruction with its effects: those that all of the kind have."""
         fields = {name: int(n) if isinstance(n, Deferred) else n for name, n in self.insn.fields.items()}
-        plain = Insn(self.insn.op, self.insn.target, self.insn.form, 0, self.insn.size, self.insn.words, fields, 0)
+        plain = replace(self.insn, pc=0, fields=fields, literal=0)
         node = Node(plain, effects(plain, Mode.decode(self.mode)), self.mode)
         return Node(self.insn, node.effects, self.mode)
 
@@ -139,7 +139,9 @@ def kind_of(node: Node, mode: int, fixed_numbers: bool = False) -> Kind:
     relevant = mode if depends_on_floats(node) or node.effects.hardware else mode & ABOUT_ALL
     shape = " ".join(f"{name}={part}" for name, part in sorted(maker.shape.items()))
     key = f"{insn.target.name} {insn.form} {insn.op.family}.{insn.op.name} {insn.size} {relevant:x} {shape}"
-    made = Insn(insn.op, insn.target, insn.form, Deferred(PC), insn.size, (), maker.fields, maker.literal)
+    if insn.told is not None:
+        key += f" told={','.join(f'{n:x}' for n in insn.told)}"
+    made = Insn(insn.op, insn.target, insn.form, Deferred(PC), insn.size, (), maker.fields, maker.literal, insn.told)
     return Kind(key, made, relevant, tuple(maker.parts))
 
 

@@ -21,10 +21,11 @@ def formats(letter: str, first7: int | None, first8: int, mode: str) -> Iterator
     half = "_d16" in mode
     for k, components in enumerate(("x", "xy", "xyz", "xyzw")):
         name = f"{letter}buffer_{mode}_{components}"
-        meaning = (typed.load if load else typed.store)(k + 1, half=half, in_instruction=bool(letter))
+        shaped = (typed.load if load else typed.store)(k + 1, half=half)
+        meaning = typed.from_instruction(shaped) if letter else typed.from_resource(shaped)
         op7 = None if first7 is None else first7 + k
         accuracy = EXACT if load else ROUNDED
-        extras = {"operands": f"vdata:{k + 1} {ADDRESS}", "concrete": not letter, "accuracy": accuracy}
+        extras = {"operands": f"vdata:{k + 1} {ADDRESS}", "told": None if letter else typed.told, "accuracy": accuracy}
         yield name, op7, first8 + k, first8 + k, None, meaning, extras
 
 
@@ -45,9 +46,9 @@ def rows() -> Iterator[Row]:
     for name, codes in STORE_CODES.items():
         how = STORES[name]
         yield f"buffer_store_{name}", *codes, None, plain.store(how), {"operands": f"vdata:{how.registers} {ADDRESS}"}
-    high = {"operands": f"vdata {ADDRESS}", "concrete": True}
-    yield "buffer_load_format_d16_hi_x", None, None, 0x26, None, typed.load_high, high
-    yield "buffer_store_format_d16_hi_x", None, None, 0x27, None, typed.store_high, high
+    high = {"operands": f"vdata {ADDRESS}", "told": typed.told}
+    yield "buffer_load_format_d16_hi_x", None, None, 0x26, None, typed.from_resource(typed.load_high), high
+    yield "buffer_store_format_d16_hi_x", None, None, 0x27, None, typed.from_resource(typed.store_high), high
     yield "buffer_store_lds_dword", None, 0x3D, 0x3D, None, plain.store_lds, {"operands": "srsrc:4 soffset"}
     yield "buffer_wbinvl1", 0x71, 0x3E, 0x3E, None, plain.order("wbinvl1")
     yield "buffer_wbinvl1_vol", 0x70, 0x3F, 0x3F, None, plain.order("wbinvl1_vol")

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from understudy.isa.gcn.algebra import S, WaveAlgebra
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Computation, Execution, Insn, Meaning, Result
+from understudy.isa.gcn.insn import Computation, Execution, Insn, Meaning, Result, Told, ToldExecution
 from understudy.isa.gcn.semantics import dpp, fp, sdwa, source
 from understudy.isa.gcn.semantics.access import pair
 from understudy.isa.gcn.state import EXEC, VCC
@@ -58,12 +58,20 @@ def execute(o: WaveAlgebra[V, S], i: Insn) -> None:
     b = Builder(cast("WaveAlgebra[Value, Value]", o))
     if b.mode.vskip and i.form not in SCALAR_FORMS:
         b.hint("nop")
+    elif i.op.told is not None:
+        numbers = told(b, i) if i.told is None else i.told
+        cast("ToldExecution", i.op.meaning)(b, i, numbers)
     elif i.op.signature is None:
         cast("Execution", i.op.meaning)(b, i)
     elif i.form in SCALAR_FORMS:
         scalar(b, i)
     else:
         vector(b, i)
+
+
+def told(b: Builder, i: Insn) -> tuple[int, ...]:
+    """The numbers that decide what an instruction means, as they are: where scalars are plain numbers."""
+    return tuple(word.number for word in cast("Told", i.op.told)(b, i))
 
 
 def computed(meaning: Meaning, given: Iterable[Source]) -> tuple[Result, ...]:
