@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -318,12 +317,13 @@ class Gpu:
         if isinstance(code, Executable):
             return code
         data = bytes(code) if isinstance(code, bytes | bytearray) else file_bytes(Path(code))
-        key = hashlib.sha256(data).digest()
         is_source = isinstance(code, str | Path) and Path(code).suffix == ".cl"
         with self._lock:
-            if key not in self._loaded or not self._loaded[key].is_loaded:
-                self._loaded[key] = self.compile(data.decode("utf-8", "replace")) if is_source else self.load(data)
-            return self._loaded[key]
+            found = self._loaded.get(data)  # code that is given again is the same object, whose hash is known
+            if found is None or not found.is_loaded:
+                found = self.compile(data.decode("utf-8", "replace")) if is_source else self.load(data)
+                self._loaded[data] = found
+            return found
 
     def _draft(self, kernel: Kernel, grid: Size, group: Size | None) -> Draft:
         """What launches with these sizes share; a lint where the kernel was compiled for smaller work-groups."""
