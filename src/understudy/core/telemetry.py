@@ -43,10 +43,10 @@ class Telemetry:
         """Whether anybody would hear of one more lint of a check whose events are of this kind."""
         return self.probes.wants(kind) or self.desk.wants(check)
 
-    def lint(self, check: str, message: str, rule: Rule | None = None) -> None:
-        """Emit a `Lint`, and have the host told of it."""
+    def lint(self, check: str, message: str, rule: Rule | None = None, time: int | None = None) -> None:
+        """Emit a `Lint`, of now unless `time` says otherwise, and have the host told of it."""
         if self.wants_lints:
-            lint = Lint(self.clock(), check, message, rule)
+            lint = Lint(self.clock() if time is None else time, check, message, rule)
             self.report(lint, lint)
 
     def report(self, event: Event, lint: Lint) -> None:

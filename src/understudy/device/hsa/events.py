@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
 from understudy.core.lint import Lint as Lint
+from understudy.core.quick import made_quickly
 from understudy.device.hsa.packets import Packet, PacketType
 from understudy.engine.gcn.strict.findings import Finding
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class DoorbellRung(Event):
     """A doorbell was stored to; packets below `limit` may be processed now."""
@@ -20,6 +22,7 @@ class DoorbellRung(Event):
     limit: int
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class PacketStarted(Event):
     """The packet processor took packet `index` of a queue."""
@@ -39,6 +42,7 @@ class PacketBlocked(Event):
     why: str
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class PacketCompleted(Event):
     """A packet is done and its slot free; `instructions` were retired for it."""
@@ -48,6 +52,7 @@ class PacketCompleted(Event):
     instructions: int
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class SignalChanged(Event):
     """The packet processor decremented a completion signal, to `value`."""

@@ -29,6 +29,7 @@ IDLE_WHY: Final = (1 << 64) - 1
 """In place of why the scheduler came back: it was not called, or its packet is finished."""
 _DONE: Final = Q["done"]
 _LISTENED: Final = Q["listened"]
+_LOG: Final = Q["log"]
 _WHY: Final = Q["why"]
 MOST: Final = 16
 """Launches that a queue keeps; the one that was made first goes first."""
@@ -110,16 +111,16 @@ class Templates:
 
     # ---- by machine code -----------------------------------------------------------------------------------------
 
-    def consume(self, budget: int, listened: bool) -> int:
+    def consume(self, budget: int, listened: bool, log: int = 0) -> int:
         """Process packets that machine code can, at most `budget`; a result of `native_packets`.
 
-        While somebody listened, each packet that has run is left to be completed. Where a signal handler raises
-        instead, `left` tells what was to be done.
+        While somebody listened, each packet that has run is left to be completed; with `log`, those that are done are
+        written there. Where a signal handler raises instead, `left` tells what was to be done.
         """
         if self._order and (self._memory.version != self._version or TICKS.count[0] != self._tick):
             self._refresh()
         words = self.queue.words
-        words[_DONE], words[_WHY], words[_LISTENED] = 0, IDLE_WHY, listened
+        words[_DONE], words[_WHY], words[_LISTENED], words[_LOG] = 0, IDLE_WHY, listened, log
         TICKS.begin(self)
         try:
             return self._consume(self.queue.block_address, budget)

@@ -3,8 +3,8 @@
 A template holds all that follows from a kernel's header and a packet's sizes. Where a packet fits one, only what
 differs is put into the first scalar registers (addresses of packet and arguments, the dispatch id) and the waves run.
 Everything else, and everything that is not right, is left to `processor` with nothing of the packet done. A test holds
-the two together. How a packet ends is the same for all: `retire` and `count_down`. While somebody listens, `processor`
-calls them, and makes the events.
+the two together. How a packet ends is the same for all: `retire` and `count_down`. While somebody looks at the device
+at each event, `processor` calls them, and makes the events; for those who take events later a log is kept.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class QueueBlock(ctypes.Structure):
     schedule: int
     listened: int
     """Whether packets that have run are left to be completed."""
+    log: int
+    """Where a `LoggedPacket` is written for each that is done; 0: nowhere."""
     bits: int
     """Of pointers and signal values: 64 or 32."""
     template: int
@@ -76,6 +78,26 @@ class Template(ctypes.Structure):
 
 
 @layout
+class LoggedPacket(ctypes.Structure):
+    """What was done for a packet: times, instructions, the signal's handle and its value before, and the packet."""
+
+    index: int
+    start: int
+    end: int
+    instructions: int
+    signal: int
+    value: int
+    packet0: int
+    packet1: int
+    packet2: int
+    packet3: int
+    packet4: int
+    packet5: int
+    packet6: int
+    packet7: int
+
+
+@layout
 class Guard(ctypes.Structure):
     """Places of what is and of what was, and the number of dwords that must be the same."""
 
@@ -86,6 +108,7 @@ class Guard(ctypes.Structure):
 
 Q: Final = numbers(QueueBlock)
 T: Final = numbers(Template)
+L: Final = numbers(LoggedPacket)
 
 IDLE, OTHER, SERVE, COMPLETE, BUDGET = range(5)
 """Results: nothing to do; the packet is for somebody else; waves of `template` left with `why`; the packet of
@@ -94,6 +117,8 @@ IDLE, OTHER, SERVE, COMPLETE, BUDGET = range(5)
 _LIMIT_AT: Final = 8 * Q["limit"]
 _ACTIVE_AT: Final = 8 * Q["active"]
 _KERNARG_AT: Final = 40
+_PACKET_WORDS: Final = PACKET_BYTES // 8
+_LOGGED_PACKET_AT: Final = 8 * L["packet0"]
 _READ_AT: Final = AmdQueue.offset_of("read_dispatch_id")
 _PROPERTIES_AT: Final = AmdQueue.offset_of("queue_properties")
 _KIND_AT: Final = AmdSignal.offset_of("kind")
@@ -147,9 +172,18 @@ def consume(queue: QueueBlock, budget: int) -> int:
             queue.why = waves.DONE
             return COMPLETE
         queue.instructions += context.retired
+        row = queue.log + done * ctypes.sizeof(LoggedPacket)
+        if queue.log:  # its slot may be used again as soon as it is retired
+            for word in range(_PACKET_WORDS):
+                U64[row + _LOGGED_PACKET_AT + 8 * word] = U64[packet + 8 * word]
         end = retire(queue, index, start, context.retired)
+        before = 0
         if place:
-            count_down(queue, place, start, end)
+            before = count_down(queue, place, start, end)
+        if queue.log:
+            logged = LoggedPacket.from_address(row)
+            logged.index, logged.start, logged.end = index, start, end
+            logged.instructions, logged.signal, logged.value = context.retired, signal, before
     queue.done = budget
     return BUDGET
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from understudy.core.errors import GuestFault, ModelBug, UnderstudyError
 from understudy.core.limits import Stopped, TimeLimit, Watch
+from understudy.core.lint import Lint
 from understudy.core.settings import SYNCHRONOUS
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32, U64, signed
@@ -36,18 +37,15 @@ from understudy.device.hsa.launch.first_state import Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.launch.plan import LaunchPlan, read_plan
 from understudy.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q, ending
+from understudy.device.hsa.packet_log import ROWS, PacketLog
 from understudy.device.hsa.packets import (
-    ACQUIRE_SHIFT,
     PACKET_BYTES,
-    RELEASE_SHIFT,
     SIGNAL_AT,
     AgentDispatchPacket,
     AmdFormat,
     BarrierPacket,
     BarrierValuePacket,
     PacketType,
-    packet_record,
-    reserved_names,
 )
 from understudy.device.hsa.queue_scratch import QueueScratch
 from understudy.device.hsa.queues import Queue
@@ -79,6 +77,8 @@ _DONE: Final = Q["done"]
 _INSTRUCTIONS: Final = Q["instructions"]
 _ADDRESS_WATCH_AT: Final = Rsrc2.slot("enable_exception_address_watch").spec.low
 _ANY_EXCEPTION: Final = _EXCEPTIONS_MASK << _EXCEPTIONS_AT | 1 << _ADDRESS_WATCH_AT
+_EVENTS: Final = (PacketStarted, PacketCompleted, SignalChanged, Lint)
+"""What there is to tell of every packet."""
 _ORDERED_CONDITIONS: Final = (Condition.EQ, Condition.NE, Condition.LT, Condition.GTE)
 
 
@@ -115,6 +115,7 @@ class Processor:
         self._ticks = clock.data
         self._telemetry = telemetry
         self._probes = telemetry.probes
+        self._log = PacketLog(telemetry, 32 if settings.small else 64)
         self._handlers: dict[int, Callable[[Queue, int, bytes], int | None]] = {
             PacketType.KERNEL_DISPATCH: self._kernel,
             PacketType.BARRIER_AND: self._barrier_and,
@@ -135,42 +136,52 @@ class Processor:
     def turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets of a queue; how many were. 0: it has to wait, or is inactive now."""
         done = 0
-        if queue.templates is not None and not self._probes.active:
-            done, goes_on = self._in_bulk(queue, budget)
+        if queue.templates is not None and not self._probes.wants_at_once(*_EVENTS):
+            is_logged = self._probes.wants(*_EVENTS)
+            done, goes_on = self._in_bulk(queue, min(budget, ROWS) if is_logged else budget, is_logged=is_logged)
             if not goes_on:
                 return done
         return done + self.step(queue)
 
-    def _in_bulk(self, queue: Queue, budget: int) -> tuple[int, bool]:
-        """What machine code can do; how many packets, and whether the next one is for `step`."""
+    def _in_bulk(
+        self, queue: Queue, budget: int, *, is_listened: bool = False, is_logged: bool = False
+    ) -> tuple[int, bool]:
+        """What machine code can do; how many packets, and whether the next one is for `step`.
+
+        With `is_logged` somebody hears of them behind it; with `is_listened`, at once, the packet has been told of.
+        """
         templates = queue.templates
         assert templates is not None
         words = queue.words
         before = words[_INSTRUCTIONS]
         try:
-            why = templates.consume(budget, self._probes.active)
+            why = templates.consume(budget, is_listened, self._log.address if is_logged else 0)
         except BaseException as cause:
-            self._count(queue, before)
+            self._count(queue, before, is_logged)
             if templates.left == layout.DONE:
                 self._finish(queue, templates, COMPLETE)
             elif templates.left is not None:
                 templates.drop_current()
                 self._fail(queue, int(words[Q["id"]]), _interrupted(cause))
             raise
-        done = self._count(queue, before)
+        done = self._count(queue, before, is_logged)
         if why in (IDLE, BUDGET):
             return done, False
         if why not in (SERVE, COMPLETE):
             return done, done < budget
         return done + self._finish(queue, templates, why), False
 
-    @staticmethod
-    def _count(queue: Queue, before: int) -> int:
-        """Count what machine code did, from `before` instructions on; how many packets."""
-        words, progress = queue.words, queue.progress
+    def _count(self, queue: Queue, before: int, is_logged: bool) -> int:
+        """Count what machine code did, from `before` instructions on, and tell of it; how many packets."""
+        words, progress, templates = queue.words, queue.progress, queue.templates
         done: int = words[_DONE]
         progress.packets += done
         progress.instructions += words[_INSTRUCTIONS] - before
+        if is_logged:
+            self._log.tell(queue.number, done)
+            if templates is not None and templates.left is not None:
+                progress.started = int(words[Q["id"]])
+                self._told(queue, progress.started, queue.packet(progress.started))
         return done
 
     def _finish(self, queue: Queue, templates: Templates, why: int) -> int:
@@ -211,7 +222,7 @@ class Processor:
             if self._telemetry.wants_lints:
                 self._told(queue, index, data)
         if kind == PacketType.KERNEL_DISPATCH and queue.templates is not None and self._probes.active:
-            done, goes_on = self._in_bulk(queue, 1)
+            done, goes_on = self._in_bulk(queue, 1, is_listened=True)
             if not goes_on:
                 return done
         start = self._ticks[0]
@@ -474,17 +485,7 @@ class Processor:
 
     def _told(self, queue: Queue, index: int, data: bytes) -> None:
         """Tell who listens of a packet and of what is odd about it."""
-        telemetry, kind = self._telemetry, data[0]
-        if telemetry.listened and kind in self._handlers:
-            record = packet_record(data)
-            telemetry.emit(lambda time: PacketStarted(time, queue.number, index, PacketType(kind), record))
-        header = int.from_bytes(data[:2], "little")
-        if 3 in (header >> ACQUIRE_SHIFT & 3, header >> RELEASE_SHIFT & 3):
-            text = f"packet {index}: fence scope 3, expected none, agent or system"
-            telemetry.lint("fence-scope", text, rules.FENCE_SCOPES)
-        names = reserved_names(data)
-        if names:
-            telemetry.lint("reserved", f"packet {index}: {', '.join(names)} must be 0", rules.PACKET_TYPES)
+        self._probes.emit_all(self._log.started(queue.number, index, data, self._ticks[0]))
 
 
 def _interrupted(cause: BaseException) -> Stopped:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, ClassVar, Final, Self
 
 from understudy.core.errors import WireError
+from understudy.core.quick import made_quickly
 from understudy.core.register import Access, Field, Register
 from understudy.device.refsi import rules
 
@@ -211,6 +212,7 @@ class Finish(Command):
     dummy: int = 0
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class WriteReg64(Command):
     """Writes a 64-bit value to a CMP register."""
@@ -222,6 +224,7 @@ class WriteReg64(Command):
     imm_val: int
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class LoadReg64(Command):
     """Reads a 64-bit value from memory and writes it to a CMP register."""
@@ -233,6 +236,7 @@ class LoadReg64(Command):
     src_addr: int
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class StoreReg64(Command):
     """Reads a CMP register and writes its value to memory."""
@@ -244,6 +248,7 @@ class StoreReg64(Command):
     dst_addr: int
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class StoreImm64(Command):
     """Writes an immediate 64-bit value to memory below 4 GiB."""
@@ -255,6 +260,7 @@ class StoreImm64(Command):
     imm_val: int
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class CopyMem64(Command):
     """Copies `count` 64-bit elements, read as `unit` (its whole chunk: see `UNIT`)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from understudy.core.event import Event
+from understudy.core.quick import made_quickly
 from understudy.core.space import Unit
 from understudy.device.refsi.commands import Command
 from understudy.device.refsi.status import BufferStatus
@@ -26,6 +27,7 @@ class BufferFinished(Event):
     status: BufferStatus
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class CommandStarted(Event):
     """A command was decoded and begins; `chunk` is the index of its header in the buffer."""
@@ -36,6 +38,7 @@ class CommandStarted(Event):
     command: Command
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class CommandFinished(Event):
     """A command was executed completely."""
@@ -46,6 +49,7 @@ class CommandFinished(Event):
     command: Command
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class RegisterAccess(Event):
     """`unit` read or wrote register `index` of the file ``CMP``, ``DMA`` or ``PERF_COUNTERS``."""
@@ -57,6 +61,7 @@ class RegisterAccess(Event):
     write: bool
 
 
+@made_quickly
 @dataclass(frozen=True, slots=True)
 class DmaTransfer(Event):
     """The DMA controller moves `sizes` (bytes, rows, planes) on behalf of `unit`; strides in bytes, per dimension."""
