@@ -37,6 +37,15 @@ RUN_ONE_IN: Final = 3
 """Kernels counted, for one that is run."""
 COPIES: Final = 64
 """Instructions of a class in a loop's turn."""
+TEXTURE: Final = """s_movk_i32 s24, 0x2000
+s_mov_b32 s25, {form:#x}
+s_mov_b32 s26, 0x7c01f
+s_mov_b32 s27, 0x90000fac
+s_mov_b32 s28, 0x3e000
+s_mov_b32 s29, 0
+v_and_b32 v28, 31, v12
+v_lshrrev_b32 v29, 5, v12"""
+"""A T# of 32 texels to a row, and coordinates of lanes one after the other."""
 CLASSES: Final = {
     "s_sleep": ("gfx900", "", "s_sleep 0"),
     "s_setprio": ("gfx900", "", "s_setprio 1"),
@@ -62,6 +71,18 @@ CLASSES: Final = {
     ),
     "buffer_store_format, float": (
         "gfx900", "s_mov_b32 s7, 0x27fac", "buffer_store_format_x v20, v12, s[4:7], 0 idxen",
+    ),
+    "image_load, unorm8": (
+        "gfx900", TEXTURE.format(form=0x00A0_0000), "image_load v[20:23], v[28:29], s[24:31] dmask:0xf unorm",
+    ),
+    "image_store, unorm8": (
+        "gfx900", TEXTURE.format(form=0x00A0_0000), "image_store v[20:23], v[28:29], s[24:31] dmask:0xf unorm",
+    ),
+    "image_load, float": (
+        "gfx900", TEXTURE.format(form=0x1C40_0000), "image_load v20, v[28:29], s[24:31] dmask:0x1 unorm",
+    ),
+    "image_store, float": (
+        "gfx900", TEXTURE.format(form=0x1C40_0000), "image_store v20, v[28:29], s[24:31] dmask:0x1 unorm",
     ),
     "ds_permute": ("gfx900", "", "ds_permute_b32 v10, v1, v12"),
     "ds_bpermute": ("gfx900", "", "ds_bpermute_b32 v10, v1, v12"),

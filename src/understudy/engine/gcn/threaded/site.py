@@ -19,7 +19,7 @@ from understudy.engine.gcn.jit.spans import holds
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.threaded import records
 from understudy.engine.gcn.threaded.builder import fill_parts
-from understudy.engine.gcn.threaded.kind import Kind, kind_of
+from understudy.engine.gcn.threaded.kind import STEP, Kind, kind_of
 from understudy.engine.gcn.threaded.library import Library
 from understudy.engine.gcn.threaded.program import HEAT, fill_begin
 from understudy.engine.gcn.threaded.records import Handler
@@ -128,6 +128,8 @@ class Site:
         node = node_of(insn, self.place[1])
         for has_fixed_numbers in (False, True):
             kind = kind_of(node, self.place[1], has_fixed_numbers)
+            if _reaches_beyond(insn, kind):
+                break
             self.library.make([kind])
             found = self.library.find(kind.key)
             if found is not None:
@@ -137,3 +139,10 @@ class Site:
     def _fill_leave(self, words: Any, at: int, pc: int, refund: int, code: int) -> None:
         words[at], words[at + 1], words[at + 2] = self.library.glue["leave"], pc, refund
         words[at + records.CODE_AT // 8] = code
+
+
+def _reaches_beyond(insn: Insn, kind: Kind) -> bool:
+    """Whether an operand goes on behind the last vector register: handlers take what lies there."""
+    fields = [part.field for part in kind.parts if part.role == "v"]
+    found = kind.node.effects
+    return any(insn[fields[n // STEP - 1]] + n % STEP >= VGPRS for n in found.v_reads | found.v_writes)

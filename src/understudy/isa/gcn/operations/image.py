@@ -1,14 +1,15 @@
-"""MIMG: the table of image operations. All are `concrete`: the reference engine executes them."""
+"""MIMG: the table of image operations. Those with a sampler are `concrete`: the reference engine executes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from understudy.isa.gcn.insn import Accuracy, Execution, Op, Row, ops
+from understudy.isa.gcn.insn import Accuracy, Op, Row, ToldExecution, ops
 from understudy.isa.gcn.semantics.access import ATOMICS, FLOAT_ATOMICS
 from understudy.isa.gcn.semantics.image import plain
 from understudy.isa.gcn.semantics.image import sample as sampled
+from understudy.isa.gcn.semantics.image.resource import told
 
 LINEAR_ONLY: Final = Accuracy("exact", "linear images of one level", "gcn/image-layout")
 ROUNDED: Final = Accuracy("chosen", "", "gcn/format-write")
@@ -16,7 +17,7 @@ ABSENT: Final = Accuracy("absent", "", "not documented")
 WEIGHTS: Final = Accuracy("chosen", "weights are not rounded to fractions of 1/256", "gcn/filter-weights")
 
 # fmt: off
-PLAIN: Final[tuple[tuple[str, int, Execution], ...]] = (
+PLAIN: Final[tuple[tuple[str, int, ToldExecution], ...]] = (
     ("image_load",             0x00, plain.load(mip=False)),
     ("image_load_mip",         0x01, plain.load(mip=True)),
     ("image_load_pck",         0x02, plain.load_raw(mip=False)),
@@ -63,7 +64,7 @@ def variant(compare: bool, level: str, offset: bool) -> tuple[str, ...]:
 
 def sampling() -> Iterator[Row]:
     """All operations with a sampler."""
-    extras: dict[str, Any] = {"operands": "vdata vaddr srsrc:8 ssamp:4", "accuracy": WEIGHTS}
+    extras: dict[str, Any] = {"operands": "vdata vaddr srsrc:8 ssamp:4", "accuracy": WEIGHTS, "concrete": True}
     for offset in (False, True):
         for compare in (False, True):
             for k, level in enumerate(LEVELS):
@@ -83,7 +84,7 @@ def sampling() -> Iterator[Row]:
 
 def rows() -> Iterator[Row]:
     """All operations."""
-    extras = {"operands": "vdata vaddr srsrc:8", "accuracy": LINEAR_ONLY}
+    extras = {"operands": "vdata vaddr srsrc:8", "accuracy": LINEAR_ONLY, "told": told}
     for name, code, meaning in PLAIN:
         accuracy = ROUNDED if name in ("image_store", "image_store_mip") else LINEAR_ONLY
         yield name, code, code, code, None, meaning, extras | {"accuracy": accuracy}
@@ -93,5 +94,5 @@ def rows() -> Iterator[Row]:
     yield from sampling()
 
 
-OPS: Final[tuple[Op, ...]] = ops("mimg", tuple(rows()), concrete=True)
+OPS: Final[tuple[Op, ...]] = ops("mimg", tuple(rows()))
 """All operations of MIMG."""

@@ -155,12 +155,14 @@ def _pattern(t: str, n: float) -> int:
 
 
 def by_lane(a: Word, function: Callable[[Lanes], Lanes]) -> Word:
-    """What a function of NumPy makes of 32-bit values: only the reference engine has it."""
+    """What a function of NumPy makes of 32-bit values, whose algebra has to compute with it."""
+    if not isinstance(a.value, (int, np.ndarray)):
+        raise BeyondModel("sRGB in translated code")
     return Word(a.algebra, 32, cast("Value", function(lanes(a))))
 
 
 def lanes(v: Word) -> Lanes:
-    """A 32-bit value as an array of 64 lanes: for `concrete` operations."""
+    """A 32-bit value as an array of 64 lanes, where it is one or a number: for `concrete` operations."""
     value: object = v.known(32, "a component")
     return value if isinstance(value, np.ndarray) else np.full(64, value, np.uint32)
 

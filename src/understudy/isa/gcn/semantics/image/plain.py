@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from understudy.isa.gcn.builder import Builder
-from understudy.isa.gcn.insn import Execution, Insn
+from understudy.isa.gcn.insn import Insn, ToldExecution
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.access import set_vregs, takes_compare, vreg, vregs, words
 from understudy.isa.gcn.semantics.image import texel
 from understudy.isa.gcn.semantics.image.resource import CUBE, IMAGE_3D, Image, image
-from understudy.isa.gcn.semantics.memory_formats import Lanes
+from understudy.isa.gcn.word import Word
+
+Numbers = tuple[int, ...]
 
 
-def position(b: Builder, i: Insn, found: Image, *, mip: bool) -> tuple[Lanes, Lanes, Lanes, Lanes]:
+def position(b: Builder, i: Insn, found: Image, *, mip: bool) -> tuple[Word, Word, Word, Word]:
     """Integer coordinates of an instruction and the lanes within the image; levels other than 0 are outside."""
     count = texel.coordinates(i, found)
-    zero = np.zeros(64, np.int64)
-    *coordinates, level = [c.astype(np.int64) for c in texel.Addresses(b, i).group(count + mip)] + [zero] * (not mip)
+    zero = b.const(32, 0)
+    *coordinates, level = texel.Addresses(b, i).group(count + mip) + [zero] * (not mip)
     x, y, z = [*coordinates, zero, zero][:3]
     if found.dimensions == 1:
         x, y, z = x, zero, y
     if not found.is_array and found.kind != IMAGE_3D:
         z = zero
-    return x, y, z, texel.within(found, x, y, z) & (level == 0)
+    inside = texel.within(found, x, y, z)
+    return x, y, z, inside & (level == 0) if mip else inside
 
 
-def load(*, mip: bool) -> Execution:
+def load(*, mip: bool) -> ToldExecution:
     """vdata = the components of the texel that dmask names."""
 
-    def meaning(b: Builder, i: Insn) -> None:
-        found = image(b, i)
+    def meaning(b: Builder, i: Insn, told: Numbers) -> None:
+        found = image(b, i, told)
         x, y, z, inside = position(b, i, found, mip=mip)
         values = texel.selected(found, texel.components(b, found, x, y, z, inside))
         texel.give(b, i, found.nfmt, texel.masked(i, values))
@@ -38,29 +39,29 @@ def load(*, mip: bool) -> Execution:
     return meaning
 
 
-def load_raw(*, mip: bool, signed: bool = False) -> Execution:
+def load_raw(*, mip: bool, signed: bool = False) -> ToldExecution:
     """vdata = the texel's dwords that dmask names, not converted; `signed`: extended from the component's width."""
 
-    def meaning(b: Builder, i: Insn) -> None:
-        found = image(b, i)
+    def meaning(b: Builder, i: Insn, told: Numbers) -> None:
+        found = image(b, i, told)
         x, y, z, inside = position(b, i, found, mip=mip)
-        values = [np.zeros(64, np.uint32)] * 4
+        values = [b.const(32, 0)] * 4
         if found.dfmt:
             dwords = texel.raw(b, found, texel.places(found, x, y, z), inside)
             width = formats.widths(found.dfmt, image=True)[0]
             if signed and width < 32:
                 dwords = [formats.signed(v[width - 1 : 0], width) for v in dwords]
-            values[: len(dwords)] = [np.where(inside, formats.lanes(v), np.uint32(0)) for v in dwords]
+            values[: len(dwords)] = [inside.select(v, 0) for v in dwords]
         texel.give(b, i, formats.UINT, texel.masked(i, values))
 
     return meaning
 
 
-def store(*, mip: bool) -> Execution:
+def store(*, mip: bool) -> ToldExecution:
     """The texel = the components of vdata that dmask names; the others become 0."""
 
-    def meaning(b: Builder, i: Insn) -> None:
-        found = image(b, i)
+    def meaning(b: Builder, i: Insn, told: Numbers) -> None:
+        found = image(b, i, told)
         x, y, z, inside = position(b, i, found, mip=mip)
         if not found.dfmt:
             return
@@ -75,11 +76,11 @@ def store(*, mip: bool) -> Execution:
     return meaning
 
 
-def store_raw(*, mip: bool) -> Execution:
+def store_raw(*, mip: bool) -> ToldExecution:
     """The texel's dwords = vdata, not converted."""
 
-    def meaning(b: Builder, i: Insn) -> None:
-        found = image(b, i)
+    def meaning(b: Builder, i: Insn, told: Numbers) -> None:
+        found = image(b, i, told)
         x, y, z, inside = position(b, i, found, mip=mip)
         if not found.dfmt:
             return
@@ -91,33 +92,32 @@ def store_raw(*, mip: bool) -> Execution:
     return meaning
 
 
-def atomic(kind: str) -> Execution:
+def atomic(kind: str) -> ToldExecution:
     """texel = kind(texel, vdata), 32 or 64 bits wide as dmask counts registers; with glc vdata = what it held."""
 
-    def meaning(b: Builder, i: Insn) -> None:
-        found = image(b, i)
+    def meaning(b: Builder, i: Insn, told: Numbers) -> None:
+        found = image(b, i, told)
         x, y, z, inside = position(b, i, found, mip=False)
         width = 64 if i["dmask"].bit_count() >= (4 if takes_compare(kind) else 2) else 32
         if found.element_bytes < width // 8:
-            inside = np.zeros(64, bool)
-        at = b.word(64, texel.places(found, x, y, z)) & -width // 8
+            inside = inside & 0
+        at = texel.places(found, x, y, z) & -width // 8
         v = vreg(b, i["vdata"], width)
         compare = vreg(b, i["vdata"] + width // 32, width) if takes_compare(kind) else None
-        where = b.word(1, inside)
-        old = b.atomic("global", kind, width, at, v, compare, where)
+        old = b.atomic("global", kind, width, at, v, compare, inside)
         if i["glc"]:
-            set_vregs(b, i["vdata"], words(where.select(old, 0)))
+            set_vregs(b, i["vdata"], words(inside.select(old, 0)))
 
     return meaning
 
 
-def resinfo(b: Builder, i: Insn) -> None:
+def resinfo(b: Builder, i: Insn, told: Numbers) -> None:
     """vdata = width, height, depth (or slices), mip levels; the sizes are 0 where vaddr names a level not there."""
-    found = image(b, i)
+    found = image(b, i, told)
     level = texel.Addresses(b, i).group(1)[0]
-    slices = found.slices // 6 if found.kind == CUBE else found.slices
-    sizes = [found.width, found.height, slices if found.is_array or found.kind == IMAGE_3D else 1]
+    slices = found.slices * 43691 >> 18 if found.kind == CUBE else found.slices  # a sixth, of up to 16 bits
+    one = b.const(32, 1)
+    sizes = [found.width, found.height, slices if found.is_array or found.kind == IMAGE_3D else one]
     if found.dimensions == 1:
-        sizes = [found.width, slices if found.is_array else 1, 1]
-    values = [np.where(level == 0, np.uint32(size), np.uint32(0)).astype(np.uint32) for size in sizes]
-    texel.give(b, i, formats.UINT, texel.masked(i, [*values, np.ones(64, np.uint32)]))
+        sizes = [found.width, slices if found.is_array else one, one]
+    texel.give(b, i, formats.UINT, texel.masked(i, [*((level == 0).select(size, 0) for size in sizes), one]))

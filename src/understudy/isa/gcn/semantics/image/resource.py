@@ -1,5 +1,8 @@
 """Image resources (T#) and samplers (S#): the scalar words of an image instruction, decoded.
 
+What decides the meaning of an instruction (type, formats, layout, order of components) is told it; sizes and places are
+words.
+
 Only linear images are modelled (GFX7, GFX8: tiling index 8, linear aligned; GFX9: swizzle mode 0), of one mip level and
 one sample: other layouts are the driver's business. An image of 128 bits (r128) has no pitch: its width, rounded up to
 64 texels or 256 bytes, is taken (Choice ``gcn/image-r128``).
@@ -9,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from understudy.core.errors import BeyondModel
 from understudy.isa.gcn.builder import Builder
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
-from understudy.isa.gcn.semantics.access import sregs
+from understudy.isa.gcn.semantics.access import pair, sregs
 from understudy.isa.gcn.target import GFX9
+from understudy.isa.gcn.word import Word
 
 LINEAR_ALIGNED: Final = 8
 """Tiling index of GFX7 and GFX8."""
@@ -35,19 +38,19 @@ def bits(word: int, low: int, width: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A T#: sizes in texels, `slices` how many slices (or depth) from `first_slice` on."""
+    """A T#: sizes in texels, 32 bits; `slices`: how many slices (or depth) from `first_slice` on; `base`: 64 bits."""
 
     kind: int
-    base: int
     dfmt: int
     nfmt: int
-    width: int
-    height: int
-    pitch: int
-    slices: int
-    first_slice: int
     select: tuple[int, ...]
-    min_lod: float
+    base: Word
+    width: Word
+    height: Word
+    pitch: Word
+    slices: Word
+    first_slice: Word
+    min_lod: Word
 
     @property
     def element_bytes(self) -> int:
@@ -70,52 +73,57 @@ class Image:
         return self.nfmt in formats.INTEGERS
 
 
-def image(b: Builder, i: Insn) -> Image:
-    """The image of an instruction; `BeyondModel` for what is not modelled."""
-    short = bool(i["r128"]) and i.target.level < GFX9
-    return decoded(i.name, i.target.level, *(word.number for word in sregs(b, i["srsrc"], 4 if short else 8)))
+def told(b: Builder, i: Insn) -> list[Word]:
+    """Formats; then type, layout, levels and order of components of the image of an instruction."""
+    w = sregs(b, i["srsrc"], 4)
+    return [w[1][29:20], w[3] & 0xF1FF_FFFF]
 
 
-@lru_cache(256)
-def decoded(name: str, level: int, *words: int) -> Image:
-    """The image of a T# of four or eight words, for an operation and a generation."""
-    short = len(words) == 4
-    w = [*words, 0, 0, 0, 0] if short else words
-    kind = bits(w[3], 28, 4)
+def image(b: Builder, i: Insn, numbers: Sequence[int]) -> Image:
+    """The image of an instruction that was told these numbers; `BeyondModel` for what is not modelled."""
+    level, (form, word) = i.target.level, numbers
+    kind, dfmt, nfmt = bits(word, 28, 4), bits(form, 0, 6), bits(form, 6, 4)
     if kind not in DIMENSIONS:
-        raise BeyondModel(f"{name}: resource type {kind} is not modelled: it must be 8 to 13, an image of one sample")
-    check_layout(name, level, w)
-    dfmt, width, height = bits(w[1], 20, 6), bits(w[2], 0, 14) + 1, bits(w[2], 14, 14) + 1
-    depth, last = bits(w[4], 0, 13), bits(w[5], 13, 13)
-    first = 0 if kind == IMAGE_3D else bits(w[5], 0, 13)
+        raise BeyondModel(f"{i.name}: resource type {kind} is not modelled: it must be 8 to 13, an image of one sample")
+    check_layout(i.name, level, word)
+    short = bool(i["r128"]) and level < GFX9
+    w = sregs(b, i["srsrc"], 4 if short else 8) + [b.const(32, 0)] * (4 if short else 0)
+    width, height, depth = w[2][13:0] + 1, w[2][27:14] + 1, w[4][12:0]
+    first, last = w[5][12:0], depth if level == GFX9 else w[5][25:13]
     if kind == IMAGE_3D:
-        slices = depth + 1
+        first, slices = b.const(32, 0), depth + 1
     elif kind in (IMAGE_1D, IMAGE_2D):
-        slices = 1
+        slices = b.const(32, 1)
     else:
-        slices = max((depth if level == GFX9 else last) - first + 1, 0)
+        slices = (last - first + 1).smax(0)
     if short:
         unit = max(64, 256 // max(formats.element_bytes(dfmt, image=True), 1))
-        pitch = -(-width // unit) * unit
+        pitch = width + (unit - 1) & -unit
     else:
-        pitch = bits(w[4], 13, 16 if level == GFX9 else 14) + 1
-    select = tuple(bits(w[3], 3 * k, 3) for k in range(4))
-    base = (w[0] | bits(w[1], 0, 8) << 32) << 8
-    one_row = DIMENSIONS[kind] == 1
-    nfmt = bits(w[1], 26, 4)
+        pitch = w[4][28 if level == GFX9 else 26 : 13] + 1
     return Image(
-        kind, base, dfmt, nfmt, width, 1 if one_row else height, pitch, slices, first, select, bits(w[1], 8, 12) / 256
+        kind,
+        dfmt,
+        nfmt,
+        tuple(bits(word, 3 * k, 3) for k in range(4)),
+        base=pair(w[0], w[1])[39:0] << 8,
+        width=width,
+        height=b.const(32, 1) if DIMENSIONS[kind] == 1 else height,
+        pitch=pitch,
+        slices=slices,
+        first_slice=first,
+        min_lod=w[1][19:8],
     )
 
 
-def check_layout(operation: str, level: int, w: Sequence[int]) -> None:
+def check_layout(operation: str, level: int, word: int) -> None:
     """Refuse tiled images and mip levels."""
-    mode, name, wanted = bits(w[3], 20, 5), "tiling index", LINEAR_ALIGNED
+    mode, name, wanted = bits(word, 20, 5), "tiling index", LINEAR_ALIGNED
     if level == GFX9:
         name, wanted = "swizzle mode", LINEAR
     if mode != wanted:
         raise BeyondModel(f"{operation}: {name} {mode} of the image is not modelled: it must be {wanted}, linear")
-    first, last = bits(w[3], 12, 4), bits(w[3], 16, 4)
+    first, last = bits(word, 12, 4), bits(word, 16, 4)
     if first or last:
         raise BeyondModel(
             f"{operation}: mip levels {first} to {last} of the image are not modelled: it must have level 0 only"

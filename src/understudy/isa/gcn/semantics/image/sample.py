@@ -7,6 +7,7 @@ chooses between the magnifying and the minifying filter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -18,8 +19,9 @@ from understudy.isa.gcn.insn import Execution, Insn
 from understudy.isa.gcn.semantics import memory_formats as formats
 from understudy.isa.gcn.semantics.image import texel
 from understudy.isa.gcn.semantics.image.filter import Tap, clean, single, taps
-from understudy.isa.gcn.semantics.image.resource import CUBE, IMAGE_3D, Image, Sampler, image, sampler
-from understudy.isa.gcn.semantics.memory_formats import Lanes
+from understudy.isa.gcn.semantics.image.resource import CUBE, IMAGE_3D, Image, Sampler, image, sampler, told
+from understudy.isa.gcn.semantics.memory_formats import Lanes, lanes
+from understudy.isa.gcn.word import Word
 
 COMPARISONS = (
     lambda a, b: np.zeros(64, bool),
@@ -45,6 +47,11 @@ class Request:
     lod: Lanes
 
 
+def of_lanes(b: Builder, values: Sequence[Lanes]) -> list[Word]:
+    """Arrays of 64 lanes as 32-bit values."""
+    return [b.word(32, v) for v in values]
+
+
 def texel_offsets(word: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     """x, y, z of six signed bits each, at bits 0, 8 and 16."""
     x, y, z = ((word >> np.uint32(low) & np.uint32(63) ^ np.uint32(32)).astype(np.int64) - 32 for low in (0, 8, 16))
@@ -63,19 +70,24 @@ def quad_gradients(coordinates: list[Lanes]) -> list[list[Lanes]]:
     return [[np.repeat(q[:, k] - q[:, 0], 4) for q in quads] for k in (1, 2)]
 
 
+def floats(addresses: texel.Addresses, count: int) -> list[Lanes]:
+    """The next coordinates as float64 numbers."""
+    return [formats.numbers(lanes(c)) for c in addresses.floats(count)]
+
+
 def request(b: Builder, i: Insn, found: Image, s: Sampler, variant: frozenset[str]) -> Request:
     """Read the address registers."""
     addresses = texel.Addresses(b, i)
-    offsets = texel_offsets(addresses.word() if "o" in variant else np.zeros(64, np.uint32))
-    bias = addresses.floats(1)[0] if "b" in variant else np.zeros(64)
-    reference = formats.numbers(addresses.word()) if "c" in variant else None
-    sizes = [float(n) for n in (found.width, found.height, found.slices)[: found.dimensions]]
+    offsets = texel_offsets(lanes(addresses.word()) if "o" in variant else np.zeros(64, np.uint32))
+    bias = floats(addresses, 1)[0] if "b" in variant else np.zeros(64)
+    reference = formats.numbers(lanes(addresses.word())) if "c" in variant else None
+    sizes = [float(n.number) for n in (found.width, found.height, found.slices)[: found.dimensions]]
     scale = [1.0] * len(sizes) if s.unnormalised else sizes
     gradients = None
     if variant & {"d", "cd"}:
-        gradients = [[c * n for c, n in zip(addresses.floats(len(scale)), scale, strict=True)] for _ in range(2)]
+        gradients = [[c * n for c, n in zip(floats(addresses, len(scale)), scale, strict=True)] for _ in range(2)]
     count = texel.coordinates(i, found)
-    *body, last = addresses.floats(count + 1) if variant & {"l", "cl"} else [*addresses.floats(count), np.zeros(64)]
+    *body, last = floats(addresses, count + 1) if variant & {"l", "cl"} else [*floats(addresses, count), np.zeros(64)]
     with np.errstate(invalid="ignore", over="ignore"):
         bias_of_cube = 1.0 if found.kind == CUBE else 0.0
         coordinates = [(c - bias_of_cube) * n for c, n in zip(body, scale, strict=False)]
@@ -94,17 +106,17 @@ def slice_of(found: Image, body: list[Lanes]) -> Lanes:
     named = np.rint(clean(body[found.dimensions])).astype(np.int64)
     if found.kind == CUBE:
         named = (named >> 3) * 6 + np.minimum(named & 7, 5)
-    return np.clip(named, 0, max(found.slices - 1, 0))
+    return np.clip(named, 0, max(found.slices.number - 1, 0))
 
 
 def clamped_lod(found: Image, s: Sampler, lod: Lanes) -> Lanes:
     """The LOD within the limits of sampler and image."""
-    return np.asarray(np.minimum(np.maximum(lod, max(s.min_lod, found.min_lod)), s.max_lod))
+    return np.asarray(np.minimum(np.maximum(lod, max(s.min_lod, found.min_lod.number / 256)), s.max_lod))
 
 
 def axes(found: Image, s: Sampler, r: Request, linear: Lanes) -> list[list[Tap]]:
     """The taps along x, y and z."""
-    sizes = (found.width, found.height, found.slices)
+    sizes = [n.number for n in (found.width, found.height, found.slices)]
     found_taps = []
     for k, u in enumerate(r.coordinates[: found.dimensions]):
         smooth = linear
@@ -127,10 +139,10 @@ def border(found: Image, s: Sampler) -> list[Lanes]:
 
 def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...], wanted: Lanes) -> list[Lanes]:
     """The components of one texel of each lane that `wanted` names: compared, if so asked, and in DST_SEL's order."""
-    x, y, z = (tap.index for tap in at)
+    x, y, z = (b.word(32, tap.index.astype(np.uint32)) for tap in at)
     there = at[0].there & at[1].there & at[2].there
-    inside = there & wanted & texel.within(found, x, y, z)
-    values = texel.components(b, found, x, y, z, inside)
+    inside = b.word(1, there & wanted) & texel.within(found, x, y, z)
+    values = [lanes(v) for v in texel.components(b, found, x, y, z, inside)]
     if not there.all():
         values = [np.where(there, v, colour) for v, colour in zip(values, border(found, s), strict=True)]
     if r.reference is not None:
@@ -138,7 +150,7 @@ def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...]
         with np.errstate(invalid="ignore"):
             passed = COMPARISONS[s.compare](reference, formats.numbers(values[0]))
         values[0] = np.where(passed, np.uint32(formats.ONE), np.uint32(0)).astype(np.uint32)
-    return texel.selected(found, values)
+    return [lanes(v) for v in texel.selected(found, of_lanes(b, values))]
 
 
 def blend(s: Sampler, corners: list[tuple[Lanes, list[Lanes]]], component: int) -> Lanes:
@@ -163,7 +175,7 @@ def sample(*variant: str) -> Execution:
     kinds = frozenset(variant)
 
     def meaning(b: Builder, i: Insn) -> None:
-        found, s = image(b, i), sampler(b, i)
+        found, s = image(b, i, [word.number for word in told(b, i)]), sampler(b, i)
         r = request(b, i, found, s, kinds)
         lod = r.lod if "lz" in kinds else clamped_lod(found, s, r.lod)
         linear = np.where(lod <= 0, s.magnify, s.minify) & (not found.integer)
@@ -173,7 +185,7 @@ def sample(*variant: str) -> Execution:
             if weight.any():
                 corners.append((weight, corner(b, found, s, r, at, weight > 0)))
         values = [blend(s, corners, k) for k in range(4)]
-        texel.give(b, i, found.nfmt, texel.masked(i, values))
+        texel.give(b, i, found.nfmt, texel.masked(i, of_lanes(b, values)))
 
     return meaning
 
@@ -183,7 +195,7 @@ def gather(*variant: str) -> Execution:
     kinds = frozenset(variant)
 
     def meaning(b: Builder, i: Insn) -> None:
-        found, s = image(b, i), sampler(b, i)
+        found, s = image(b, i, [word.number for word in told(b, i)]), sampler(b, i)
         if found.dimensions != 2 or found.kind == IMAGE_3D:
             raise BeyondModel(f"{i.name} of an image of {found.dimensions} dimensions is not modelled: it must have 2")
         r = request(b, i, found, s, kinds)
@@ -192,7 +204,7 @@ def gather(*variant: str) -> Execution:
         every = np.ones(64, bool)
         order = ((0, 1), (1, 1), (1, 0), (0, 0))
         values = [corner(b, found, s, r, (x[h], y[v], z[0]), every)[component] for h, v in order]
-        texel.give(b, i, found.nfmt, values)
+        texel.give(b, i, found.nfmt, of_lanes(b, values))
 
     return meaning
 
@@ -204,8 +216,8 @@ def gather_row(b: Builder, i: Insn) -> None:
 
 def get_lod(b: Builder, i: Insn) -> None:
     """vdata = the LOD of the quad's coordinates within the sampler's limits, and as it is."""
-    found, s = image(b, i), sampler(b, i)
+    found, s = image(b, i, [word.number for word in told(b, i)]), sampler(b, i)
     lod = request(b, i, found, s, frozenset()).lod
     zero = np.zeros(64, np.uint32)
     values = [formats.bits_of(clamped_lod(found, s, lod)), formats.bits_of(lod), zero, zero]
-    texel.give(b, i, formats.FLOAT, texel.masked(i, values))
+    texel.give(b, i, formats.FLOAT, texel.masked(i, of_lanes(b, values)))
