@@ -104,8 +104,9 @@ def test_close_on_another_thread(name: str, execution: str, more: dict[str, None
     ends(set(threading.enumerate()) - before)
 
 
-def test_close_does_not_wait_for_a_call_that_is_not_pythons() -> None:
-    """Nothing that such a kernel does later has an effect."""
+@pytest.mark.parametrize("execution", ["threaded", "synchronous"])
+def test_close_does_not_wait_for_a_call_that_is_not_pythons(execution: str) -> None:
+    """Nothing that such a kernel does later has an effect; who calls a synchronous one is told when it comes back."""
     goes_on, left = threading.Lock(), threading.Event()
 
     @kernel("waits", read=READ)
@@ -117,14 +118,21 @@ def test_close_does_not_wait_for_a_call_that_is_not_pythons() -> None:
             left.set()
 
     goes_on.acquire()
-    platform = platform_of(waits, "threaded", {})
-    closer = threading.Timer(AFTER_SECONDS, platform.terminate)
+    platform = platform_of(waits, execution, {})
+
+    def close() -> None:
+        platform.terminate()
+        if execution == "synchronous":
+            goes_on.release()
+
+    closer = threading.Timer(AFTER_SECONDS, close)
     closer.start()
     with soon(), pytest.raises(Stopped, match=r"the device was closed .* \(waits\), at kernel waits"):
         run(platform)
     with soon():
         closer.join(SOON)
-        goes_on.release()
+        if execution == "threaded":
+            goes_on.release()
         assert left.wait(SOON)
     device = platform.port.device  # type: ignore[attr-defined]
     assert device.read(device.map.result).value == 0

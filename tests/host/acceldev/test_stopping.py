@@ -67,6 +67,20 @@ def test_close_on_another_thread(device: Acceldev, what: str) -> None:
         assert "the device was closed while a RUN executed, at user command" in str(caught.value)
 
 
+@each
+@everywhere
+def test_closing_what_is_inside(device: Acceldev, what: str) -> None:
+    """Somebody closes the device, not its driver: nothing rises any more, and who waits hears of it all the same."""
+    inner = device.port.device  # type: ignore[attr-defined]
+    closer = threading.Timer(0.5, inner.close)
+    closer.start()
+    with soon(), pytest.raises(DriverError) as caught:
+        long_run(device, what)
+    closer.join(SOON)
+    assert caught.value.errno == errno.ENODEV
+    assert "closed" in str(caught.value)
+
+
 def test_an_interrupt_whose_handler_was_broken_off_is_not_lost() -> None:
     with Acceldev.open() as device, device.open_context() as context:
         complete, broken = device.queue.complete, []

@@ -171,6 +171,11 @@ class AcceldevDevice:
                 self._tell_unacknowledged("the device was closed")
                 self._executor.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it executes nothing any more."""
+        return self._executor.is_closed
+
     # ---- execution -----------------------------------------------------------------------------------------------
 
     @property

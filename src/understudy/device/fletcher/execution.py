@@ -168,6 +168,7 @@ class Execution:
             run.interrupt()
             if not self.lock.acquire(timeout=MOMENT_SECONDS):
                 run.cut_off()
+                self._stopped = self.last_error = stopped
                 return
         try:
             if run is not None:
@@ -194,7 +195,7 @@ class Execution:
 
     def _after(self, run: Run, finished: bool) -> None:
         """A slice of `run` is over."""
-        if run is not self._run:
+        if run is not self._run or run.registers.is_cut_off:
             run.close()
         elif finished:
             self._run = None

@@ -45,6 +45,8 @@ __all__ = ["CODE", "DATA", "Acceldev", "Buffer", "Context", "DriverError"]
 
 MOMENT_SECONDS: Final = 0.1
 """What a device may take to finish while it is being closed."""
+LOOK_SECONDS: Final = 0.1
+"""How long a driver sleeps before it looks whether the device is still there: nothing tells it of that."""
 RECORDS_BYTES: Final = r.ACCELDEV_MAX_CONTEXTS * ContextConfig.size_bytes
 
 
@@ -104,12 +106,13 @@ class Acceldev:
     def wait_until(self, done: Callable[[], bool], what: str, timeout_seconds: float | None = None) -> None:
         """Let the device work until `done`; the caller does not hold the lock.
 
-        `DriverError` ETIMEDOUT after `timeout_seconds`, or EDEADLK where nothing is queued that could bring it about.
+        `DriverError` ETIMEDOUT after `timeout_seconds`, EDEADLK where nothing is queued that could bring it about, or
+        ENODEV where the device or this driver of it is closed meanwhile.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         with self.changed:
             while not done():
-                if self._is_closed:
+                if self._is_closed or self.port.is_gone:
                     raise self._closed()
                 if self.failure is not None:
                     raise self.failure
@@ -121,8 +124,10 @@ class Acceldev:
                     if self._catches_up():
                         continue
                     raise DriverError(errno.EDEADLK, f"{what} never comes: the device has stopped")
-                if not self.changed.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+                left = LOOK_SECONDS if deadline is None else deadline - time.monotonic()
+                if left <= 0:
                     raise DriverError(errno.ETIMEDOUT, f"{what} did not come in {timeout_seconds} s")
+                self.changed.wait(min(left, LOOK_SECONDS))
 
     def _catches_up(self) -> bool:
         """Whether an interrupt was acknowledged whose handler was broken off, by Ctrl-C for one: do its work."""

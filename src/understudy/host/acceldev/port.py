@@ -47,6 +47,10 @@ class AcceldevPort(Protocol):
     def works_alone(self) -> bool:
         """Whether the device goes on by itself while a driver waits."""
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the device executes nothing any more, whoever closed it."""
+
     def explain(self, context: int) -> UnderstudyError | None:
         """What the device says has errored a context, if it can."""
 
@@ -108,6 +112,11 @@ class LocalPort:
     def works_alone(self) -> bool:
         """Whether the device is threaded."""
         return self.device.settings.threaded
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the device is closed."""
+        return self.device.is_closed
 
     def explain(self, context: int) -> UnderstudyError | None:
         """What errored a context last."""
