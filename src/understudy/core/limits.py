@@ -96,10 +96,13 @@ class Watch:
     time_limit_seconds: float | None = field(default_factory=default_time_limit)
     stopped: str = ""
 
-    def look(self, began: float, doing: Callable[[], str], step_limit: int | None) -> None:
-        """`Stopped`, or `TimeLimit` for a kernel that began at `began` (`time.monotonic`) and is `doing` that."""
+    def look(self, began: float, doing: Callable[[], str], step_limit: int | None, what: str = "the kernel") -> None:
+        """`Stopped`, or `TimeLimit` for a kernel that began at `began` (`time.monotonic`) and is `doing` that.
+
+        `what` it is if no kernel.
+        """
         if self.stopped:
-            raise Stopped(f"{self.stopped} while the kernel ran: {doing()}")
+            raise Stopped(f"{self.stopped} while {what} ran: {doing()}")
         limit = self.time_limit_seconds
         if limit is not None and time.monotonic() - began > limit:
-            raise TimeLimit(f"the kernel did not end within {past_time(limit, step_limit)}: {doing()}")
+            raise TimeLimit(f"{what} did not end within {past_time(limit, step_limit)}: {doing()}")

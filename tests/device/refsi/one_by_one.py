@@ -91,5 +91,5 @@ def one_by_one(device: RefSiDevice) -> None:
     """Have a device execute commands so."""
     processor = device.processor
     assert processor is not None
-    device.processor = OneByOne(processor.profile, processor.telemetry, processor._steps, compiled=False)
+    device.processor = OneByOne(processor.profile, processor.telemetry, processor._accelerator, compiled=False)
     device.processor.registers[:] = processor.registers

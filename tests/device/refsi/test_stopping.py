@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,11 @@ from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
 from understudy.core.errors import RuleError
 from understudy.core.event import Event
 from understudy.core.limits import Stopped, TimeLimit
+from understudy.device.refsi import registers as r
+from understudy.device.refsi.commands import CopyMem64, Finish, StoreImm64, encode_all
+from understudy.device.refsi.device import RefSiDevice
 from understudy.device.refsi.events import InstanceStarted
+from understudy.device.refsi.spec.dma import LAST_ID
 from understudy.host.refsi.refsi import RefSi
 from understudy.isa.riscv.decode import assemble
 
@@ -156,3 +162,121 @@ def test_a_fork_between_kernels(threads: int) -> None:
         run()
         in_a_child(run)
         run()
+
+
+SOURCE, TARGET, BUFFER = 0x5000_0000, 0x9000_0000, 0x4000_0000
+ROW, MIB, HALF_GIB = 1 << 12, 1 << 20, 1 << 29
+
+
+def transfer(size: int, rows: int = 1, times: int = 1, waits: bool = True) -> list[bytes]:
+    """Commands that set a transfer up, those that have it done, and how often those come."""
+    setup = {r.DMA_SRCADDR: SOURCE, r.DMA_DSTADDR: TARGET, r.DMA_XFERSIZE: size}
+    control = r.DMA_CTRL.encode(START=1, DIM=1)
+    first = [store(register.offset, value) for register, value in setup.items()]
+    if rows > 1:
+        control = r.DMA_CTRL.encode(START=1, DIM=2, STRIDE_SRC=1, STRIDE_DST=1)
+        strides = r.DMA_XFERSRCSTRIDE.offset, r.DMA_XFERDSTSTRIDE.offset
+        first += [store(r.DMA_XFERSIZE.offset + 1, rows), *(store(each, ROW) for each in strides)]
+    wait = store(r.DMA_DONESEQ.offset, LAST_ID) if waits else b""
+    return [b"".join(first), (store(r.DMA_CTRL.offset, control) + wait) * times]
+
+
+def store(register: int, value: int) -> bytes:
+    return encode_all([StoreImm64(r.DMA_BASE + 8 * register, value)])
+
+
+def copies(elements: int, target: int, times: int) -> list[bytes]:
+    return [encode_all([CopyMem64(elements, SOURCE, target, 0)]) * times]
+
+
+BUFFERS: dict[str, Callable[[bool], list[bytes]]] = {
+    "small transfers": lambda waits: transfer(MIB, times=1 << 19, waits=waits),
+    "large transfers": lambda waits: transfer(HALF_GIB, times=1000, waits=waits),
+    "rows": lambda waits: transfer(1, rows=1 << 17, times=1 << 18, waits=waits),
+    "copies": lambda waits: copies(1 << 12, SOURCE + 0x10_0000, 1 << 22),
+    "large copies": lambda waits: copies(1 << 26, TARGET, 1 << 10),
+    "copies onto themselves": lambda waits: copies(1 << 26, SOURCE + 8, 1 << 10),
+}
+MOVERS: list[tuple[Any, ...]] = [
+    (profile, engine, buffer)
+    for profile in ("spec", "refsidrv")
+    for engine in ("jit", "reference")
+    for buffer in BUFFERS
+]
+any_mover = pytest.mark.parametrize(("profile", "engine", "buffer"), MOVERS)
+
+
+def mover(profile: str, engine: str, buffer: str, **more: Any) -> RefSiDevice:
+    """A device with commands that move data for minutes."""
+    device = RefSiDevice("m", profile=profile, engine=engine, lints="off", **more)
+    data = b"".join(BUFFERS[buffer](profile == "spec")) + encode_all([Finish()])
+    device.write(BUFFER, data)
+    device.submit(BUFFER, len(data))
+    return device
+
+
+@any_mover
+def test_ctrl_c_while_data_is_moved(profile: str, engine: str, buffer: str) -> None:
+    device = mover(profile, engine, buffer, time_limit_seconds=None)
+    with soon(), pytest.raises(KeyboardInterrupt) as caught, interrupted(AFTER_SECONDS):
+        device.wait()
+    (note,) = caught.value.__notes__
+    assert re.fullmatch(r"what ran is not finished, at byte \d+, at buffer 1", note)
+    device.submit(BUFFER, 0)
+    assert device.wait()[-1].ok
+    device.close()
+
+
+@any_mover
+def test_close_while_data_is_moved(profile: str, engine: str, buffer: str) -> None:
+    device = mover(profile, engine, buffer, time_limit_seconds=None)
+    closer = threading.Timer(AFTER_SECONDS, device.close)
+    closer.start()
+    with soon():
+        (status,) = device.wait()
+    closer.join(SOON)
+    assert isinstance(status.error, Stopped)
+    assert str(status.error).startswith("the device was closed while the buffer ran: data was being moved")
+    assert {"command", "byte", "buffer"} <= {place.kind for place in status.error.path}
+
+
+@any_mover
+def test_time_limit_while_data_is_moved(profile: str, engine: str, buffer: str) -> None:
+    device = mover(profile, engine, buffer, time_limit_seconds=0.1)
+    with soon():
+        (status,) = device.wait()
+    assert isinstance(status.error, TimeLimit)
+    assert "the buffer did not end within 0.1 s" in str(status.error)
+    assert status.command is not None
+    device.submit(BUFFER, 0)
+    assert device.wait()[-1].ok, "each buffer has its own limit"
+    device.close()
+
+
+def test_transfers_that_nobody_waits_for() -> None:
+    """They are done when the device is waited for, which is no more endless than the rest."""
+    device = RefSiDevice("m", lints="off", time_limit_seconds=0.1)
+    data = b"".join(transfer(HALF_GIB, times=600, waits=False)) + encode_all([Finish()])
+    device.write(BUFFER, data)
+    device.submit(BUFFER, len(data))
+    with soon(), pytest.raises(TimeLimit, match="the buffer did not end within") as caught:
+        device.wait()
+    assert [place.kind for place in caught.value.path] == ["DMA transfer"]
+    device.close()
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize("profile", ["spec", "refsidrv"])
+def test_a_hart_that_moves_data(profile: str, engine: str) -> None:
+    """It is named, though it executes next to no instructions."""
+    endless = Endless("branch", profile, engine, 1, time_limit_seconds=0.1)
+    code = assemble(
+        "lui t0, 0x20002; lui t1, 0x50000; sd t1, 24(t0); lui t1, 0x9000; slli t1, t1, 4; sd t1, 32(t0)\n"
+        "lui t1, 0x20000; sd t1, 40(t0); addi t2, zero, 17; loop: sd t2, 0(t0); ld t3, 16(t0); jal zero, loop"
+    )
+    place = endless.device.array(np.frombuffer(code + bytes(-len(code) % 8), np.uint64))
+    kernel = type(endless.kernel)("moves", place.address, endless.program)
+    with soon(), pytest.raises(TimeLimit, match="did not end within") as caught:
+        endless.device.launch(kernel, 1, [endless.data])
+    assert {"pc", "hart", "command", "kernel"} <= {place.kind for place in caught.value.path}
+    endless.device.close()

@@ -98,7 +98,7 @@ class Accelerator(Stateful):
         self.engine = engine
         self.engine.between_slices = self.look
         self.watch = Watch(time_limit_seconds)
-        self._began = 0.0
+        self._began: float | None = None
         self.telemetry = telemetry
         self.vlen = vlen
         self.step_limit = step_limit
@@ -111,8 +111,12 @@ class Accelerator(Stateful):
         self._retired_before = 0
 
     def begin(self) -> None:
-        """A kernel command begins."""
+        """What limits of time are about begins: a kernel command, or commands that move data."""
         self._began = time.monotonic()
+
+    def rest(self) -> None:
+        """Nothing runs any more: what the host itself does takes as long as it takes."""
+        self._began = None
 
     def look(self, hart: Hart) -> None:
         """End the kernel command if it must not go on: `TimeLimit`, with where this hart is and what it has done."""
@@ -123,9 +127,19 @@ class Accelerator(Stateful):
         try:
             if self.group.is_abandoned:
                 raise Stopped(f"the host was interrupted while the kernel ran: {doing()}")
-            self.watch.look(self._began, doing, self.step_limit)
+            self.watch.look(self._since, doing, self.step_limit)
         except UnderstudyError as error:
             raise error.at("pc", hart.pc).at("hart", hart.index) from None
+
+    def look_at_data(self) -> None:
+        """End what moves data if it must not go on, be that commands or a hart's."""
+        if self.group.is_abandoned:
+            raise Stopped("the host was interrupted while data was moved")
+        self.watch.look(self._since, lambda: "data was being moved", self.step_limit, "the buffer")
+
+    @property
+    def _since(self) -> float:
+        return time.monotonic() if self._began is None else self._began
 
     def places(self, count: int) -> list[tuple[str, str]]:
         """Where the first `count` harts are, for `note_interrupt`."""

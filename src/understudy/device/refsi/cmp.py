@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +11,7 @@ import numpy as np
 
 from understudy.core.errors import AccessFault, ModelBug, UnderstudyError
 from understudy.core.event import Event
+from understudy.core.limits import note_interrupt
 from understudy.core.rule import Rule
 from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
@@ -18,7 +19,7 @@ from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import launch, rules
 from understudy.device.refsi import native_commands as native
 from understudy.device.refsi import registers as r
-from understudy.device.refsi.accelerator import Failure
+from understudy.device.refsi.accelerator import Accelerator, Failure
 from understudy.device.refsi.commands import (
     CHUNK_BYTES,
     COMMANDS,
@@ -71,15 +72,15 @@ def unit_of(chunk: int) -> Unit:
 class CommandProcessor(Stateful):
     """Executes buffers. `registers` are the 40 CMP registers, 64-bit words shared with whoever wants them.
 
-    `steps` gives the instructions retired so far. Commands run as machine code where they are `compiled`.
+    `accelerator` has the harts and the limits of time. Commands run as machine code where they are `compiled`.
     """
 
     STATE = ("registers",)
 
-    def __init__(self, profile: Profile, telemetry: Telemetry, steps: Callable[[], int], *, compiled: bool) -> None:
+    def __init__(self, profile: Profile, telemetry: Telemetry, accelerator: Accelerator, *, compiled: bool) -> None:
         self.profile = profile
         self.telemetry = telemetry
-        self._steps = steps
+        self._accelerator = accelerator
         self._compiled = compiled
         self._buffer = np.zeros(r.NUM_CMP_REGISTERS, dtype=np.uint64)
         self.registers: memoryview[int] = self._buffer.data.cast("B").cast("Q")
@@ -101,10 +102,10 @@ class CommandProcessor(Stateful):
     def execute(self, ticket: int, address: int, size: int) -> BufferStatus:
         """Execute the buffer of `size` bytes at `address`; errors end it and are told in its status."""
         self.telemetry.emit(lambda time: BufferStarted(time, ticket, address, size))
-        before = self._steps()
+        before = self._accelerator.steps
         progress = Progress(ticket)
         error = self._run(address, size, progress)
-        status = BufferStatus(ticket, address, size, progress.done, self._steps() - before)
+        status = BufferStatus(ticket, address, size, progress.done, self._accelerator.steps - before)
         if error is not None:
             status = self._failed(status, progress, error)
         self.telemetry.emit(lambda time: BufferFinished(time, status))
@@ -125,6 +126,7 @@ class CommandProcessor(Stateful):
         begun = bytes(words[: min(chunks, REMEMBERED)])
         machine = self.machine
         machine.open(words, chunks)
+        self._accelerator.begin()
         try:
             while True:
                 probes = self.telemetry.probes
@@ -135,19 +137,28 @@ class CommandProcessor(Stateful):
                     probes.emit_all(self._noted(progress))
                 if why == native.DONE:
                     return
+                progress.chunk, progress.command = machine.block.position, None
+                self._accelerator.look_at_data()
                 if why != native.TELL:
                     self._serve(why, words, chunks, begun, progress)
+                progress.chunk = None
+        except UnderstudyError:
+            raise
+        except BaseException as cause:
+            note_interrupt(cause, ("byte", CHUNK_BYTES * machine.block.position), ("buffer", progress.ticket))
+            raise
         finally:
+            self._accelerator.rest()
             machine.settle()
 
     def _serve(self, why: int, words: Words, chunks: int, begun: bytes, progress: Progress) -> None:
         """Give the command that stopped what it needs, or say what is wrong with it."""
         machine = self.machine
-        progress.chunk, progress.command = machine.block.position, None
+        at = machine.block.position
         try:
-            command, following = decode(words, progress.chunk, end=chunks, lenient=self.profile.lenient)
+            command, following = decode(words, at, end=chunks, lenient=self.profile.lenient)
         except UnderstudyError as error:
-            error.message += _change(begun, words, progress.chunk)
+            error.message += _change(begun, words, at)
             raise
         progress.command = command
         if why == native.ELSEWHERE:
@@ -156,7 +167,6 @@ class CommandProcessor(Stateful):
         else:
             self._answer(why, command)
             machine.serve(why)
-        progress.chunk = None
 
     def _answer(self, why: int, command: Command) -> None:
         block, memory = self.machine.block, self.profile.memory
@@ -185,6 +195,7 @@ class CommandProcessor(Stateful):
             self._run_instances(command)
         elif isinstance(command, RunKernelSlice):
             self._run_kernel_slice(command)
+        self._accelerator.begin()
         progress.done += 1
         self.telemetry.emit(lambda time: CommandFinished(time, *event))
 

@@ -144,6 +144,7 @@ class RefSiDevice(Stateful):
             dma=self.settings.dma,
             coherence=coherence,
         )
+        memory.look = self.accelerator.look_at_data
         memory.on_remap = self.accelerator.flush_pages
         memory.on_write = self.engine.code_written
         self.memory = memory
@@ -152,6 +153,7 @@ class RefSiDevice(Stateful):
 
     def _build_refsidrv(self) -> None:
         memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family)
+        memory.look = self.accelerator.look_at_data
         self.memory = memory
         counting = self.settings.profile_level >= PROFILE_LEVEL_COUNTING
         self._schedule = RefsidrvSchedule(self.accelerator, counting)
@@ -161,7 +163,7 @@ class RefSiDevice(Stateful):
 
     def _command_processor(self, profile: Profile) -> CommandProcessor:
         is_compiled = self.settings.engine == JIT
-        return CommandProcessor(profile, self.telemetry, self.telemetry.clock, compiled=is_compiled)
+        return CommandProcessor(profile, self.telemetry, self.accelerator, compiled=is_compiled)
 
     def __repr__(self) -> str:
         chosen, count = self.settings, len(self._queue)
@@ -294,8 +296,8 @@ class RefSiDevice(Stateful):
     def wait(self) -> list[BufferStatus]:
         """Run everything that was submitted until the device is idle; gives the statuses not yet given."""
         self.drain()
-        if not self._closed:
-            self.memory.settle()
+        if self.memory.is_moving:
+            self._settle()
         finished, self._finished = self._finished, []
         return finished
 
@@ -312,6 +314,21 @@ class RefSiDevice(Stateful):
                     self.engine.code_exposed(self._views.holds)
                     self._finished.append(self._processor().execute(ticket, address, size))
         finally:
+            if self._closed:
+                self._give_back()
+
+    def _settle(self) -> None:
+        """Have nothing under way."""
+        if self._occupied.is_mine:
+            self.memory.settle()
+            return
+        try:
+            with self._occupied:
+                if not self._closed:
+                    self.accelerator.begin()
+                    self.memory.settle()
+        finally:
+            self.accelerator.rest()
             if self._closed:
                 self._give_back()
 
@@ -362,7 +379,7 @@ class RefSiDevice(Stateful):
     def snapshot(self) -> Any:
         """The state when everything submitted is done and the device is idle, for `restore`; not to be looked into."""
         self.drain()
-        self.memory.settle()
+        self._settle()
         return super().snapshot()
 
     def restore(self, state: Any) -> None:

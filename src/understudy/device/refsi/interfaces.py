@@ -46,6 +46,10 @@ class MemorySystem(Protocol):
     def port(self, hart: int) -> HartPort:
         """The memory as hart number `hart` sees it, for an engine."""
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether something is still under way (asynchronous DMA)."""
+
     def settle(self) -> None:
         """Finish whatever is still under way (asynchronous DMA) for every unit."""
 

@@ -16,6 +16,10 @@ from understudy.device.refsi.spec.dma import Context
 from understudy.ir import llvm
 
 ENTRY_WORDS: Final = ctypes.sizeof(Entry) // 8
+PATIENCE: Final = 1 << 25
+"""Work, in bytes, that machine code does before somebody looks whether it may go on: some hundredths of a second."""
+PATIENCE_OF_PYTHON: Final = 1 << 18
+"""The same for Python."""
 
 
 class Machine:
@@ -34,6 +38,7 @@ class Machine:
         block.registers = _address(registers)
         block.extents, block.pending = ctypes.addressof(self._extents), ctypes.addressof(self._pending)
         block.events = self._events.ctypes.data
+        block.patience = PATIENCE if compiled else PATIENCE_OF_PYTHON
         block.is_lenient, block.listed, block.is_synced = profile.lenient, profile.listed, profile.is_synced
         self._lent: Context | None = None
         self._known: int | None = None
@@ -59,7 +64,7 @@ class Machine:
         Where somebody `listens`, `events` are for them; where that `is_live`, before the command has any effect.
         """
         block = self.block
-        block.listens, block.is_live = listens, is_live
+        block.listens, block.is_live, block.moving = listens, is_live, 0
         if self._known is None or self._known != self._profile.mapped:
             self._known, block.count = self._profile.mapped, 0
         while True:

@@ -21,8 +21,9 @@ from understudy.ir.object_cache import ObjectCache, default_folder
 
 DONE, REFUSED, MALFORMED, ELSEWHERE, TELL, READ, WRITE, COPY, SYNC, WINDOW = range(10)
 """Why the function returned: the buffer is over; the command may not do that; it is none; it is not executed here;
-listeners are to hear what was noted, then it goes on; 8 bytes are to be read at `address`; `value` is to be written
-there; the command is to be carried out; window register `number` is to be set to `value`."""
+listeners are to hear what was noted, or so much was done that somebody should look at it, then it goes on; 8 bytes are
+to be read at `address`; `value` is to be written there; the command is to be carried out; window register `number` is
+to be set to `value`."""
 STARTED, FINISHED, REGISTER_READ, REGISTER_WRITTEN = range(4)
 """Kinds of events."""
 READABLE, WRITABLE, REGISTERS = 1, 2, 4
@@ -35,6 +36,10 @@ MAX_EVENTS: Final = 1024
 MAX_PENDING: Final = 64
 MAX_COPIED: Final = 1 << 12
 """Most elements of a COPY_MEM64 that is executed here."""
+MAX_UNDER_WAY: Final = 1 << 27
+"""Most bytes of the transfers that are under way here: some hundredths of a second."""
+COMMAND_WORK: Final = 64
+"""What a command is counted as, besides the bytes that it moves."""
 MOST_EVENTS: Final = 4
 """Of one command."""
 PACKET: Final = 0xC000_0000
@@ -125,6 +130,10 @@ class Block(ctypes.Structure):
     first: int
     last: int
     """Transfers under way."""
+    moving: int
+    """Bytes that were moved since this was 0."""
+    patience: int
+    """Work after which to return, so that somebody may look whether to go on."""
 
 
 @layout
@@ -170,12 +179,12 @@ def commands(block: Block) -> int:
     """Execute commands from `position` on, up to one that needs something, or the end; why."""
     words, registers = U64.at(block.words), U64.at(block.registers)
     end, lenient, listens, why = block.end, block.is_lenient, block.listens, DONE
-    limit, listed = block.limit, block.listed
+    limit, listed, work, patience = block.limit, block.listed, 0, block.patience
     mask = ANY_COUNT if lenient else EVEN_COUNT
     if block.served:
         why = resumed(block)
     at, done = block.position, block.done
-    while at < end and not why:
+    while at < end and not why and work + block.moving < patience:
         header = words[at]
         inline, opcode, chunks = header >> 32, header >> 8 & 0xFF, header >> 17 & 0x1FFF
         following = at + 1 + chunks
@@ -222,9 +231,11 @@ def commands(block: Block) -> int:
         if listens:
             block.told = 0
             note(block, FINISHED, 0, 0, 0, 0, 0, 0)
-        at, done = following, done + 1
+        at, done, work = following, done + 1, work + COMMAND_WORK
         if opcode == Opcode.FINISH:
             end = at
+    if at < end and not why:
+        why = TELL
     block.position, block.done, block.end = at, done, end
     return why
 
@@ -362,6 +373,7 @@ def copied(block: Block, count: int, source: int, target: int, unit: int) -> int
     elements, copies = U64.at(begin), U64.at(to)
     for i in range(count):
         copies[i] = elements[i]
+    block.moving += 8 * count
     wrote(block, to, 8 * count)
     return DONE
 
@@ -435,14 +447,18 @@ def dma_started(block: Block, control: int) -> int:
     target = reach(block, registers[TARGET], size, WRITABLE)
     if not target or meets(source, size, target, size):
         return WRITE
+    under_way = size
     for i in range(block.first, block.last):
         other = Pending.from_address(block.pending + i * ctypes.sizeof(Pending))
+        under_way += other.size
         if (
             meets(other.target, other.size, source, size)
             or meets(other.source, other.size, target, size)
             or meets(other.target, other.size, target, size)
         ):
             return WRITE
+    if under_way > MAX_UNDER_WAY:
+        return WRITE
     new = Pending.from_address(block.pending + block.last * ctypes.sizeof(Pending))
     block.started += 1
     new.id, new.source, new.target, new.size = block.started, source, target, size
@@ -474,6 +490,7 @@ def dma_awaited(block: Block, number: int) -> None:
         each = Pending.from_address(block.pending + i * ctypes.sizeof(Pending))
         copy(each.target, each.source, each.size)
         wrote(block, each.target, each.size)
+        block.moving += each.size
     if due > block.first:
         block.ended = Pending.from_address(block.pending + (due - 1) * ctypes.sizeof(Pending)).id
     block.first = due

@@ -16,6 +16,7 @@ from understudy.core.snapshot import Stateful
 from understudy.core.space import Ram, Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.events import DmaTransfer, RegisterAccess
+from understudy.device.refsi.pieces import PIECE, pieces
 from understudy.device.refsi.refsidrv.devices import ReferenceCrash, Span
 from understudy.device.refsi.registers import (
     DMA,
@@ -73,13 +74,17 @@ class Shape:
 
 
 class DmaDevice(Stateful):
-    """32 registers of 8 bytes for each unit that ever touches one. `locate` finds the memory behind an address."""
+    """32 registers of 8 bytes for each unit that ever touches one. `locate` finds the memory behind an address.
+
+    `look` is called now and then while bytes are moved, and may raise what ends that.
+    """
 
     STATE = ("files",)
     size: int = DMA_SIZE
 
-    def __init__(self, locate: Locate, telemetry: Telemetry) -> None:
+    def __init__(self, locate: Locate, telemetry: Telemetry, look: Callable[[], None]) -> None:
         self._locate = locate
+        self._look = look
         self._telemetry = telemetry
         self.files: dict[Unit, list[int]] = {}
 
@@ -146,7 +151,7 @@ class DmaDevice(Stateful):
                 shape.target,
             )
         )
-        _copy(source, target, shape)
+        _copy(source, target, shape, self._look)
         registers[DONESEQ] = number
         return True
 
@@ -172,37 +177,45 @@ def _shape(registers: list[int], sizes: tuple[int, ...]) -> Shape | None:
     return Shape(sizes, *sides)
 
 
-def _copy(source: Span, target: Span, shape: Shape) -> None:
+def _copy(source: Span, target: Span, shape: Shape, look: Callable[[], None]) -> None:
     """Move row by row, each as if it were read whole before it is written (choice refsi/dma-overlap)."""
     for (ram, start), strides, what in ((source, shape.source, "read"), (target, shape.target, "write")):
         over = start + shape.end(strides) - ram.size
         if over > OVERRUN:
             raise ReferenceCrash(f"a DMA transfer would {what} {over:#x} bytes behind the end of a memory")
-    if _copy_at_once(source, target, shape):
+    if _copy_at_once(source, target, shape, look):
         return
     length, count = shape.sizes[0], shape.rows * shape.planes
     if count > 1 and (count > MAX_ROWS or count * length > MAX_BYTES):
         raise BeyondModel(f"a DMA transfer of {count} overlapping rows of {length:#x} bytes, one by one")
     for plane in range(shape.planes):
         for row in range(shape.rows):
-            _move(source, _offset(shape.source, plane, row), target, _offset(shape.target, plane, row), length)
+            skips = _offset(shape.source, plane, row), _offset(shape.target, plane, row)
+            _move(source, skips[0], target, skips[1], length, look)
 
 
 def _offset(strides: tuple[int, ...], plane: int, row: int) -> int:
     return sum(index * stride for index, stride in zip((row, plane), strides, strict=False))
 
 
-def _move(source: Span, source_skip: int, target: Span, target_skip: int, length: int) -> None:
+def _move(
+    source: Span, source_skip: int, target: Span, target_skip: int, length: int, look: Callable[[], None]
+) -> None:
     """Move one row; what lies behind a memory reads as zeros and is not written (choice refsi/dma-overrun)."""
     (from_ram, from_start), (to_ram, to_start) = source, target
     first, into = from_start + source_skip, to_start + target_skip
     room = max(min(length, to_ram.size - into), 0)
-    data = bytes(from_ram.view[first : first + room])
-    to_ram.view[into : into + room] = data.ljust(room, b"\0")
+    there = min(room, max(from_ram.size - first, 0))
+    parts = range(0, there, PIECE)
+    for skip in parts if into <= first else reversed(parts):  # no part is overwritten before it is read
+        look()
+        size = min(PIECE, there - skip)
+        to_ram.view[into + skip : into + skip + size] = bytes(from_ram.view[first + skip : first + skip + size])
+    to_ram.view[into + there : into + room] = bytes(room - there)
 
 
-def _copy_at_once(source: Span, target: Span, shape: Shape) -> bool:
-    """Copy with one strided assignment where nothing overlaps and nothing leaves a memory; False otherwise."""
+def _copy_at_once(source: Span, target: Span, shape: Shape, look: Callable[[], None]) -> bool:
+    """Copy with strided assignments where nothing overlaps and nothing leaves a memory; False otherwise."""
     if shape.rows * shape.planes == 1:
         return False
     spans = [
@@ -213,7 +226,13 @@ def _copy_at_once(source: Span, target: Span, shape: Shape) -> bool:
     meets = from_ram is to_ram and from_start < to_end and to_start < from_end
     if meets or from_end > from_ram.size or to_end > to_ram.size or _repeats(shape):
         return False
-    _strided(to_ram, to_start, shape, shape.target)[...] = _strided(from_ram, from_start, shape, shape.source)
+    into, out_of = (
+        _strided(to_ram, to_start, shape, shape.target),
+        _strided(from_ram, from_start, shape, shape.source),
+    )
+    for piece in pieces(into.shape):
+        look()
+        into[piece] = out_of[piece]
     return True
 
 

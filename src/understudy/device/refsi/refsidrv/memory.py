@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from understudy.core.errors import AccessFault
@@ -51,7 +51,10 @@ DEBUG_END: Final = 0x1000
 
 
 class RefsidrvMemory(Stateful):
-    """The reference's memories, registers and windows. `family` is "m" or "g"."""
+    """The reference's memories, registers and windows. `family` is "m" or "g".
+
+    `look` is called now and then while much is copied, and may raise what ends that.
+    """
 
     STATE = ("rams", "dma", "windows")
 
@@ -62,11 +65,12 @@ class RefsidrvMemory(Stateful):
         self.memories: dict[int, Ram] = {TCDM_BASE: Ram(TCDM_SIZE), DRAM_BASE: Ram(DRAM_SIZE)}
         if family == "g":
             self.memories[TCIM_BASE] = Ram(TCIM_SIZE)
+        self.look: Callable[[], None] = lambda: None
         self._connect()
 
     def _connect(self) -> None:
         self.bus = Bus()
-        self.dma = DmaDevice(lambda address, unit: self.span(address, 0, unit), self.telemetry)
+        self.dma = DmaDevice(lambda address, unit: self.span(address, 0, unit), self.telemetry, lambda: self.look())
         self.windows: tuple[WindowDevice, ...] = make_windows(self.bus)
         places: dict[int, Device] = {
             base: RomDevice(ram) if base == TCIM_BASE else RamDevice(ram) for base, ram in self.memories.items()
@@ -147,6 +151,7 @@ class RefsidrvMemory(Stateful):
                 raise refused(access, address, size)
             sides.append(found)
         for first in range(0, size, COPY_BLOCK):
+            self.look()
             self._copy_block(sides, (source, target), first, min(COPY_BLOCK, size - first), unit)
 
     def _copy_block(
@@ -173,6 +178,11 @@ class RefsidrvMemory(Stateful):
     def port(self, hart: int) -> RefsidrvPort:
         """The memory as hart number `hart` sees it."""
         return RefsidrvPort(self, Unit(HART, hart))
+
+    @property
+    def is_moving(self) -> bool:
+        """Never: transfers are done at once."""
+        return False
 
     def settle(self) -> None:
         """Nothing is ever under way."""

@@ -123,6 +123,9 @@ class RefsidrvSchedule:
                 if failure is not None:
                     return failure
             return None
+        except BaseException as cause:
+            note_interrupt(cause, *accelerator.places(width))
+            raise
         finally:
             accelerator.active = width
             accelerator.set_return_address(width)
@@ -137,7 +140,11 @@ class RefsidrvSchedule:
         self._instances = list(range(count))
         for hart in accelerator.harts:
             hart.pc = pc
-        return self._group(lambda: self._boot(entry))
+        try:
+            return self._group(lambda: self._boot(entry))
+        except BaseException as cause:
+            note_interrupt(cause, *accelerator.places(count))
+            raise
 
     def _boot(self, entry: int) -> None:
         while self._exit_code is None and self._accelerator.harts[0].pc != entry:
@@ -163,9 +170,6 @@ class RefsidrvSchedule:
                 self._step(QUANTUM)
         except UnderstudyError as error:
             return self._failed(error)
-        except BaseException as cause:
-            note_interrupt(cause, *accelerator.places(accelerator.active_count))
-            raise
         finally:
             self.profiling = False
         if self._exit_code & 0xFFFF_FFFF == 0:

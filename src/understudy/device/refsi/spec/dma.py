@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from understudy.core.errors import AccessFault, BeyondModel, WireError
+from understudy.core.errors import AccessFault, BeyondModel, GuestFault, WireError
 from understudy.core.lint import Lint
 from understudy.core.rule import Rule
 from understudy.core.snapshot import Stateful
@@ -53,6 +53,8 @@ class Memory(Protocol):
     """What the controller needs of the memory system."""
 
     telemetry: Telemetry
+    look: Callable[[], None]
+    """Called now and then while bytes are copied; may raise what ends that."""
 
     def locate(self, address: int, size: int, unit: Unit, access: str) -> Location:
         """Where these bytes lie for `unit`; `AccessFault` with the rule otherwise."""
@@ -167,7 +169,7 @@ class DmaController(Stateful):
         """The registers of `unit`; None while somebody hears of what is done with them, or a transfer is under way."""
         if self._memory.telemetry.wants(RegisterAccess, DmaTransfer):
             return None
-        if any(context.outstanding for context in self._contexts.values()):
+        if self.is_moving:
             return None
         return self.context(unit)
 
@@ -181,6 +183,11 @@ class DmaController(Stateful):
 
         context.unfinished.append(number)
         context.outstanding[number] = Transfer(unit, number, source, target, event)
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a transfer of any unit is outstanding."""
+        return any(context.outstanding for context in self._contexts.values())
 
     def settle(self) -> None:
         """Complete every outstanding transfer of every unit."""
@@ -294,10 +301,23 @@ class DmaController(Stateful):
 
     def _perform(self, context: Context, transfers: Iterable[Transfer]) -> None:
         for transfer in transfers:
-            copy(transfer.source, transfer.target)
+            try:
+                copy(transfer.source, transfer.target, self._memory.look)
+            except GuestFault as fault:
+                self._drop()
+                raise fault.at("DMA transfer", transfer.id) from None
+            except BaseException:
+                self._drop()
+                raise
             context.finish(transfer)
             self._memory.moved(transfer.unit, transfer.source, transfer.target)
             self._memory.telemetry.emit(transfer.event)
+
+    def _drop(self) -> None:
+        """Nothing is under way any more: somebody ended it."""
+        for context in self._contexts.values():
+            context.outstanding.clear()
+            context.unfinished.clear()
 
     def _report_hazards(self, new: Transfer) -> None:
         """Tell which outstanding transfers of any unit touch bytes that `new` touches, too."""

@@ -39,6 +39,8 @@ STRICT: Final = "strict"
 COHERENCES: Final = (COHERENT, STRICT)
 
 MAX_ELEMENTS: Final = 1 << 20
+PIECE, SCATTERED_PIECE = 1 << 21, 1 << 14
+"""Elements that are copied without a look at whether to go on, where they lie side by side and where they do not."""
 """Most elements that COPY_MEM64 copies one by one where that can be told from copying them at once."""
 MAX_RUNS_CHECKED: Final = 1 << 12
 """Most rows of a DMA transfer whose source is looked up in the caches (for `StaleRead` only)."""
@@ -53,7 +55,8 @@ class SpecMemory(Stateful):
 
     `on_remap` is called when what harts see at some address may have changed (windows, protection): engines must
     forget page translations. `on_write` is told (host address, size) of every write to plain memory that did not go
-    through a page handed to an engine: engines must forget code from there. `generation` counts remaps.
+    through a page handed to an engine: engines must forget code from there. `look` is called now and then while much is
+    copied, and may raise what ends that. `generation` counts remaps.
 
     Snapshots are taken while no transfer is outstanding.
     """
@@ -80,6 +83,7 @@ class SpecMemory(Stateful):
         self.strict = coherence == STRICT
         self.telemetry = Telemetry() if telemetry is None else telemetry
         self.generation = 0
+        self.look: Callable[[], None] = lambda: None
         self.on_remap: Callable[[], None] | None = None
         self.on_write: Callable[[int, int], None] | None = None
         self._counters = counters
@@ -181,7 +185,7 @@ class SpecMemory(Stateful):
         check_pieces("COPY_MEM64", from_place)
         check_pieces("COPY_MEM64", to_place)
         self._note_memory_read(unit, from_place, None)
-        _copy_elements(from_place, to_place, count)
+        _copy_elements(from_place, to_place, count, self.look)
         self.wrote(to_place)
 
     def window_register(self, number: int, value: int) -> None:
@@ -193,6 +197,11 @@ class SpecMemory(Stateful):
         """The same for several registers at once, with values that they may have."""
         if self.windows.take(values):
             self._remapped()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a DMA transfer is outstanding."""
+        return self.dma.is_moving
 
     def settle(self) -> None:
         """Complete all outstanding DMA transfers: the device is idle."""
@@ -379,8 +388,24 @@ class SpecMemory(Stateful):
             self.on_remap()
 
 
-def _copy_elements(source: Location, target: Location, count: int) -> None:
-    """COPY_MEM64 in plain memory: at once where that gives the same bytes as one by one."""
+def _copy_elements(source: Location, target: Location, count: int, look: Callable[[], None]) -> None:
+    """COPY_MEM64 in plain memory, one piece after the other."""
+    (first, end), (to_first, to_end) = _bounds(source), _bounds(target)
+    contiguous = source.contiguous and target.contiguous
+    meet = first < to_end and to_first < end
+    one_by_one = meet and not (contiguous and (to_first < first or (to_first - first) % REGISTER_BYTES == 0))
+    if count > MAX_ELEMENTS and one_by_one:
+        raise BeyondModel(f"COPY_MEM64 of {count} elements onto themselves, at most {MAX_ELEMENTS}")
+    most = PIECE if contiguous else SCATTERED_PIECE
+    for begin in range(0, count, most):
+        look()
+        skip, elements = begin * REGISTER_BYTES, min(most, count - begin)
+        size = elements * REGISTER_BYTES
+        _copy_piece(source.at(skip, size), target.at(skip, size), elements)
+
+
+def _copy_piece(source: Location, target: Location, count: int) -> None:
+    """At once where that gives the same bytes as one by one."""
     size = count * REGISTER_BYTES
     (first, end), (to_first, to_end) = _bounds(source), _bounds(target)
     contiguous = source.contiguous and target.contiguous
@@ -391,8 +416,6 @@ def _copy_elements(source: Location, target: Location, count: int) -> None:
         _repeat(slice_of(source)[:distance], slice_of(target))
     elif end <= to_first or to_end <= first:
         write_place(target, read_place(source))
-    elif count > MAX_ELEMENTS:
-        raise BeyondModel(f"COPY_MEM64 of {count} elements onto themselves, at most {MAX_ELEMENTS}")
     else:
         for skip in range(0, size, REGISTER_BYTES):
             write_place(target.at(skip, REGISTER_BYTES), read_place(source.at(skip, REGISTER_BYTES)))

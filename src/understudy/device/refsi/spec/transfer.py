@@ -6,7 +6,7 @@ exact, to the byte, and cost no more than the number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,10 +15,13 @@ import numpy.typing as npt
 
 from understudy.core.errors import BeyondModel
 from understudy.core.space import Ram
+from understudy.device.refsi.pieces import pieces
 from understudy.device.refsi.spec.decode import Location
 
 MAX_RUNS: Final = 1 << 20
 """Most separate runs of bytes that are compared or copied one by one."""
+SCATTERED_PIECE: Final = 1 << 16
+"""Bytes of a piece that may lie in very many runs."""
 
 Bytes = npt.NDArray[np.uint8]
 Starts = npt.NDArray[np.int64]
@@ -148,13 +151,20 @@ def sides_meet(one: Side, other: Side) -> bool | None:
     return bool(((index >= 0) & (ends[np.maximum(index, 0)] > other_starts)).any())
 
 
-def copy(source: Side, target: Side) -> None:
-    """Move the bytes. The sides must not meet."""
+def copy(source: Side, target: Side, look: Callable[[], None]) -> None:
+    """Move the bytes, and `look` now and then. The sides must not meet."""
+    shape = source.shape
     if source.place.contiguous and target.place.contiguous:
-        np.copyto(target.array(), source.array())
+        into, out_of = target.array(), source.array()
+        for piece in pieces((shape.planes, shape.rows, shape.row_bytes)):
+            look()
+            np.copyto(into[piece], out_of[piece])
         return
     for from_row, to_row in zip(source.rows(), target.rows(), strict=True):
-        write_place(to_row, read_place(from_row))
+        for skip in range(0, shape.row_bytes, SCATTERED_PIECE):
+            look()
+            size = min(SCATTERED_PIECE, shape.row_bytes - skip)
+            write_place(to_row.at(skip, size), read_place(from_row.at(skip, size)))
 
 
 def check_pieces(what: str, place: Location, rows: int = 1) -> None:
