@@ -46,6 +46,15 @@ s_mov_b32 s29, 0
 v_and_b32 v28, 31, v12
 v_lshrrev_b32 v29, 5, v12"""
 """A T# of 32 texels to a row, and coordinates of lanes one after the other."""
+POINT: Final = """
+s_mov_b32 s32, 0x8092
+s_mov_b32 s33, 0xfff000
+s_mov_b32 s34, 0
+s_mov_b32 s35, 0
+v_cvt_f32_u32 v28, v28
+v_cvt_f32_u32 v29, v29"""
+"""An S# that clamps coordinates in texels, and these as floats."""
+LINEAR: Final = POINT.replace("s34, 0", "s34, 0x500000")
 CLASSES: Final = {
     "s_sleep": ("gfx900", "", "s_sleep 0"),
     "s_setprio": ("gfx900", "", "s_setprio 1"),
@@ -83,6 +92,18 @@ CLASSES: Final = {
     ),
     "image_store, float": (
         "gfx900", TEXTURE.format(form=0x1C40_0000), "image_store v20, v[28:29], s[24:31] dmask:0x1 unorm",
+    ),
+    "image_sample, unorm8, nearest": (
+        "gfx900", TEXTURE.format(form=0x00A0_0000) + POINT,
+        "image_sample_lz v[20:23], v[28:29], s[24:31], s[32:35] dmask:0xf",
+    ),
+    "image_sample, unorm8, linear": (
+        "gfx900", TEXTURE.format(form=0x00A0_0000) + LINEAR,
+        "image_sample_lz v[20:23], v[28:29], s[24:31], s[32:35] dmask:0xf",
+    ),
+    "image_sample, float, linear": (
+        "gfx900", TEXTURE.format(form=0x1C40_0000) + LINEAR,
+        "image_sample_lz v20, v[28:29], s[24:31], s[32:35] dmask:0x1",
     ),
     "ds_permute": ("gfx900", "", "ds_permute_b32 v10, v1, v12"),
     "ds_bpermute": ("gfx900", "", "ds_bpermute_b32 v10, v1, v12"),

@@ -1,4 +1,4 @@
-"""MIMG: the table of image operations. Those with a sampler are `concrete`: the reference engine executes them."""
+"""MIMG: the table of image operations."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def variant(compare: bool, level: str, offset: bool) -> tuple[str, ...]:
 
 def sampling() -> Iterator[Row]:
     """All operations with a sampler."""
-    extras: dict[str, Any] = {"operands": "vdata vaddr srsrc:8 ssamp:4", "accuracy": WEIGHTS, "concrete": True}
+    extras: dict[str, Any] = {"operands": "vdata vaddr srsrc:8 ssamp:4", "accuracy": WEIGHTS, "told": sampled.told}
     for offset in (False, True):
         for compare in (False, True):
             for k, level in enumerate(LEVELS):

@@ -136,38 +136,48 @@ WRAP, MIRROR, CLAMP, MIRROR_CLAMP, HALF_BORDER, MIRROR_HALF_BORDER, BORDER, MIRR
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """An S#. Filters: True for linear. `border`: 0 transparent black, 1 opaque black, 2 opaque white."""
+    """An S#. Filters: True for linear. `border`: 0 transparent black, 1 opaque black, 2 opaque white.
+
+    Of LODs: `min_lod` and `max_lod` in 1/256, 12 bits, and `lod_bias`, 14 bits with a sign.
+    """
 
     clamp: tuple[int, int, int]
     compare: int
     unnormalised: bool
     reduction: int
-    min_lod: float
-    max_lod: float
-    lod_bias: float
     magnify: bool
     minify: bool
     depth_filter: int
     border: int
+    min_lod: Word
+    max_lod: Word
+    lod_bias: Word
 
 
-def sampler(b: Builder, i: Insn) -> Sampler:
-    """The sampler of an instruction; `BeyondModel` for border colours from the driver's table."""
-    w0, w1, w2, w3 = (word.number for word in sregs(b, i["ssamp"], 4))
+def told_of_sampler(b: Builder, i: Insn) -> list[Word]:
+    """Addressing modes, comparison, coordinates, reduction; filters; and the border of an instruction's sampler."""
+    w = sregs(b, i["ssamp"], 4)
+    border = w[3] & 0xC000_0000
+    return [w[0] & 0x6000_F1FF, w[2] & 0x0350_0000, (border == 0xC000_0000).select(w[3] & 0xC000_0FFF, border)]
+
+
+def sampler(b: Builder, i: Insn, numbers: Sequence[int]) -> Sampler:
+    """The sampler of an instruction that was told these numbers; `BeyondModel` for colours from the driver's table."""
+    w0, w2, w3 = numbers
     border = bits(w3, 30, 2)
     if border == 3:
         raise BeyondModel(f"{i.name}: border colour {bits(w3, 0, 12)} of the driver's table is not modelled")
-    bias = bits(w2, 0, 14)
+    w = sregs(b, i["ssamp"], 4)
     return Sampler(
         clamp=(bits(w0, 0, 3), bits(w0, 3, 3), bits(w0, 6, 3)),
         compare=bits(w0, 12, 3),
         unnormalised=bool(bits(w0, 15, 1)) or bool(i["unorm"]),
         reduction=bits(w0, 29, 2),
-        min_lod=bits(w1, 0, 12) / 256,
-        max_lod=bits(w1, 12, 12) / 256,
-        lod_bias=(bias - (1 << 14) if bias >> 13 else bias) / 256,
         magnify=bool(bits(w2, 20, 2) & 1),
         minify=bool(bits(w2, 22, 2) & 1),
         depth_filter=bits(w2, 24, 2),
         border=border,
+        min_lod=w[1][11:0],
+        max_lod=w[1][23:12],
+        lod_bias=w[2][13:0],
     )
