@@ -68,8 +68,9 @@ def clean(u: Word) -> Word:
 
 
 def integer(u: Word) -> Word:
-    """A float that is an integer, 32 bits."""
-    return u.fto_int(32, True)
+    """A float that is an integer of 32 bits: a sum whose last place is 1 has it in its lower half."""
+    units = fp.power("d", fp.FRACTION["d"]) + (1 << fp.FRACTION["d"] - 1)
+    return u.fadd(u.const(units), "raw").trunc(32)
 
 
 def remainder(index: Word, size: Word) -> Word:

@@ -218,23 +218,34 @@ def corner(b: Builder, found: Image, s: Sampler, r: Request, at: tuple[Tap, ...]
     return texel.selected(found, values)
 
 
-def blend(s: Sampler, corners: Sequence[tuple[Word, list[Word]]], component: int) -> Word:
-    """The filtered value of a component: a lane with one texel of weight 1 gets its very bits."""
+def blend(found: Image, s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
+    """The filtered value of a component, by the weights and values of its texels.
+
+    A lane with one texel of weight 1 gets its very bits. What weighs nothing does not count, though it be infinite or
+    no number, as bits of floats or integers may be; denormal they may be, too. Other formats give none of these.
+    """
+    first = corners[0][0]
+    is_any = found.nfmt == formats.FLOAT or found.integer
+    values = [wide(value) if is_any else value.fconvert("d", "raw") for _, value in corners]
+    if s.reduction:
+        total = reduced(s, [(weight, value) for (weight, _), value in zip(corners, values, strict=True)])
+    else:
+        total = first.const(0)
+        for (weight, _), value in zip(corners, values, strict=True):
+            term = weight.fmul(value, "raw")
+            total = total.fadd((weight != 0).select(term, 0) if is_any else term, "raw")
+    return fp.choose([(weight == ONE, value) for weight, value in corners], narrow(total))
+
+
+def reduced(s: Sampler, corners: Sequence[tuple[Word, Word]]) -> Word:
+    """The least or the greatest of the values that weigh anything; none where one of these is no number."""
     first = corners[0][0]
     total = first.const((0, fp.infinity("d"), fp.infinity("d") | fp.sign_bit("d"), 0)[s.reduction])
-    alone, exact = first.constant(1, 0), first.constant(32, 0)
-    for weight, values in corners:
-        whole = weight == ONE
-        alone, exact = alone | whole, whole.select(values[component], exact)
-        value = wide(values[component])
-        counts = weight != 0
-        if s.reduction == 0:
-            total = total.fadd(counts.select(weight.fmul(value, "raw"), 0), "raw")
-        else:
-            a, b = (order(value), order(total)) if s.reduction == 1 else (order(total), order(value))
-            better = (fp.is_nan(value) | a.slt(b)) & ~fp.is_nan(total)
-            total = (counts & better).select(value, total)
-    return alone.select(exact, narrow(total))
+    for weight, value in corners:
+        a, b = (order(value), order(total)) if s.reduction == 1 else (order(total), order(value))
+        better = (fp.is_nan(value) | a.slt(b)) & ~fp.is_nan(total)
+        total = ((weight != 0) & better).select(value, total)
+    return total
 
 
 def sample(*variant: str) -> ToldExecution:
@@ -252,7 +263,7 @@ def sample(*variant: str) -> ToldExecution:
                 break
             corners.append((weight, corner(b, found, s, r, at, weight != 0)))
         else:
-            values = [blend(s, corners, k) for k in range(4)]
+            values = [blend(found, s, [(weight, values[k]) for weight, values in corners]) for k in range(4)]
         texel.give(b, i, found.nfmt, texel.masked(i, values))
 
     return meaning
