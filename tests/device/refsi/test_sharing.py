@@ -51,6 +51,17 @@ def test_harts_that_wait_for_each_other_end(kernel: str, profile: str, engine: s
         assert not any(data[NODES : NODES + 8 : 2]), "a hart passed before another had come"
 
 
+@pytest.mark.parametrize(("rounds", "helpers"), [(20_000, 0), (40_000, 1)])
+def test_harts_go_on_threads_after_their_first_turn(rounds: int, helpers: int) -> None:
+    """Eight instructions a round: less than a turn of 200,000, and less than two."""
+    before = set(threading.enumerate())
+    with RefSi.open(threads=2) as device:
+        result, _ = run(device, "k_alone", rounds)
+        started = [each for each in set(threading.enumerate()) - before if each.name.startswith("understudy-hart")]
+    assert helpers * 4 * 200_000 < result.instructions < (helpers + 1) * 4 * 200_000
+    assert len(started) == helpers
+
+
 @pytest.mark.parametrize("kernel", [*ENDS, "k_stack"])
 def test_counts_depend_on_neither_threads_nor_engine(kernel: str) -> None:
     """Even where harts race: turns end at the same instruction everywhere."""
@@ -110,7 +121,7 @@ def test_a_launch_uses_threads() -> None:
     with RefSi.open(threads=2) as device:
         run(device, "k_alone", 1_000_000)
         started = [t for t in threading.enumerate() if t not in before and t.name.startswith("understudy-hart")]
-        assert len(started) == 2
+        assert 1 + len(started) == 2, "the calling thread is the other one"
     with RefSi.open(threads=2) as device:
         before = set(threading.enumerate())
         seen: list[Event] = []

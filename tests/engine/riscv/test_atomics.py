@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tests.engine.riscv.rig import CODE, DATA, DEVICE, ENGINES, NOBODY, Rig, WidePort, agree, brief
@@ -167,6 +169,28 @@ def test_a_fresh_engine_on_many_threads() -> None:
             assert together(ENGINES["quick"](), COUNT, 8, 50, group) == 8 * 50
     finally:
         group.close()
+
+
+def test_the_calling_thread_runs_harts_too() -> None:
+    """Each takes the next one that nobody has taken: two threads and four harts that leave in twos."""
+    met, seen = threading.Barrier(2, timeout=60), []
+
+    class Meets:
+        def run(self, hart: Hart, fuel: int) -> Exit:
+            seen.append((hart.index, threading.get_ident()))
+            met.wait()
+            return Exit(Why.RETURN, hart.index)
+
+    rig = Rig(ENGINES["reference"]())
+    group = Group(2)
+    try:
+        exits = group.run(Meets(), [rig.new_hart(n) for n in range(4)], 1)  # type: ignore[arg-type]
+    finally:
+        group.close()
+    assert [exit_.pc for exit_ in exits if isinstance(exit_, Exit)] == [0, 1, 2, 3]
+    assert sorted(index for index, _ in seen) == [0, 1, 2, 3]
+    assert sum(thread == threading.get_ident() for _, thread in seen) == 2
+    assert len({thread for _, thread in seen}) == 2
 
 
 def test_a_group_reports_errors_in_order() -> None:

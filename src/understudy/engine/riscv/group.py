@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.core.errors import UnderstudyError
@@ -13,22 +13,25 @@ from understudy.engine.riscv.stops import Exit
 from understudy.isa.riscv.state import Hart
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from understudy.core.thread_pool import PinnedPool
 
 
 class Group:
-    """A pool of threads that run harts side by side. `threads` None: as many as this process may use."""
+    """The calling thread and others beside it, `threads` in all, that run harts side by side.
+
+    `threads` None: as many as this process may use.
+    """
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads if threads is not None else _processors()
         self.is_abandoned = False
         """Whether nobody waits any more for the harts that run: `Engine.between_slices` is to end them."""
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: PinnedPool | None = None
         tell_forks(self)
 
     def after_fork(self) -> None:
-        """In a child process, which has none of the threads: new ones come when they are needed."""
-        self._pool, self.is_abandoned = None, False
+        """In a child process: nobody runs any harts."""
+        self.is_abandoned = False
 
     def run(self, engine: Engine, harts: Sequence[Hart], fuel: int) -> list[Exit | UnderstudyError]:
         """Run each hart for at most `fuel` instructions; how each ended, or the error it raised, in order.
@@ -36,28 +39,47 @@ class Group:
         Results of kernels without races do not depend on the number of threads. When this returns, or raises, no hart
         runs any more.
         """
-        if self.threads < 2 or len(harts) < 2:
-            return [_run(engine, hart, fuel) for hart in harts]
-        from concurrent.futures import ThreadPoolExecutor, wait  # takes longer to load than most programs want
+        exits: dict[int, Exit | UnderstudyError] = {}
+        left = iter(range(len(harts)))
+
+        def work() -> None:
+            for index in left:
+                if self.is_abandoned:
+                    return
+                exits[index] = _run(engine, harts[index], fuel)
+
+        helpers = min(self.threads, len(harts)) - 1
+        if helpers < 1:
+            work()
+        else:
+            self._work_together(work, helpers)
+        return [exits[index] for index in range(len(harts))]
+
+    def _work_together(self, work: Callable[[], None], helpers: int) -> None:
+        """Do some work on this thread and on others, of which each takes what nobody has taken yet."""
+        from concurrent.futures import wait  # takes longer to load than most programs want
+
+        from understudy.core.thread_pool import PinnedPool
 
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="understudy-hart")
-        futures = [self._pool.submit(_run, engine, hart, fuel) for hart in harts]
+            self._pool = PinnedPool(self.threads - 1, "understudy-hart")
+        others = [self._pool.submit(work) for _ in range(helpers)]
         try:
-            return [future.result() for future in futures]
+            work()
+            wait(others)
         except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
             self.is_abandoned = True
-            for future in futures:
-                future.cancel()
-            wait(futures)
+            wait(others)
             raise
         finally:
             self.is_abandoned = False
+        for other in others:
+            other.result()
 
     def close(self) -> None:
         """End the threads."""
         if self._pool is not None:
-            self._pool.shutdown()
+            self._pool.close()
             self._pool = None
 
 

@@ -52,10 +52,8 @@ if TYPE_CHECKING:
 
 SLICE: Final = 200_000
 """Instructions a hart runs in its first turn; race-free kernels cannot tell."""
-SECOND_SLICE: Final = 200_000
-"""Instructions of its second turn: harts that end there are faster without threads."""
 LATER_SLICE: Final = 20_000_000
-"""Instructions of every later turn: threads that meet cost as much as a million of them."""
+"""Instructions of every later turn: threads that meet cost as much as a hundred thousand of them."""
 SYNCHRONIZED_SLICE: Final = 50_000
 """Instructions of a turn once a hart of the group has polled or executed an atomic or fence: it may wait for others in
 a way that nobody recognises."""
@@ -106,7 +104,7 @@ class KernelFailed(Exception):
 class SpecSchedule:
     """Runs kernel commands group by group.
 
-    The harts of a group have a turn or two each, and run side by side, on threads, where that is not enough. From the
+    The harts of a group have a turn each, and run side by side, on threads, where that is not enough. From the
     first atomic or fence of a hart on, or when one polls, they take turns again, shorter ones, until they meet at a
     barrier: so results and counts do not depend on threads, and a reservation lasts for a turn in which nobody else
     can store.
@@ -203,7 +201,7 @@ class SpecSchedule:
                 for seat in running:
                     self._turn(seat, length)
             else:
-                self._turn_together(running, turn)
+                self._turn_together(running)
             turn += 1
             running = [seat for seat in seats if seat.running] or self._pass_barrier(seats)
 
@@ -225,13 +223,13 @@ class SpecSchedule:
             exit_ = error
         self._settle(seat, exit_, before)
 
-    def _turn_together(self, seats: list[Seat], turn: int) -> None:
-        """Long-running harts, each on a thread; one after the other where there is one thread only, in their second
-        turn, and where a probe wants to know what they do meanwhile."""
+    def _turn_together(self, seats: list[Seat]) -> None:
+        """Long-running harts, on threads; one after the other where there is one thread only, and where a probe wants
+        to know what they do meanwhile."""
         accelerator = self._accelerator
-        is_alone = turn < 2 or accelerator.telemetry.wants(*EVENTS_OF_HARTS)
+        is_alone = accelerator.telemetry.wants(*EVENTS_OF_HARTS)
         group = self._one_thread if is_alone else accelerator.group
-        fuel = self._fuel(seats[0], SECOND_SLICE if turn < 2 else LATER_SLICE, len(seats))
+        fuel = self._fuel(seats[0], LATER_SLICE, len(seats))
         before = [seat.hart.retired for seat in seats]
         for seat in seats:
             seat.hart.words[POLLS], seat.hart.words[SHARED] = POLLING_ROUNDS, 1

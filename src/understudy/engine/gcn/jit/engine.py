@@ -37,7 +37,7 @@ from understudy.ir.slow_host import WAVES, warn_where_slow
 from understudy.isa.gcn.target import Target
 
 if TYPE_CHECKING:
-    from understudy.engine.gcn.jit.thread_pool import PinnedPool
+    from understudy.core.thread_pool import PinnedPool
     from understudy.isa.gcn.insn import Insn
 
 BATCH_SECONDS: Final = 0.002
@@ -113,9 +113,9 @@ class JitEngine:
     def pool(self) -> PinnedPool:
         """Threads that run groups beside the calling one."""
         if self._pool is None:
-            from understudy.engine.gcn.jit.thread_pool import PinnedPool
+            from understudy.core.thread_pool import PinnedPool
 
-            self._pool = PinnedPool(max(self.threads - 1, 1))
+            self._pool = PinnedPool(max(self.threads - 1, 1), "understudy-waves")
         return self._pool
 
     # ---- code --------------------------------------------------------------------------------------------------

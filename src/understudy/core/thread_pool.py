@@ -24,10 +24,11 @@ R = TypeVar("R")
 
 
 class PinnedPool:
-    """`count` threads, for callers that work along with them."""
+    """`count` threads of that `name`, for callers that work along with them."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, name: str) -> None:
         self._count = count
+        self._name = name
         self.after_fork()
         tell_forks(self)
 
@@ -36,7 +37,7 @@ class PinnedPool:
         self._threads: list[int] = []
         self._avoided: int | None = None
         # The pool's threads must not keep alive whom they work for: they end when nobody else has the pool.
-        self._pool = ThreadPoolExecutor(self._count, "understudy-waves", _begin, (weakref.ref(self),))
+        self._pool = ThreadPoolExecutor(self._count, self._name, _begin, (weakref.ref(self),))
 
     def submit(self, work: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
         """Have one of them do some work."""

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from understudy.engine.gcn.jit import thread_pool
-from understudy.engine.gcn.jit.thread_pool import PinnedPool, processor
+from understudy.core import thread_pool
+from understudy.core.thread_pool import PinnedPool, processor
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has threads that choose their processors")
 
@@ -25,7 +25,7 @@ def placed(monkeypatch: pytest.MonkeyPatch) -> dict[int, set[int]]:
 
 
 def test_work_is_done_on_another_thread() -> None:
-    threads = PinnedPool(2)
+    threads = PinnedPool(2, "test")
     assert threads.submit(lambda a, b: (a + b, threading.get_native_id()), 2, b=3).result()[0] == 5
     assert threads.submit(threading.get_native_id).result() != threading.get_native_id()
     threads.close()
@@ -33,7 +33,7 @@ def test_work_is_done_on_another_thread() -> None:
 
 @linux
 def test_threads_keep_off_the_callers_processor(placed: dict[int, set[int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    threads = PinnedPool(1)
+    threads = PinnedPool(1, "test")
     one = threads.submit(threading.get_native_id).result()
     assert placed == {one: {0, 1, 3}}
     placed.clear()
@@ -50,7 +50,7 @@ def test_where_there_is_one_processor_threads_stay(
     placed: dict[int, set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2})
-    threads = PinnedPool(1)
+    threads = PinnedPool(1, "test")
     threads.submit(int).result()
     assert not placed
     threads.close()
@@ -60,7 +60,7 @@ def test_where_nobody_tells_the_processor_threads_stay(
     placed: dict[int, set[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread_pool, "processor", lambda: None)
-    threads = PinnedPool(1)
+    threads = PinnedPool(1, "test")
     threads.submit(int).result()
     assert not placed
     threads.close()
@@ -72,7 +72,7 @@ def test_a_system_that_refuses_is_no_error(placed: dict[int, set[int]], monkeypa
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setaffinity", refuses)
-    threads = PinnedPool(1)
+    threads = PinnedPool(1, "test")
     assert threads.submit(int).result() == 0
     threads.close()
 
