@@ -204,3 +204,26 @@ def test_data_that_fills_pages_is_as_it_was() -> None:
     rows = {memory.row(DATA + page * PAGE_SIZE) for page in range(3)}
     assert len(rows) == 1
     assert memory.row(DATA + 3 * PAGE_SIZE) == memory.row(DATA - 1) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("tier", [None, Tier.THREADED, Tier.OPTIMISED])
+def test_what_a_store_that_faults_has_stored(tier: Tier | None) -> None:
+    """All engines name the same lane and pc; from that lane on, and by later instructions, nothing was stored."""
+    body = """
+    v_lshlrev_b32_e32 v1, 6, v0 | v_add_u32_e32 v1, 0x500000, v1 | v_mov_b32_e32 v2, 0
+    v_lshlrev_b32_e32 v5, 2, v0 | v_add_u32_e32 v5, 0x600000, v5 | v_mov_b32_e32 v6, 0
+    v_mov_b32_e32 v3, 7 | global_store_dword v[1:2], v3, off | global_store_dword v[5:6], v3, off
+    s_endpgm
+    """
+    short, later = np.zeros(512, np.uint32), np.zeros(64, np.uint32)
+    dispatch = program(body)
+    memory = dispatch.memory
+    memory.map(AT, short, name="short")
+    memory.map(0x60_0000, later, name="later")
+    engine = ReferenceEngine() if tier is None else JitEngine(threads=1, tier=tier)
+    with pytest.raises(AccessFault, match="at lane 32, at pc 0x") as caught:
+        engine.run(dispatch)
+    assert caught.value.address == AT + short.nbytes
+    stored = short[::16]
+    assert set(stored.tolist()) <= ({0} if tier is None else {0, 7})
+    assert not later.any()
