@@ -105,6 +105,7 @@ def mappings() -> int:
     return len(MAPS.read_text().splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MAPS.exists(), reason="the host does not tell its mappings")
 @pytest.mark.parametrize("name", DEVICES)
 def test_they_leave_nothing(name: str) -> None:

@@ -33,6 +33,7 @@ def engine(tier: Tier) -> JitEngine:
     return kept_engine(threads=1, tier=tier)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_no_instruction_of_any_kernel_leaves_translated_code(processor: str) -> None:
     fronts: dict[int, Front] = {}
@@ -66,6 +67,7 @@ def finished(chosen: Chosen) -> tuple[str, Outcome] | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_engines_make_the_same_of_memory(processor: str) -> None:
     done = compiled = 0

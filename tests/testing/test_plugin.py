@@ -36,6 +36,7 @@ def traces(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
+@pytest.mark.slow
 def test_each_fixture_opens_its_device(pytester: Pytester) -> None:
     result = run(
         pytester,
@@ -83,6 +84,7 @@ def test_end(kept):
     assert traces(pytester.path / "kept") == []
 
 
+@pytest.mark.slow
 def test_a_failure_shows_the_verdict_the_last_events_and_its_trace(pytester: Pytester) -> None:
     result = run(
         pytester,
@@ -148,6 +150,7 @@ def test_clauses_of_causes_are_named() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_command_line_chooses_engine_limit_and_format(pytester: Pytester) -> None:
     result = run(
         pytester,
@@ -185,6 +188,7 @@ def test_what_is_kept(pytester: Pytester, traced: str) -> None:
     assert ("last events" in result.stdout.str()) is (traced != "off")
 
 
+@pytest.mark.slow
 def test_processes_side_by_side(pytester: Pytester) -> None:
     """Every test has a trace of its own, and each report reaches the terminal."""
     source = (
@@ -277,6 +281,7 @@ def test_long_runs_keep_the_last_events(tmp_path: Path, monkeypatch: pytest.Monk
     assert [line.split()[0] for line in path.read_text(encoding="utf-8").splitlines()] == ["6", "7", "8", "9"]
 
 
+@pytest.mark.slow
 def test_the_page_says_what_is(pytester: Pytester) -> None:
     """Its tests run as written; the last one fails, as the page shows."""
     page = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text(encoding="utf-8")

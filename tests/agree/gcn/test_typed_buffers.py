@@ -80,6 +80,7 @@ def processor(half: str, nfmt: int) -> tuple[str, int]:
 CASES = [(half, n) for n in range(8) for half in ("", "d16_") if not half or n != formats.SNORM_OGL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("half", "nfmt"), CASES)
 def test_formats_in_translated_code(half: str, nfmt: int, every: list[Translated]) -> None:
     name, mode = processor(half, nfmt)
@@ -129,6 +130,7 @@ def resource_lines(nfmt: int, half: str) -> Iterator[str]:
         yield f"s_sub_u32 s50, s50, 1\ns_cmp_lg_u32 s50, 0\ns_cbranch_scc1 again{number}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("half", "nfmt"), CASES)
 def test_formats_that_the_resource_tells(half: str, nfmt: int, every: list[Translated]) -> None:
     name, mode = processor(half, nfmt)
