@@ -7,8 +7,9 @@ threads.
 
 from __future__ import annotations
 
-import importlib
+import json
 import multiprocessing
+import os
 import shutil
 import subprocess
 import tempfile
@@ -30,7 +31,8 @@ from understudy.engine.gcn.jit.engine import JitEngine, Launch
 from understudy.engine.gcn.memory import MASK64, GpuMemory
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.image.hsa.code_object import read_code_object
-from understudy.ir.object_cache import ObjectCache
+from understudy.ir import host as machine
+from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.target import target
 
@@ -227,14 +229,21 @@ def check(case: Case, result: np.ndarray[Any, Any], expected: np.ndarray[Any, An
 
 
 def narrow(path: Path, rounds: int, quick: bool) -> list[Row]:
-    """In a process whose compiler knows no more than AVX2 and FMA: chunks of 8 lanes."""
-    llvm = importlib.import_module("understudy.ir.llvm")
-    found = llvm.host()
+    """In a process whose compiler knows no more than AVX2 and FMA: chunks of 8 lanes.
+
+    The processor is remembered in a cache, which processes that compile in the background look into as well.
+    """
+    os.environ["XDG_CACHE_HOME"] = str(path.parent / "narrow")
+    found = machine.host()
     features = [
         "-" + name[1:] if name[1:].startswith(("avx512", "avxvnni", "avx10", "evex")) else name
         for name in found.features.split(",")
     ]
-    llvm.host = lambda: replace(found, name="haswell", features=",".join(features))
+    parts = (found.triple, "haswell", ",".join(features), found.version)
+    mark = machine._mark()
+    assert mark is not None
+    ObjectCache(default_folder()).put(mark, json.dumps(parts).encode())
+    machine.host.cache_clear()
     gpu = Gpu(path, "gfx900")
     rows = []
     for case in cases(quick):
