@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import threading
+import time
 
 import pytest
 
@@ -331,6 +332,10 @@ def test_the_twin_socket_breaks_alone():
         client.new_memory(0x1000, 0x1000, shared=False)
         client.twin.send(1, Command.DMA_READ, 0, 0, b"", ())
         client.twin._socket.send(b"\0" * 16)
+        deadline = time.monotonic() + 20
+        while len(made.refusals) < 2:  # by the thread of that socket
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
         client.enable_interrupt()
         client.twin.close()
         client.twin = None
