@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -136,3 +138,28 @@ def test_close_does_not_wait_for_a_call_that_is_not_pythons(execution: str) -> N
         assert left.wait(SOON)
     device = platform.port.device  # type: ignore[attr-defined]
     assert device.read(device.map.result).value == 0
+
+
+TRACED = """
+import sys, threading
+from tests.device.fletcher.test_stopping import KERNELS, platform_of, run
+from understudy.core.limits import Stopped
+
+platform = platform_of(KERNELS["whole"], "{execution}", {{}})
+threading.Timer(0.2, platform.terminate).start()
+try:
+    run(platform)
+except Stopped:
+    sys.setprofile(lambda *event: None)
+    platform_of(KERNELS["sliced"], "synchronous", {{}}).terminate()
+    sys.setprofile(None)
+    print("traced")
+"""
+
+
+@pytest.mark.parametrize("execution", ["threaded", "synchronous"])
+def test_functions_can_be_traced_afterwards(execution: str) -> None:
+    """In a process of its own: where the interpreter still looks for what was to stop the kernel, it hangs there."""
+    command = [sys.executable, "-c", TRACED.format(execution=execution)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "traced\n", done.stderr

@@ -23,10 +23,29 @@ class Aborted(BaseException):  # no error, and nothing that a kernel could catch
     """The job was stopped or reset while it ran: nothing more of it may happen."""
 
 
-def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    """Have a thread of Python raise an exception as soon as it executes Python; None takes that back."""
-    what = None if kind is None else ctypes.py_object(kind)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)
+def _abort(thread: int) -> None:
+    """Have a thread of Python raise `Aborted` as soon as it executes Python."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Aborted))
+
+
+def _let_abort_arrive() -> None:
+    """Have an `Aborted` that may be on its way to this thread arrive here, and not later.
+
+    To take it back instead would leave the interpreter looking for it for ever, and (in 3.11) hang in the next
+    function that is traced.
+    """
+    ctrl_c: KeyboardInterrupt | None = None
+    while True:
+        try:
+            _abort(threading.get_ident())
+            while True:
+                pass
+        except Aborted:
+            break
+        except KeyboardInterrupt as late:
+            ctrl_c = late
+    if ctrl_c is not None:
+        raise ctrl_c
 
 
 class LiveRegisters:
@@ -111,7 +130,7 @@ class Run:
         """The thread is not inside the kernel any more, and `interrupt` has no effect on it, not even a late one."""
         with self._guard:
             if self._is_interrupted:
-                _raise_in(self._thread, None)
+                _let_abort_arrive()
             self._thread, self._is_interrupted = 0, False
 
     def interrupt(self) -> None:
@@ -119,7 +138,7 @@ class Run:
         with self._guard:
             if self._thread:
                 self._is_interrupted = True
-                _raise_in(self._thread, Aborted)
+                _abort(self._thread)
 
     def stopped(self, why: str) -> Stopped:
         """That the kernel does not finish, with the line where it is."""
