@@ -1,5 +1,6 @@
 # make test    everything that must hold: lint, types, tests (the first run installs what is needed)
 # make quick   the tests that take half a minute      make shuffle  all tests in another order (SEED=n repeats one)
+# make exhaustive  the same with all combinations of everything (twice as long)
 # make demo    install for use only, and show what it does
 # make lint    ruff and mypy alone          make docs    rewrite the generated tables in docs/
 # make bench   run the benchmarks           make clean   remove everything that was generated
@@ -22,7 +23,7 @@ QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/t
 	engine/gcn/test_group.py engine/gcn/reference/test_reference.py device/refsi/test_rules_*.py host/acceldev/test_acceldev.py \
 	host/amdcl2/test_program.py host/fletcher/test_platform.py host/hsa/test_gpu.py host/refsi/test_refsi.py
 
-.PHONY: test quick shuffle demo lint docs bench clean oracles rocblas
+.PHONY: test quick exhaustive shuffle demo lint docs bench clean oracles rocblas
 
 test: $(DEV) oracles
 	@$(MAKE) --no-print-directory lint
@@ -30,6 +31,10 @@ test: $(DEV) oracles
 
 quick: $(DEV)
 	$(PYTEST) -q -m "not slow" $(addprefix tests/,$(QUICK))
+
+exhaustive: $(DEV) oracles
+	@$(MAKE) --no-print-directory lint
+	$(PYTEST) $(SIDE_BY_SIDE) --exhaustive
 
 shuffle: $(DEV) oracles
 	$(PYTEST) $(SIDE_BY_SIDE) --random-order-bucket=global --random-order-seed=$(or $(SEED),$(shell date +%s))

@@ -48,8 +48,28 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first (guests, many slow tests): at the end they would keep one processor only."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Say whether combinations are all run."""
+    parser.addoption("--exhaustive", action="store_true", help="run all combinations of tests marked one_in(n)")
+
+
+def _is_among(item: pytest.Item, counts: Counter[tuple[object, ...]]) -> bool:
+    """Whether a combination is one of those that are always run: the first of each n of its test."""
+    marker = item.get_closest_marker("one_in")
+    if marker is None:
+        return True
+    test = (item.path, getattr(item, "originalname", item.name))
+    counts[test] += 1
+    return (counts[test] - 1) % marker.args[0] == 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Every n-th of many combinations; long files (guests, many slow tests) first, not alone at the end."""
+    if not config.getoption("exhaustive"):
+        counts: Counter[tuple[object, ...]] = Counter()
+        chosen = [(item, _is_among(item, counts)) for item in items]
+        config.hook.pytest_deselected(items=[item for item, is_among in chosen if not is_among])
+        items[:] = [item for item, is_among in chosen if is_among]
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: (not item.path.name.startswith("test_guest"), -slow[item.path]))
 

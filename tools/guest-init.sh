@@ -47,13 +47,10 @@ step() {
     if ended 5; then mark "end $name late $began $(seconds)"; else mark "end $name stuck $began $(seconds)"; fi
 }
 
-# The processes of a session.
+# The processes of a session. Behind the name in brackets: state, parent, group, session.
 members() {
-    for folder in /proc/[0-9]*; do
-        # Behind the name in brackets: state, parent, group, session.
-        set -- "$1" $(sed 's/.*) //' "$folder/stat" 2>/dev/null)
-        [ "$5" != "$1" ] || echo "${folder#/proc/}"
-    done
+    cat /proc/[0-9]*/stat 2>/dev/null |
+        awk -v session="$1" '{ process = $1; sub(/.*\) /, ""); if ($4 == session) print process }'
 }
 
 # What the processes of a session wait for.

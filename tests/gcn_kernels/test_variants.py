@@ -35,6 +35,7 @@ def jit():
     engine.close()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", TELLING)
 @pytest.mark.parametrize(("compiler", "version"), COMPILED)
 def test_compilers_and_code_object_versions(compiler, version, name, jit):
@@ -45,6 +46,7 @@ def test_compilers_and_code_object_versions(compiler, version, name, jit):
         check(CASES[name], got, f"{compiler} V{version} {gfx}")
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", TELLING)
 @pytest.mark.parametrize("version", [2, 4, 5])
 def test_objects_that_were_never_linked(version, name, jit):
@@ -53,6 +55,7 @@ def test_objects_that_were_never_linked(version, name, jit):
     check(CASES[name], got, f"unlinked V{version}")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name in TELLING if name not in ("memory_generic", "lds_dynamic")])
 def test_mesa3d_objects(name, jit):
     for gfx in TARGETS:
@@ -72,6 +75,7 @@ OTHER_RUNS = [
 ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("gfx", "name"), OTHER_RUNS, ids=["-".join(each) for each in OTHER_RUNS])
 def test_other_processors(gfx, name, jit):
     code = made(CASES[name].source, gfx, "-O2")
@@ -79,6 +83,7 @@ def test_other_processors(gfx, name, jit):
     check(CASES[name], got, gfx)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name, each in CASES.items() if "gfx900" in each.targets])
 def test_optimised_code_on_two_threads_in_seeded_order(name):
     code = made(CASES[name].source, "gfx900", "-O2")
@@ -93,6 +98,7 @@ def optimising():
     return kept_engine(threads=2, tier=Tier.OPTIMISED)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [name for name in ON_GFX803 if name != "atomic_swap32"])
 def test_order_of_waves_and_undefined_registers_do_not_matter(name):
     code = made(CASES[name].source, "gfx803", "-O2")
@@ -105,6 +111,7 @@ def of_width(lanes):
     return kept_engine(threads=1, tier=Tier.THREADED, lanes=lanes)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", ON_GFX803)
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 def test_chunks_of_every_width(lanes, name):

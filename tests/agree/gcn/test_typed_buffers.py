@@ -5,12 +5,13 @@ The format is in the instruction, or in the buffer resource: then code has been 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 import numpy as np
 import pytest
 
-from tests.agree.gcn.bench import ODD, Start, Translated, differences, engines, on_reference
+from tests.agree.gcn.bench import ODD, Outcome, Start, Translated, differences, engines, on_reference, widths
 from tests.agree.gcn.test_once_wrong import DOWN, FLUSH, LANES, NEAREST, state
 from understudy.isa.gcn.asm.assembler import assemble
 from understudy.isa.gcn.semantics import memory_formats as formats
@@ -71,6 +72,26 @@ def every() -> list[Translated]:
     return engines()
 
 
+every_engine = pytest.mark.parametrize("number", range(2 * len(widths())))
+"""The same, one by one."""
+
+
+@cache
+def referenced(name: str, code: bytes, mode: int) -> Outcome:
+    """What all of them are held to."""
+    expected = on_reference(name, code, start(mode))
+    assert not expected.error
+    return expected
+
+
+def agrees(engine: Translated, half: str, nfmt: int, text: Iterable[str]) -> None:
+    """Translated code does all of a program, as the reference engine does."""
+    name, mode = processor(half, nfmt)
+    code = assemble(target(name), "\n".join([*text, "s_endpgm"]) + "\n")
+    assert not differences(referenced(name, code, mode), engine(name, code, start(mode)))
+    assert not engine.stepped
+
+
 def processor(half: str, nfmt: int) -> tuple[str, int]:
     """One that has these formats, and MODE."""
     plain = (("gfx700", DOWN), ("gfx803", NEAREST), ("gfx900", FLUSH))
@@ -81,16 +102,11 @@ CASES = [(half, n) for n in range(8) for half in ("", "d16_") if not half or n !
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(("half", "nfmt"), CASES)
-def test_formats_in_translated_code(half: str, nfmt: int, every: list[Translated]) -> None:
-    name, mode = processor(half, nfmt)
-    code = assemble(target(name), "\n".join([*lines(nfmt, half), "s_endpgm"]) + "\n")
-    begin = start(mode)
-    expected = on_reference(name, code, begin)
-    assert not expected.error
-    for engine in every:
-        assert not differences(expected, engine(name, code, begin)), engine
-        assert not engine.stepped, engine
+@every_engine
+def test_formats_in_translated_code(number: int, half: str, nfmt: int, every: list[Translated]) -> None:
+    agrees(every[number], half, nfmt, lines(nfmt, half))
 
 
 SELECTS = ((4, 5, 6, 7), (6, 5, 4, 7), (4, 0, 1, 5), (7, 7, 2, 3), (1, 6, 4, 4), (0, 1, 0, 6))
@@ -131,16 +147,11 @@ def resource_lines(nfmt: int, half: str) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(("half", "nfmt"), CASES)
-def test_formats_that_the_resource_tells(half: str, nfmt: int, every: list[Translated]) -> None:
-    name, mode = processor(half, nfmt)
-    code = assemble(target(name), "\n".join([*resource_lines(nfmt, half), "s_endpgm"]) + "\n")
-    begin = start(mode)
-    expected = on_reference(name, code, begin)
-    assert not expected.error
-    for engine in every:
-        assert not differences(expected, engine(name, code, begin)), engine
-        assert not engine.stepped, engine
+@every_engine
+def test_formats_that_the_resource_tells(number: int, half: str, nfmt: int, every: list[Translated]) -> None:
+    agrees(every[number], half, nfmt, resource_lines(nfmt, half))
 
 
 def test_a_resource_that_adds_the_lane_has_no_format(every: list[Translated]) -> None:

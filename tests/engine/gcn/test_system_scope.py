@@ -119,6 +119,7 @@ def host_receives(bus: Bus) -> Iterator[None]:
     bus.words[OUT // 4] = bus.load(X)
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_agent_to_agent(mtype: Mtype) -> None:
     seen, findings = outcomes(mtype, 1, kernel(SENDER), kernel(RECEIVER))
@@ -126,12 +127,14 @@ def test_agent_to_agent(mtype: Mtype) -> None:
     assert told(findings, "no wait", X) == []
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_host_to_agent(mtype: Mtype) -> None:
     seen, _ = outcomes(mtype, 1, host_sends, kernel(RECEIVER))
     assert seen == {(1,)}
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_agent_to_host(mtype: Mtype) -> None:
     seen, findings = outcomes(mtype, 1, kernel(SENDER), host_receives)
@@ -139,6 +142,7 @@ def test_agent_to_host(mtype: Mtype) -> None:
     assert findings == []
 
 
+@pytest.mark.one_in(3)
 @fine
 @pytest.mark.parametrize("receiver", [kernel(RECEIVER), host_receives])
 def test_without_the_wait_the_flag_overtakes_the_data(mtype: Mtype, receiver: Actor) -> None:
@@ -148,6 +152,7 @@ def test_without_the_wait_the_flag_overtakes_the_data(mtype: Mtype, receiver: Ac
     assert any("flat_store_dword v[20:21], v1" in each for each in told(findings, kind, X))
 
 
+@pytest.mark.one_in(3)
 @fine
 @pytest.mark.parametrize("sender", [kernel(SENDER), host_sends])
 def test_without_the_invalidation_data_is_old(mtype: Mtype, sender: Actor) -> None:
@@ -158,6 +163,7 @@ def test_without_the_invalidation_data_is_old(mtype: Mtype, sender: Actor) -> No
                for e in told(findings, "stale line", X))  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @fine
 @pytest.mark.parametrize("sender", [kernel([*PAUSE, *SENDER]), host_sends])
 def test_without_glc_the_flag_is_not_seen(mtype: Mtype, sender: Actor) -> None:
@@ -166,6 +172,7 @@ def test_without_glc_the_flag_is_not_seen(mtype: Mtype, sender: Actor) -> None:
     assert told(findings, "stale line", Y)
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_without_the_wait_behind_a_load_its_value_is_not_there(mtype: Mtype) -> None:
     _, findings = outcomes(mtype, 1, host_sends, kernel(without(RECEIVER, 4)))
@@ -190,6 +197,7 @@ RMW_RECEIVER = [
 ]
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_read_modify_writes_pass_messages(mtype: Mtype) -> None:
     assert outcomes(mtype, 1, kernel(RMW_SENDER), kernel(RMW_RECEIVER))[0] == {(1,)}
@@ -197,6 +205,7 @@ def test_read_modify_writes_pass_messages(mtype: Mtype) -> None:
     assert outcomes(mtype, 1, host_sends, kernel(RMW_RECEIVER))[0] == {(1,)}
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_without_their_wait_or_invalidation_they_do_not(mtype: Mtype) -> None:
     seen, findings = outcomes(mtype, 1, kernel(without(RMW_SENDER, 1)), kernel(RMW_RECEIVER))
@@ -233,6 +242,7 @@ def host_buffers(bus: Bus) -> Iterator[None]:
 FIRST, SECOND = buffering("v[20:21]", "v[22:23]", 0), buffering("v[22:23]", "v[20:21]", 4)
 
 
+@pytest.mark.one_in(3)
 @fine
 @pytest.mark.parametrize("second", [kernel(SECOND), host_buffers])
 def test_store_buffering_is_forbidden(mtype: Mtype, second: Actor) -> None:
@@ -241,6 +251,7 @@ def test_store_buffering_is_forbidden(mtype: Mtype, second: Actor) -> None:
     assert len(seen) > 1
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_store_buffering_shows_without_the_wait(mtype: Mtype) -> None:
     seen, findings = outcomes(mtype, 2, kernel(without(FIRST, 1)), kernel(without(SECOND, 1)))
@@ -251,6 +262,7 @@ def test_store_buffering_shows_without_the_wait(mtype: Mtype) -> None:
     assert told(findings, "not released", X)
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_store_buffering_shows_without_glc(mtype: Mtype) -> None:
     """Where the line was cached before."""
@@ -276,6 +288,7 @@ def independent(mtype: Mtype, glc: str) -> tuple[set[tuple[int, ...]], list[Find
     return outcomes(mtype, 4, kernel([*PAUSE[:8], *writer]), host_writes, *readers)
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_all_agree_on_independent_writes(mtype: Mtype) -> None:
     seen, _ = independent(mtype, " glc")
@@ -283,6 +296,7 @@ def test_all_agree_on_independent_writes(mtype: Mtype) -> None:
     assert len(seen) > 2
 
 
+@pytest.mark.one_in(3)
 @fine
 def test_without_glc_they_need_not_agree(mtype: Mtype) -> None:
     seen, findings = independent(mtype, "")

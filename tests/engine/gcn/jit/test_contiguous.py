@@ -99,6 +99,7 @@ def registers(size: int) -> str:
     return "v10" if size <= 4 else f"v[10:{9 + size // 4}]"
 
 
+@pytest.mark.one_in(5)
 @every_lanes
 @every_size
 @every_place
@@ -115,6 +116,7 @@ def test_loads(lanes: int, width: str, place: str, family: str) -> None:
         same(lanes, lines)
 
 
+@pytest.mark.one_in(5)
 @every_lanes
 @every_size
 @every_place

@@ -131,6 +131,7 @@ def anywhere(seed: int, first: int, size: int, rounds: int = 4) -> np.ndarray:
     return places
 
 
+@pytest.mark.one_in(5)
 @every_lanes
 @every_tier
 @every_width
@@ -147,6 +148,7 @@ def test_all_over_memory(lanes: int, tier: Tier, width: str, family: str) -> Non
         same(loading(family, width, len(places) // 64, mask), places, lanes, tier)
 
 
+@pytest.mark.one_in(5)
 @every_lanes
 @every_tier
 @pytest.mark.parametrize("width", LDS_SIZES)
@@ -168,6 +170,7 @@ def test_all_over_lds(lanes: int, tier: Tier, width: str) -> None:
         same(text, places, lanes, tier)
 
 
+@pytest.mark.one_in(5)
 @every_lanes
 @every_tier
 @every_width

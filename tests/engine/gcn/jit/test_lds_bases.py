@@ -56,6 +56,7 @@ BASES = {
 }
 
 
+@pytest.mark.one_in(5)
 @every_lanes
 @every_tier
 @pytest.mark.parametrize("base", BASES)

@@ -43,8 +43,8 @@ def test_every_opcode_of_llvm(processor: str) -> None:
     assert len(slots) == SLOTS[processor]
 
 
-def sample(processor: str, count: int) -> list[Insn]:
-    return list(fillings(TARGETS[processor], random.Random(19), count))
+def sample(processor: str, count: int, seed: int = 19) -> list[Insn]:
+    return list(fillings(TARGETS[processor], random.Random(seed), count))
 
 
 def normal(insn: Insn, shown: str) -> str:
@@ -99,10 +99,12 @@ def differences(processor: str, insns: list[Insn]) -> Iterator[tuple[str, str, s
             yield ours, code.hex(), theirs.hex()
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("seed", [19, 20])
 @pytest.mark.parametrize("processor", ["gfx700", *SLOTS])
-def test_encodings_agree_with_the_assembler(processor: str) -> None:
+def test_encodings_agree_with_the_assembler(processor: str, seed: int) -> None:
     """Our texts mean the same bits to LLVM, wherever it takes them; compressed exports enable other halves there."""
-    assert list(differences(processor, sample(processor, 8))) == []
+    assert list(differences(processor, sample(processor, 4, seed))) == []
 
 
 UNKNOWN_ON_GFX7 = {

@@ -131,6 +131,7 @@ BUFFERS = (
 )
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("flags", [0, 1, 2, 3])
 @pytest.mark.parametrize("gpu", GPUS)
 def test_every_untyped_operation(subtests: pytest.Subtests, gpu: str, flags: int) -> None:
@@ -140,6 +141,7 @@ def test_every_untyped_operation(subtests: pytest.Subtests, gpu: str, flags: int
             check(gpu, name, b, flags, seed)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("b", BUFFERS, ids=range(len(BUFFERS)))
 @pytest.mark.parametrize("gpu", GPUS)
 def test_addressing(gpu: str, b: Buffer) -> None:
