@@ -55,6 +55,8 @@ s_mov_b32 s35, 0
 v_cvt_f32_u32 v28, v28
 v_cvt_f32_u32 v29, v29"""
 """An S# that clamps coordinates in texels, and these as floats."""
+WHERE: Final = "s_mov_b32 s8, 0x200000\ns_mov_b32 s9, 0"
+"""The address of the data."""
 LINEAR: Final = POINT.replace("s34, 0", "s34, 0x500000")
 CLASSES: Final = {
     "s_sleep": ("gfx900", "", "s_sleep 0"),
@@ -70,6 +72,8 @@ CLASSES: Final = {
     "s_getreg": ("gfx900", "", "s_getreg_b32 s20, hwreg(HW_REG_STATUS)"),
     "s_memtime": ("gfx900", "", "s_memtime s[20:21]"),
     "s_buffer_load": ("gfx900", "", "s_buffer_load_dword s20, s[4:7], 0x0"),
+    "s_store": ("gfx900", WHERE, "s_store_dword s20, s[8:9], 0x0"),
+    "s_atomic_add": ("gfx900", WHERE, "s_atomic_add s20, s[8:9], 0x0"),
     "buffer_load_format, unorm8": (
         "gfx900", "s_mov_b32 s7, 0x50fac", "buffer_load_format_xyzw v[20:23], v12, s[4:7], 0 idxen",
     ),
@@ -112,6 +116,9 @@ CLASSES: Final = {
     "DPP": ("gfx900", "", "v_add_f32_dpp v10, v12, v13 row_shr:1 row_mask:0xf bank_mask:0xf"),
     "v_readlane, v_writelane": ("gfx900", "", "v_readlane_b32 s20, v12, 5\nv_writelane_b32 v10, s20, 6"),
     "ds_add_u32": ("gfx900", "", "ds_add_u32 v1, v12"),
+    "ds_append": ("gfx900", "s_mov_b32 m0, 0", "ds_append v10"),
+    "ds_wrxchg2": ("gfx900", "", "ds_wrxchg2_rtn_b32 v[10:11], v1, v12, v13 offset1:1"),
+    "ds_add_src2": ("gfx900", "", "ds_add_src2_u32 v1 offset:64"),
     "ds_add_f32": ("gfx900", "", "ds_add_f32 v1, v12"),
     "global_atomic_add": ("gfx900", "", "global_atomic_add v[2:3], v12, off"),
 }  # fmt: skip

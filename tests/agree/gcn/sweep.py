@@ -146,10 +146,7 @@ UNREACHED: Final = {
 }
 """Operations that the sweep does not bring to their end, by pattern of the name, and why."""
 REFERENCE_ONLY: Final = {
-    r"s_(buffer_|scratch_)?store_.*|s_(buffer_)?atomic_.*": "scalar stores and atomics",
     r"s_(sendmsg|sendmsghalt|sethalt|setkill|icache_inv|trap)": "what a device may listen to",
-    r"ds_(append|consume|ordered_count|wrap_rtn_b32)": "lanes are counted, or an operand is not named",
-    r"ds_.*src2.*|ds_condxchg.*|ds_wrxchg2.*": "two accesses that may meet",
     r"s_cbranch_(g|i)_fork|s_cbranch_join": "the fork stack",
 }  # fmt: skip
 """Operations that translated code hands over to the reference engine, and why."""

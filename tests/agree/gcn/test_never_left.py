@@ -120,6 +120,38 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
         "ds_permute_b32 v16, v15, v13\nds_permute_b32 v13, v15, v13\nds_permute_b32 v15, v15, v15",
         state(s40=0x0FF0_F00F, s41=0x8000_0001, v12=4 * LANES ^ 20, v13=LANES, v15=4 * (LANES * 7 % 19), v16=1),
     ),
+    "stores_of_the_wave": (
+        "gfx803",
+        "s_movk_i32 m0, 0x100\ns_store_dwordx4 s[40:43], s[4:5], 0x10\ns_buffer_store_dwordx4 s[40:43], s[4:7], 0x20\n"
+        "s_load_dwordx8 s[44:51], s[4:5], 0x20\ns_store_dwordx2 s[42:43], s[4:5], m0\n"
+        "s_load_dword s52, s[4:5], 0x104",
+        state(s4=DATA & 0xFFFF_FFFF, s5=DATA >> 32, s6=40, s40=1, s41=2, s42=3, s43=4),
+    ),
+    "atomics_of_the_wave": (
+        "gfx900",
+        "s_atomic_add s40, s[4:5], 0x10 glc\ns_atomic_cmpswap_x2 s[44:47], s[4:5], 0x18 glc\n"
+        "s_atomic_smax_x2 s[42:43], s[4:5], 0x18\ns_buffer_atomic_inc s41, s[4:7], 0x20 glc\n"
+        "s_buffer_atomic_swap s48, s[4:7], 0x40 glc\ns_load_dwordx8 s[52:59], s[4:5], 0x10",
+        state(s4=DATA & 0xFFFF_FFFF, s5=DATA >> 32, s6=40, s40=1, s41=9, s42=3, s43=0x7FFF_FFFF, s48=5),
+    ),
+    "lanes_that_are_counted": (
+        "gfx700",
+        "s_mov_b32 m0, 64\nds_append v10 offset:8\nds_consume v11 offset:12\nds_append v12 offset:4 gds\n"
+        "s_mov_b64 exec, s[40:41]\nds_append v13 offset:8\nds_ordered_count v14, v15 offset0:8 offset1:0 gds\n"
+        "ds_ordered_count v16, v15 offset0:8 offset1:16 gds\nds_consume v17",
+        state(s40=0x0FF0_F000, s41=0x8000_0001, v15=LANES, exec_=0xFFFF_FFFF_0000_FFFF),
+    ),
+    "accesses_to_lds_that_meet": (
+        "gfx803",
+        "s_movk_i32 m0, 1024\nds_wrxchg2_rtn_b32 v[10:11], v16, v12, v13 offset0:1 offset1:2\n"
+        "ds_wrxchg2st64_rtn_b64 v[12:15], v16, v[12:13], v[14:15] offset0:0 offset1:1\n"
+        "ds_add_src2_u32 v17 offset:3\nds_write_src2_b64 v17 offset:32768\nds_min_src2_f32 v16 offset:32766\n"
+        "ds_wrap_rtn_b32 v18, v19, v20, v21\nds_condxchg32_rtn_b64 v[16:17], v16, v[12:13]\n"
+        "ds_add_src2_f32 v19 offset:1",
+        state(v12=LANES * 0x0840_1021, v13=3 * LANES, v14=5 * LANES, v15=7 * LANES, v16=4 * (LANES * 7 % 19),
+              v17=(LANES % 5 << 17) + 8 * (LANES % 11), v19=4 * (LANES % 3), v20=0x1000_0000, v21=0x0300_0000,
+              exec_=0x00FF_FFFF_FF00_3333),
+    ),
     "dwords_of_a_buffer_and_beyond": (
         "gfx803",
         "s_buffer_load_dwordx4 s[40:43], s[4:7], 0x0\ns_buffer_load_dwordx16 s[44:59], s[4:7], 0x8\n"

@@ -226,7 +226,8 @@ class MemoryAlgebra(Protocol[V, S]):
         """Lane after lane, lowest first: memory m becomes kind(m, v); gives the old m. `bits` 32 or 64, values as wide.
 
         `kind`: swap cmpswap add sub rsub smin umin smax umax and or xor inc dec (wrapping as the manuals define), mskor
-        (m & ~compare | v), fcmpswap fmin fmax fadd (binary32/64).
+        (m & ~compare | v), wrap (m - compare where that is not below 0, else m + v), fcmpswap fmin fmax fadd
+        (binary32/64).
         """
 
     # A scalar access whose width-1 scalar `where` is 0 does not happen; what it gives is unspecified then.

@@ -66,7 +66,7 @@ class Effects:
     loads: set[str] = field(default_factory=set)
     stores: set[str] = field(default_factory=set)
     accesses: list[tuple[str, str]] = field(default_factory=list)
-    """Of lanes, in order: load, store or atomic, and the space."""
+    """In order: load, store or atomic of lanes, or `single`, an atomic of the wave, and the space."""
     environment: Environment | None = field(default_factory=Environment)
     """None: no one setting of the host will do."""
     reference: bool = False
@@ -99,8 +99,14 @@ class Effects:
 
     @property
     def phases(self) -> int:
-        """Loops that it takes: one for each store to LDS where there are several."""
-        return len(self.accesses) if set(self.accesses) == {("store", "lds")} else 1
+        """How often it is gone through, once for each access: 1 where one loop over the lanes does all of it.
+
+        More where the wave itself accesses memory for its lanes, or where accesses to LDS may meet.
+        """
+        if self.lanes and any(kind == "single" for kind, _ in self.accesses):
+            return len(self.accesses) + 1
+        is_local = all(space == "lds" for _, space in self.accesses)
+        return len(self.accesses) if is_local and self.meets_itself else 1
 
     @property
     def memory(self) -> bool:
@@ -269,10 +275,12 @@ class _Notes:
         return [ANY] * dwords
 
     def scalar_store(self, address: Any, values: Sequence[Any], where: Any = None) -> None:
-        self.found.reference = True
+        self.found.stores.add("scalar")
 
-    def scalar_atomic(self, *_: Any, **__: Any) -> Any:
-        self.found.reference = True
+    def scalar_atomic(self, space: str, *_: Any, **__: Any) -> Any:
+        self.found.loads.add(space)
+        self.found.stores.add(space)
+        self.found.accesses.append(("single", space))
         return ANY
 
     def aperture(self, which: str) -> Any:

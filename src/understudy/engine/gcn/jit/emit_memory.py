@@ -6,7 +6,7 @@ strip before anything of this chunk was committed: the reference engine goes on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
@@ -15,12 +15,17 @@ from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_registers import VectorFile
+from understudy.engine.gcn.jit.native_memory import NOWHERE
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn import state
+from understudy.isa.gcn.state import LANES
 
 
 class Memory:
     """Memory of the algebra. `uses_atomics`: whether the function has an atomic operation."""
+
+    _single: Value
+    """What the last atomic of the wave gave."""
 
     def __init__(self, text: LaneText, ints: Integers, vectors: VectorFile, control: Control) -> None:
         self.text = text
@@ -35,16 +40,44 @@ class Memory:
         self.begin(0)
 
     def begin(self, phase: int) -> None:
-        """An instruction begins, of whose stores only number `phase` is meant.
+        """An instruction begins, of whose accesses only number `phase` is meant: what those before it gave is known.
 
-        0: the first, and the reference engine does more.
+        0: all of them, but stores behind the first, which the reference engine does.
         """
         self._phase = phase
-        self._stores = 0
+        self._accesses = self._stores = 0
+
+    def _given(self, count: int, w: int, access: Callable[[], list[Value]]) -> list[Value]:
+        """The `count` values that an access gives to lanes; they wait in memory where phases follow."""
+        self._accesses += 1
+        if not self._phase:
+            return access()
+        places = [self._waiting(w, k) for k in range(count)]
+        text, kind = self.text, self.text.itype(w, True)
+        align = f"align {w // 8 * text.lanes}"
+        if self._accesses < self._phase:
+            return [Value(w, True, text.let(f"load {kind}, ptr {place}, {align}")) for place in places]
+        if self._accesses > self._phase:
+            return [self.ints.const(w, 0)] * count
+        values = access()
+        for place, value in zip(places, values, strict=True):
+            text.put(f"store {kind} {text.bits(value, True)}, ptr {place}, {align}")
+        return values
+
+    def _waiting(self, w: int, k: int) -> str:
+        """Where this chunk of value `k` of the access waits."""
+        name = f"%given{w}_{self._accesses}_{k}"
+        line = f"{name} = alloca [{LANES} x i{w}], align 64"
+        if line not in self.text.allocas:
+            self.text.allocas.append(line)
+        return self.text.let(f"getelementptr i{w}, ptr {name}, i64 %sh{self.vectors.label}")
 
     # ---- lanes -------------------------------------------------------------------------------------------------
     def load(self, space: str, bits: int, address: Value, where: Value | None = None) -> list[Value]:
         """Read lanes."""
+        return self._given(max(1, bits // 32), 32, lambda: self._load(space, bits, address, where))
+
+    def _load(self, space: str, bits: int, address: Value, where: Value | None) -> list[Value]:
         mask = self._masked(where)
         if bits in WIDTHS and space != "gds":
             return self.contiguous.access(space, bits, address, mask, where is not None)
@@ -53,9 +86,10 @@ class Memory:
     def store(self, space: str, bits: int, address: Value, values: Sequence[Value], where: Value | None = None) -> None:
         """Write lanes."""
         mask = self._masked(where)
+        self._accesses += 1
         self._stores += 1
         if self._phase:
-            if self._stores != self._phase:
+            if self._accesses != self._phase:
                 return
         elif self._stores > 1:  # what is left over at the end of a buffer: rarely anything
             some = self.text.let(f"zext i{self.text.lanes} {self.vectors.compressed(mask)} to i64")
@@ -91,9 +125,12 @@ class Memory:
         where: Value | None = None,
     ) -> Value:
         """Lane after lane, by a helper that takes its operands from memory."""
+        return self._given(1, bits, lambda: [self._atomic(space, kind, bits, address, v, compare, where)])[0]
+
+    def _atomic(
+        self, space: str, kind: str, bits: int, address: Value, v: Value, compare: Value | None, where: Value | None
+    ) -> Value:
         o = self.ints
-        if kind not in layout.ATOMICS:
-            raise Untranslated
         text, lanes = self.text, self.text.lanes
         wide = text.itype(64, True)
         operands = []
@@ -104,15 +141,15 @@ class Memory:
                 text.put(f"store {wide} {full}, ptr %{name}, align {8 * lanes}")
             operands.append(f"ptr %{name}")
         m = text.let(f"zext i{lanes} {self.vectors.compressed(self._masked(where))} to i64")
-        numbers = f"i64 {layout.SPACES.index(space)}, i64 {layout.ATOMICS.index(kind)}, i64 {bits // 8}"
-        code = self.helpers.address("atomic")
-        call = (
-            f"call i64 {code}(ptr %st, {numbers}, {', '.join(operands)}, ptr %ao, i64 {m}, i64 %sh{self.vectors.label})"
-        )
-        self.helpers.or_leave(text.let(call))
-        self.uses_atomics = True
+        self.helpers.or_leave(self._call_atomic(space, kind, bits, operands, m))
         old = Value(64, True, text.let(f"load {wide}, ptr %ao, align {8 * lanes}"))
         return o.trunc(bits, 64, old)
+
+    def _call_atomic(self, space: str, kind: str, bits: int, operands: list[str], mask: str) -> str:
+        self.uses_atomics = True
+        numbers = f"i64 {layout.SPACES.index(space)}, i64 {layout.ATOMICS.index(kind)}, i64 {bits // 8}"
+        arguments = f"ptr %st, {numbers}, {', '.join(operands)}, ptr %ao, i64 {mask}, i64 0"
+        return self.text.let(f"call i64 {self.helpers.address('atomic')}({arguments})")
 
     # ---- scalars -----------------------------------------------------------------------------------------------
     def scalar_load(self, dwords: int, address: Value, where: Value | None = None) -> list[Value]:
@@ -155,6 +192,53 @@ class Memory:
         start, size, addend = self.caches.load(cache)
         fits = fits_within(self.text, self.text.let(f"sub i64 {address}, {start}"), size, 4 * dwords)
         return fits, self.text.let(f"add i64 {address}, {addend}")
+
+    def scalar_store(self, address: Value, values: Sequence[Value], where: Value | None = None) -> None:
+        """Dwords of the wave; the reference engine does it where they do not lie in plain memory."""
+        text = self.text
+        on = text.fresh("on")
+        if where is not None:
+            some = text.fresh("some")
+            text.branch(text.bits(where), some, on, LIKELY)
+            text.start(some)
+        aligned = text.bits(self.ints.and_(64, address, self.ints.const(64, ~3)))
+        arguments = f"ptr %st, i64 {layout.SPACES.index('global')}, i64 {aligned}, i64 {4 * len(values)}, i64 1"
+        host, there = text.let(f"call i64 {self.helpers.address('reach')}({arguments})"), text.fresh("there")
+        text.branch(text.let(f"icmp ne i64 {host}, {NOWHERE}"), there, self.control.step_exit(), LIKELY)
+        text.start(there)
+        pointer = text.let(f"inttoptr i64 {host} to ptr")
+        for k, value in enumerate(values):
+            at = text.let(f"getelementptr i32, ptr {pointer}, i64 {k}")
+            text.put(f"store i32 {text.bits(value)}, ptr {at}, align 1")
+        text.put(f"br label %{on}")
+        text.start(on)
+
+    def scalar_atomic(
+        self,
+        space: str,
+        kind: str,
+        bits: int,
+        address: Value,
+        v: Value,
+        compare: Value | None = None,
+        where: Value | None = None,
+    ) -> Value:
+        """One atomic of the wave, by the helper of lanes, or what it gave before its lanes' turn."""
+        self._accesses += 1
+        if self._phase and self._accesses != self._phase:
+            return self._single if self._accesses < self._phase else self.ints.const(bits, 0)
+        text, o, operands = self.text, self.ints, []
+        for name, value, w in (("aa", address, address.w), ("ad", v, bits), ("ac", compare, bits)):
+            if value is not None:
+                text.put(f"store i64 {text.bits(o.zext(64, w, value))}, ptr %{name}")
+            operands.append(f"ptr %{name}")
+        mask = text.bits(o.const(64, 1) if where is None else o.zext(64, 1, where))
+        text.put("store i64 0, ptr %ao")
+        status, on = self._call_atomic(space, kind, bits, operands, mask), text.fresh("on")
+        text.branch(text.let(f"icmp eq i64 {status}, 0"), on, self.control.step_exit(), LIKELY)
+        text.start(on)
+        self._single = o.trunc(bits, 64, Value(64, False, text.let("load i64, ptr %ao")))
+        return self._single
 
     def aperture(self, which: str) -> Value:
         """Bases and limits of the flat apertures, as engines know them (`isa.gcn.pointer`)."""

@@ -174,9 +174,10 @@ class ScalarFile:
 class VectorFile:
     """Vector registers and lane masks, as far as the chunk that strip `label` works on is concerned.
 
-    With `is_across` results wait until all chunks have been seen. `dirty`: registers that the strip has written,
-    `pushed`: those of them whose results are 0 at first. `written_masks`: variables that collect the bits of scalar
-    register pairs. `loop`: the one that is being written, where it holds its registers in variables.
+    With `is_across` results wait until all chunks have been seen; without `writes` there are none yet. `dirty`:
+    registers that the strip has written, `pushed`: those of them whose results are 0 at first. `written_masks`:
+    variables that collect the bits of scalar register pairs. `loop`: the one that is being written, where it holds its
+    registers in variables.
     """
 
     def __init__(self, text: LaneText, ints: Integers, scalars: ScalarFile) -> None:
@@ -186,9 +187,10 @@ class VectorFile:
         self.loop: HeldLoop | None = None
         self.begin("")
 
-    def begin(self, label: str, is_across: bool = False) -> None:
+    def begin(self, label: str, is_across: bool = False, writes: bool = True) -> None:
         """A strip begins."""
         self.is_across = is_across
+        self.writes = writes
         self.written_masks: dict[int, str] = {}
         self.dirty: set[int] = set()
         self.pushed: set[int] = set()
@@ -229,6 +231,8 @@ class VectorFile:
 
     def set_v(self, n: int, v: Value, where: Value | None = None) -> None:
         """Write lanes of EXEC; inside a strip other lanes may hold anything, since EXEC does not change."""
+        if not self.writes:
+            return
         if where is not None:
             v = self.ints.select(32, where, v, self.v(n))
         if not v.vec:

@@ -47,15 +47,24 @@ class StripEmitter:
         if wanted is None:
             wanted = strip.environment.over(now)
             self.float_control.set(wanted)
-        self._loop(strip, index, live)
+        if strip.is_single:
+            self._alone(strip)
+        else:
+            self._loop(strip, index, live)
         if wanted != now:
             self.float_control.set(now)
+
+    def _alone(self, strip: Strip) -> None:
+        """What the wave does itself, before its lanes."""
+        self.vectors.begin(self.text.fresh("g"), writes=False)
+        with self.scalars.strip():
+            self._doing(strip)
 
     def _loop(self, strip: Strip, index: int, live: Live) -> None:
         text, vectors = self.text, self.vectors
         g = text.fresh("g")
         execmask = text.bits(self.scalars.whole(EXEC))
-        vectors.begin(g, strip.is_across)
+        vectors.begin(g, strip.is_across, strip.is_last)
         with self.scalars.strip():
             outer = text.taken()
             if vectors.loop is None:
@@ -132,6 +141,7 @@ class StripEmitter:
             self.control.index = self.control.block.nodes.index(node, strip.first + offset)
             self.memory.begin(strip.phase)
             execute(self.algebra, node.insn)
+        self.memory.begin(0)
 
     def _lasting(self, live: Live) -> list[int]:
         """Registers that the strip has written and that somebody may read."""

@@ -82,14 +82,15 @@ HELPER_NAMES: Final = (
     *(f"{kind}_{space}_{bits}" for space in SPACES for kind in ("load", "store") for bits in WIDTHS),
     "atomic",
     "note",
+    "reach",
 )
 HELPER_INDEX: Final = {name: index for index, name in enumerate(HELPER_NAMES)}
 
 ATOMICS: Final = (
     "swap", "cmpswap", "add", "sub", "rsub", "smin", "umin", "smax", "umax", "and", "or", "xor", "inc", "dec", "mskor",
-    "fadd", "fmin", "fmax", "fcmpswap",
+    "wrap", "fadd", "fmin", "fmax", "fcmpswap",
 )  # fmt: skip
-"""Atomic operations that translated code does itself; the others are the reference engine's."""
+"""Atomic operations, as translated code numbers them."""
 
 
 def remembers(space: str) -> bool:

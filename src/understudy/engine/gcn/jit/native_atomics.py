@@ -17,9 +17,8 @@ SIGN: Final = 1 << 63
 INFINITY32: Final = 0x7F80_0000
 INFINITY64: Final = 0x7FF0_0000_0000_0000
 
-SWAP, CMPSWAP, ADD, SUB, RSUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, MSKOR, FADD, FMIN, FMAX, FCMPSWAP = (
-    range(len(ATOMICS))
-)
+SWAP, CMPSWAP, ADD, SUB, RSUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, MSKOR, WRAP = range(16)
+FADD, FMIN, FMAX, FCMPSWAP = range(16, len(ATOMICS))
 
 
 @native
@@ -128,6 +127,8 @@ def changed(operation: int, old: int, d: int, c: int, free: int) -> int:
         return 0 if old >= d else old + 1
     if operation == DEC:
         return d if old == 0 or old > d else old - 1
+    if operation == WRAP:
+        return old - c if old >= c else old + d
     if operation == FADD:
         return add_floats(old, d) if free else add_doubles(old, d)
     if operation == FMIN:

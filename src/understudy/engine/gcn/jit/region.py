@@ -37,7 +37,7 @@ class Node:
 
     def __post_init__(self) -> None:
         found = self.effects
-        crosses = found.meets_itself and any(kind != "store" for kind, _ in found.accesses)
+        crosses = found.meets_itself and found.phases == 1 and any(kind != "store" for kind, _ in found.accesses)
         self.is_step = crosses or found.reference or found.environment is None
 
     @property

@@ -13,13 +13,13 @@ import numpy as np
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.helpers_ir import helpers
 from understudy.engine.gcn.jit.native_atomics import atomic
-from understudy.engine.gcn.jit.native_memory import by_lane, in_order, note, page_row
+from understudy.engine.gcn.jit.native_memory import by_lane, in_order, note, page_row, reach
 from understudy.engine.gcn.jit.native_scheduler import schedule
 from understudy.ir import llvm
 from understudy.ir.improving import Improving
 from understudy.ir.object_cache import ObjectCache
 
-FUNCTIONS: Final = (schedule, atomic, note, page_row, by_lane, in_order)
+FUNCTIONS: Final = (schedule, atomic, note, reach, page_row, by_lane, in_order)
 WORTH: Final = 64
 """Batches of groups after which to optimise it."""
 

@@ -34,7 +34,7 @@ class Strip:
     nodes: list[Node] = field(default_factory=list)
     first: int = 0
     phase: int = 0
-    """Which of the stores of its one instruction is meant; see `Memory.begin`."""
+    """Which of the accesses of its one instruction is meant; see `Memory.begin`."""
     reads: set[int] = field(default_factory=set)
     """Scalar registers that are read, as such or as masks."""
     masks: set[int] = field(default_factory=set)
@@ -46,6 +46,17 @@ class Strip:
     is_atomic: bool = False
     """Nothing that might leave the strip may follow: finishing it begins anew with the first instruction."""
     reads_scc: bool = False
+
+    @property
+    def is_last(self) -> bool:
+        """Whether its instructions come to their end, and write registers."""
+        return not self.phase or self.phase == self.nodes[0].effects.phases
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all that is meant is an access of the wave itself."""
+        accesses = self.nodes[0].effects.accesses
+        return 0 < self.phase <= len(accesses) and accesses[self.phase - 1][0] == "single"
 
     def add(self, node: Node) -> None:
         """Take in one more."""

@@ -43,6 +43,7 @@ KINDS: Final[dict[str, Kind]] = {
     "inc":      lambda w, m, v, c: 0 if m >= v else m + 1,
     "dec":      lambda w, m, v, c: v if m == 0 or m > v else m - 1,
     "mskor":    lambda w, m, v, c: m & ~c | v,
+    "wrap":     lambda w, m, v, c: m - c if m >= c else (m + v) & ((1 << w) - 1),
     "fcmpswap": lambda w, m, v, c: v if softfloat.eq(FORMAT[w], m, c)[0] else m,
     "fmin":     lambda w, m, v, c: v if softfloat.lt(FORMAT[w], v, m)[0] else m,
     "fmax":     lambda w, m, v, c: v if softfloat.lt(FORMAT[w], m, v)[0] else m,

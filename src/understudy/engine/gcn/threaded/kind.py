@@ -305,4 +305,4 @@ def is_constant(code: int) -> bool:
 
 def is_double(insn: Insn) -> bool:
     """Whether a DS operation has two offsets of 8 bits rather than one of 16."""
-    return insn.op.name.startswith(("ds_read2", "ds_write2", "ds_wrxchg2"))
+    return insn.op.name.startswith(("ds_read2", "ds_write2", "ds_wrxchg2", "ds_ordered"))

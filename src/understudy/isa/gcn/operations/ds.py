@@ -52,11 +52,6 @@ def operands(text: str) -> dict[str, Any]:
     return {"operands": text}
 
 
-def parts(text: str) -> dict[str, Any]:
-    """Likewise of an operation in several parts, between which other lanes may come: for the reference engine only."""
-    return {"operands": text, "concrete": True}
-
-
 def atomic_rows() -> Iterator[Row]:
     """All regular atomics."""
     for code, name, letter, kind, src2 in ATOMICS:
@@ -69,7 +64,7 @@ def atomic_rows() -> Iterator[Row]:
             yield f"ds_{name}_rtn_{end}", *same(code + 0x20 + wide), None, back, operands(f"vdst:{n} {sources}")
             if src2:
                 from_memory = data.atomic_source2(kind, bits)
-                yield f"ds_{name}_src2_{end}", *same(code + 0x80 + wide), None, from_memory, parts("addr")
+                yield f"ds_{name}_src2_{end}", *same(code + 0x80 + wide), None, from_memory, operands("addr")
 
 
 def pair_rows() -> Iterator[Row]:
@@ -83,12 +78,12 @@ def pair_rows() -> Iterator[Row]:
         yield f"ds_write2st64_b{bits}", *same(0x0F + wide), None, data.write2(bits, 64), operands(two)
         swap = data.atomic("swap", bits, back=True)
         yield f"ds_wrxchg_rtn_b{bits}", *same(0x2D + wide), None, swap, operands(out + one)
-        yield f"ds_wrxchg2_rtn_b{bits}", *same(0x2E + wide), None, data.exchange2(bits), parts(out2 + two)
-        yield f"ds_wrxchg2st64_rtn_b{bits}", *same(0x2F + wide), None, data.exchange2(bits, 64), parts(out2 + two)
+        yield f"ds_wrxchg2_rtn_b{bits}", *same(0x2E + wide), None, data.exchange2(bits), operands(out2 + two)
+        yield f"ds_wrxchg2st64_rtn_b{bits}", *same(0x2F + wide), None, data.exchange2(bits, 64), operands(out2 + two)
         yield f"ds_read_b{bits}", *same(0x36 + wide), None, data.read(how), operands(out + "addr")
         yield f"ds_read2_b{bits}", *same(0x37 + wide), None, data.read2(bits), operands(out2 + "addr")
         yield f"ds_read2st64_b{bits}", *same(0x38 + wide), None, data.read2(bits, 64), operands(out2 + "addr")
-        yield f"ds_write_src2_b{bits}", *same(0x8D + wide), None, data.write_source2(bits), parts("addr")
+        yield f"ds_write_src2_b{bits}", *same(0x8D + wide), None, data.write_source2(bits), operands("addr")
 
 
 # fmt: off
@@ -118,14 +113,14 @@ NARROW: Final = (
 FLOAT_ADD: Final = (
     ("ds_add_f32",      None, 0x15, 0x15, None, data.atomic("fadd", 32, back=False), operands("addr data0") | SUMS),
     ("ds_add_rtn_f32",  None, 0x35, 0x35, None, data.atomic("fadd", 32, back=True), operands("vdst addr data0") | SUMS),
-    ("ds_add_src2_f32", None, 0x95, 0x95, None, data.atomic_source2("fadd", 32),     parts("addr") | SUMS),
+    ("ds_add_src2_f32", None, 0x95, 0x95, None, data.atomic_source2("fadd", 32),     operands("addr") | SUMS),
 )
 
 SPECIAL: Final = (
     ("ds_nop",          *same(0x14),      None, lanes.nop),
-    ("ds_wrap_rtn_b32", *same(0x34),      None, data.wrap, parts("vdst addr data0 data1")),
-    ("ds_condxchg32_rtn_b64",  *same(0x7E),      None, data.conditional_exchange(2), parts("vdst:2 addr data0:2")),
-    ("ds_condxchg32_rtn_b128", 0xFD, None, None, None, data.conditional_exchange(4), parts("vdst:4 addr data0:4")),
+    ("ds_wrap_rtn_b32", *same(0x34),      None, data.wrap, operands("vdst addr data0 data1")),
+    ("ds_condxchg32_rtn_b64",  *same(0x7E),      None, data.conditional_exchange(2), operands("vdst:2 addr data0:2")),
+    ("ds_condxchg32_rtn_b128", 0xFD, None, None, None, data.conditional_exchange(4), operands("vdst:4 addr data0:4")),
     ("ds_swizzle_b32",  0x35, 0x3D, 0x3D, None, lanes.swizzle,      operands("vdst addr")),
     ("ds_permute_b32",  None, 0x3E, 0x3E, None, lanes.permute,      operands("vdst addr data0")),
     ("ds_bpermute_b32", None, 0x3F, 0x3F, None, lanes.bpermute,     operands("vdst addr data0")),

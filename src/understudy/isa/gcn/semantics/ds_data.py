@@ -151,14 +151,7 @@ def exchange2(bits: int, step: int = 1) -> Execution:
 def wrap(b: Builder, i: Insn) -> None:
     """m >= data0: m - data0, else m + data1; lane after lane; vdst = what it held."""
     p = addressed(b, i, 4, offset16(i), atomic=True)
-    limit, grow = vreg(b, i["data0"]), vreg(b, i["data1"])
-    result = b.const(32, 0)
-    for lane in range(64):
-        where = b.lane_id() == lane if p.where is None else (b.lane_id() == lane) & p.where
-        old = b.load(p.space, 32, p.at, where)[0]
-        b.store(p.space, 32, p.at, [(old >= limit).select(old - limit, old + grow)], where)
-        result = where.select(old, result)
-    set_vregs(b, i["vdst"], [result])
+    set_vregs(b, i["vdst"], [update(b, p, "wrap", 32, vreg(b, i["data1"]), vreg(b, i["data0"]))])
 
 
 def conditional_exchange(dwords: int) -> Execution:
