@@ -150,12 +150,11 @@ def test_instructions_that_are_none(capsys: Capture) -> None:
     assert err.startswith("error: illegal instruction")
 
 
-def test_instructions_that_are_not_modelled(capsys: Capture) -> None:
-    code, _, err = run(capsys, "riscv", "decode", "0x57")
-    assert code == 3
-    assert err == (
-        "not modelled: instruction 0x00000057 is vadd, of the vector extension (V 1.0), which is not modelled: "
-        "compile with -march=rv64gc\n"
+def test_vector_instructions_are_shown(capsys: Capture) -> None:
+    assert run(capsys, "riscv", "decode", "0x57", "0xe205f0a7") == (
+        0,
+        "00000057  vadd.vv v0,v0,v0,v0.t\ne205f0a7  vsseg8e64.v v1,(a1)\n",
+        "",
     )
 
 

@@ -107,7 +107,7 @@ def test_builder_takes_what_the_algebra_takes() -> None:
 def test_nothing_in_meanings_is_any() -> None:
     """Aliases count: what a meaning sees has a type that mypy holds it to. Only a dtype of NumPy may be any."""
     isa = Path(word.__file__).parent
-    files = [isa / "word.py", *(isa / "riscv").glob("*.py"), *(isa / "gcn" / "semantics").rglob("*.py")]
+    files = [isa / "word.py", *(isa / "riscv").rglob("*.py"), *(isa / "gcn" / "semantics").rglob("*.py")]
     files += [isa / "gcn" / name for name in ("algebra.py", "builder.py", "word.py")]
     found = {}
     for path in files:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isqrt
+from math import sqrt as root
 from typing import Final
 
 from understudy.core.errors import ModelBug
@@ -26,6 +27,9 @@ RUP: Final = 3
 """Round up, towards plus infinity."""
 RMM: Final = 4
 """Round to nearest, ties to maximum magnitude."""
+
+ROD: Final = 8
+"""Round towards zero, and make the last bit 1 where that is inexact; of no instruction's rounding-mode field."""
 
 NV: Final = 16
 """Invalid operation."""
@@ -113,6 +117,8 @@ def _shift_out(negative: int, mant: int, n: int, rm: int) -> tuple[int, bool]:
         up = not negative and rest
     elif rm == RMM:
         up = rest >= half
+    elif rm == ROD:
+        up = rest and not kept & 1
     else:
         raise ModelBug(f"rounding mode {rm} reached the arithmetic")
     return kept + bool(up), rest != 0
@@ -350,6 +356,58 @@ def to_int(width: int, signed: bool, fmt: str, a: int, rm: int) -> Result:
     if not low <= value <= high:
         return (low if negative else high) & mask, NV
     return value & mask, NX if inexact else 0
+
+
+def reciprocal7(fmt: str, a: int, rm: int) -> Result:
+    """An estimate of 1 / a with 7 bits (RISC-V V 1.0, section 13.10): by formula what its table has."""
+    f = FORMATS[fmt]
+    if is_nan(fmt, a):
+        return CANONICAL_NAN[fmt], NV if is_snan(fmt, a) else 0
+    sign = a & f.sign
+    if a & f.inf == f.inf:
+        return sign, 0
+    if a & ~f.sign == 0:
+        return sign | f.inf, DZ
+    exponent, fraction = _normalised(f, a)
+    bias = f.inf // f.hidden >> 1
+    result = 2 * bias - 1 - exponent
+    if result > 2 * bias:  # the operand is below 2**-(bias + 1)
+        to_inf = rm in (RNE, RMM) or rm == (RDN if sign else RUP)
+        return sign | (f.inf if to_inf else f.inf - 1), OF | NX
+    midpoint = 2 * (fraction >> f.precision - 8) + 257  # in 256ths
+    estimate = round((1 << 16) / midpoint) - 128
+    mant = (estimate << f.precision - 8) + f.hidden
+    if result <= 0:  # a subnormal number
+        return sign | mant >> 1 - result, 0
+    return sign | (result - 1) * f.hidden + mant, 0
+
+
+def reciprocal_root7(fmt: str, a: int) -> Result:
+    """An estimate of 1 / sqrt(a) with 7 bits (RISC-V V 1.0, section 13.9): by formula what its table has."""
+    f = FORMATS[fmt]
+    if is_nan(fmt, a):
+        return CANONICAL_NAN[fmt], NV if is_snan(fmt, a) else 0
+    if a & ~f.sign == 0:
+        return a | f.inf, DZ
+    if a & f.sign:
+        return CANONICAL_NAN[fmt], NV
+    if a == f.inf:
+        return 0, 0
+    exponent, fraction = _normalised(f, a)
+    bias = f.inf // f.hidden >> 1
+    midpoint = (2 * (fraction >> f.precision - 7) + 129) << 1 - (exponent & 1)  # in 128ths, of 2**(an even exponent)
+    estimate = round((1 << 8) / root(midpoint / 128)) - 128
+    result = (3 * bias - 1 - exponent) // 2
+    return result * f.hidden + (estimate << f.precision - 8), 0
+
+
+def _normalised(f: Format, a: int) -> tuple[int, int]:
+    """Exponent field, below 1 for subnormal numbers, and fraction of a finite number that is not 0."""
+    exponent, fraction = (a & f.inf) // f.hidden, a & f.hidden - 1
+    if exponent:
+        return exponent, fraction
+    shift = f.precision - fraction.bit_length()
+    return 1 - shift, (fraction << shift) - f.hidden
 
 
 def from_int(fmt: str, width: int, signed: bool, v: int, rm: int) -> Result:

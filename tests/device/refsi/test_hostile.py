@@ -28,7 +28,6 @@ PLACES += (0xBFFFFFF8, 0xC0000000, 0xFFFFFFF8, 1 << 32, 1 << 48, (1 << 64) - 8)
 VALUES = (0, 1, 2, 8, 0x11, 0x21, 0x31, 0xE1, 0x71, 0xFFF00000001, 0xFFF00000003, 0xFFF00000C09, 0x1000053000000)
 VALUES += (0x100000080000, 0x100000400000)
 KERNELS = [symbol.address for name, symbol in (kernels().symbols or {}).items() if name.startswith("k_")]
-KERNELS.remove(kernels().symbol("k_vecadd_rvv").address)
 
 
 class Author:

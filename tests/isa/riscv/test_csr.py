@@ -112,7 +112,7 @@ def test_vlenb_follows_the_device(hart: Hart) -> None:
         (n.FFLAGS, 0x1F),
         (n.FRM, 7),
         (n.FCSR, 0xFF),
-        (n.VSTART, ONES),
+        (n.VSTART, 0x1FF),
         (n.VXSAT, 1),
         (n.VXRM, 3),
         (n.VCSR, 7),

@@ -12,6 +12,7 @@ from understudy.device.refsi import registers as r
 from understudy.device.refsi.spec.dma import IMMEDIATE, LATE
 from understudy.device.refsi.spec.memory import STRICT
 from understudy.device.refsi.toolkit.builder import PROFILES, REFSIDRV, SPEC
+from understudy.isa.riscv.state import check_vlen
 
 EAGER: Final = "eager"
 
@@ -26,7 +27,8 @@ class Settings(KernelSettings):
     `cores`, `harts` (per core), `coherence` ("eager" or "strict") and `dma` ("late" or "immediate") shape a spec
     device.
     `step_limit` bounds the instructions of one kernel command, as `time_limit_seconds` does its time.
-    `profile_level` is the reference's CA_PROFILE_LEVEL, `vlen` its vector length in bits.
+    `profile_level` is the reference's CA_PROFILE_LEVEL, `vlen` its vector length in bits
+    (a power of two, 64 to 65,536).
     `seed` is kept for schedules that vary.
     """
 
@@ -54,5 +56,7 @@ class Settings(KernelSettings):
     def check(self) -> None:
         """The reference driver's device has one shape."""
         KernelSettings.check(self)
+        if self.vlen is not None:
+            check_vlen(self.vlen)
         if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):
             raise WireError("the profile refsidrv has one core of 4 harts without caches, as the reference driver")

@@ -16,9 +16,11 @@ from understudy.engine.riscv.stops import (
     Alone,
     Trap,
 )
+from understudy.engine.riscv.vectors import Vectors
 from understudy.ir import softfloat
 from understudy.ir.integers import IntegerOps, signed
 from understudy.isa.riscv import csr
+from understudy.isa.riscv.algebra import ROUND_TO_ODD
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.port import CachingPort, ReservingPort
 from understudy.isa.riscv.state import (
@@ -52,7 +54,7 @@ AMO: dict[str, Callable[[int, int, int], int]] = {
 }
 
 
-class Evaluator(IntegerOps):
+class Evaluator(Vectors, IntegerOps):
     """The whole algebra for one hart: values are ints, floats are their bit patterns."""
 
     def __init__(self, hart: Hart, pages: PageTables, stored: Stored, fenced: Fenced) -> None:
@@ -252,7 +254,7 @@ class Evaluator(IntegerOps):
     def _rounding(self, rm: int) -> int:
         if rm == 7:
             rm = self.words[FRM]
-        if rm > 4:
+        if rm > 4 and rm != ROUND_TO_ODD:
             raise Trap(ILLEGAL, self.word)
         return rm
 
@@ -323,6 +325,14 @@ class Evaluator(IntegerOps):
     def int_to_f(self, fmt: str, w: int, is_signed: bool, v: int, rm: int) -> int:
         """Convert from an integer."""
         return self._flags(softfloat.from_int(fmt, w, is_signed, v, self._rounding(rm)))
+
+    def frec7(self, fmt: str, a: int, rm: int) -> int:
+        """An estimate of 1 / a."""
+        return self._flags(softfloat.reciprocal7(fmt, a, self._rounding(rm)))
+
+    def frsqrt7(self, fmt: str, a: int) -> int:
+        """An estimate of 1 / sqrt(a)."""
+        return self._flags(softfloat.reciprocal_root7(fmt, a))
 
     # -- the system part
 

@@ -14,12 +14,14 @@ and yields the canonical NaN.
 
 from __future__ import annotations
 
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from understudy.isa.riscv.state import Hart
 from understudy.isa.word import IntegerAlgebra, V, Value
 
 F = TypeVar("F")
+ROUND_TO_ODD: Final = 8
+"""A rounding mode that no field of an instruction names: towards zero, and the last bit 1 where that is inexact."""
 
 
 class Float:

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from understudy.core.errors import WireError
-from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.table import BASE, PARCELS
+from understudy.isa.riscv.insn import Insn, Spec
+from understudy.isa.riscv.rows import InsnTable
+from understudy.isa.riscv.table import BASE, PARCELS, VECTOR
 
 ORDERINGS: Final = {(0, 0): "", (1, 0): ".aq", (0, 1): ".rl", (1, 1): ".aqrl"}
 """Suffixes of an atomic for its (aq, rl)."""
@@ -28,7 +29,8 @@ def text(insn: Insn, pc: int | None = None) -> str:
     if insn.alias:
         name, operands = insn.alias, PARCELS.text(PARCELS[insn.alias], insn.word, pc)
     else:
-        name, operands = insn.name + ORDERINGS[insn.aq, insn.rl], BASE.text(BASE[insn.name], insn.word, pc)
+        table = _table(insn.name)
+        name, operands = insn.name + ORDERINGS[insn.aq, insn.rl], table.text(table[insn.name], insn.word, pc)
     return f"{name} {operands}".rstrip()
 
 
@@ -38,9 +40,8 @@ def encode(name: str, **fields: int) -> int:
     A fence has the one field `order` (fm, pred and succ). `WireError` for an unknown mnemonic or field, or a value
     that does not fit.
     """
-    table = PARCELS if name in PARCELS else BASE
     try:
-        return table.encode(name, fields)
+        return PARCELS.encode(name, fields) if name in PARCELS else _table(name).encode(name, fields)
     except WireError as error:
         raise error.at("instruction", name) from None
 
@@ -85,9 +86,15 @@ def _statement(statement: str, pc: int, labels: dict[str, int]) -> bytes:
         fields = PARCELS.read(form, _resolve(form.operands, operands, labels), pc)
         return PARCELS.encode(name, fields).to_bytes(2, "little")
     name, ordering = _ordering(name)
-    row = BASE[name]
-    fields = BASE.read(row, _resolve(row.operands, operands, labels), pc)
-    return BASE.encode(name, fields | ordering).to_bytes(4, "little")
+    table = _table(name)
+    row = table[name]
+    fields = table.read(row, _resolve(row.operands, operands, labels), pc)
+    return table.encode(name, fields | ordering).to_bytes(4, "little")
+
+
+def _table(name: str) -> InsnTable[Spec]:
+    """The table that has a mnemonic of 32 bits."""
+    return VECTOR if name in VECTOR else BASE
 
 
 def _ordering(name: str) -> tuple[str, dict[str, int]]:

@@ -16,6 +16,7 @@ from understudy.isa.riscv import csrnames as n
 from understudy.isa.riscv import state
 from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import Hart, M, S, U
+from understudy.isa.riscv.vector.vtype import VILL
 
 MASK64: Final = (1 << 64) - 1
 
@@ -45,16 +46,16 @@ RESET: Final = {
     n.MCOUNTEREN: 0xFFFF_FFFF,
     n.PMPADDR0: PMP_ADDRESS,
     n.PMPCFG0: PMP_OPEN,
-    n.VTYPE: 1 << 63,
 }
-"""What is not zero after the device opened (`vlenb` and `mhartid` differ by device and hart)."""
+"""What is not zero after the device opened, beside `vtype` (`vlenb` and `mhartid` differ by device and hart)."""
 
 
 def reset(hart: Hart, vlen_bits: int = 512) -> None:
     """Put `hart` into its state after reset: all registers zero, machine mode, floats and vectors on."""
+    hart.set_vlen(vlen_bits)
     hart.reset()
     hart.csr.update(RESET)
-    hart.csr[n.VLENB] = vlen_bits // 8
+    hart.words[state.VTYPE] = VILL
     hart.csr[n.MHARTID] = hart.index
 
 
@@ -225,8 +226,8 @@ def _user_counter(number: int) -> Rule:
     return Rule(lambda hart: RULES[number].read(hart), counter=True)
 
 
-def _float(*parts: tuple[int, int, int]) -> Rule:
-    """Shared state words as fields: (word, lowest bit, mask)."""
+def _words(field: int, *parts: tuple[int, int, int]) -> Rule:
+    """Shared state words as fields: (word, lowest bit, mask); writing them makes `field` of mstatus dirty."""
 
     def get(hart: Hart) -> int:
         return sum((hart.words[word] & mask) << low for word, low, mask in parts)
@@ -234,23 +235,15 @@ def _float(*parts: tuple[int, int, int]) -> Rule:
     def put(hart: Hart, value: int) -> None:
         for word, low, mask in parts:
             hart.words[word] = value >> low & mask
-        hart.csr[n.MSTATUS] |= FS
+        hart.csr[n.MSTATUS] |= field
 
-    return Rule(get, put, needs=FS)
+    return Rule(get, put, needs=field)
 
 
-def _vector(*parts: tuple[int, int, int]) -> Rule:
-    """Raw vector csrs as fields: (number, lowest bit, mask)."""
-
-    def get(hart: Hart) -> int:
-        return sum((hart.csr.get(number, 0) & mask) << low for number, low, mask in parts)
-
-    def put(hart: Hart, value: int) -> None:
-        for number, low, mask in parts:
-            hart.csr[number] = value >> low & mask
-        hart.csr[n.MSTATUS] |= VS
-
-    return Rule(get, put, needs=VS)
+def _write_vstart(hart: Hart, value: int) -> None:
+    """Keeps as many bits as the number of an element can have."""
+    hart.words[state.VSTART] = value & hart.vlen - 1
+    hart.csr[n.MSTATUS] |= VS
 
 
 def _read_mstatus(hart: Hart) -> int:
@@ -343,16 +336,16 @@ def _hpmcounter(number: int) -> Rule:
 TRIGGERS: Final = frozenset((n.TSELECT, n.TDATA1, n.TDATA2, n.TDATA3, n.TINFO, n.TCONTROL, n.MCONTEXT, n.SCONTEXT))
 
 RULES: Final[dict[int, Rule]] = {
-    n.FFLAGS:        _float((state.FFLAGS, 0, 0x1F)),
-    n.FRM:           _float((state.FRM, 0, 7)),
-    n.FCSR:          _float((state.FFLAGS, 0, 0x1F), (state.FRM, 5, 7)),
-    n.VSTART:        _vector((n.VSTART, 0, MASK64)),
-    n.VXSAT:         _vector((n.VXSAT, 0, 1)),
-    n.VXRM:          _vector((n.VXRM, 0, 3)),
-    n.VCSR:          _vector((n.VXSAT, 0, 1), (n.VXRM, 1, 3)),
-    n.VL:            _vector((n.VL, 0, MASK64)),
-    n.VTYPE:         _vector((n.VTYPE, 0, MASK64)),
-    n.VLENB:         _vector((n.VLENB, 0, MASK64)),
+    n.FFLAGS:        _words(FS, (state.FFLAGS, 0, 0x1F)),
+    n.FRM:           _words(FS, (state.FRM, 0, 7)),
+    n.FCSR:          _words(FS, (state.FFLAGS, 0, 0x1F), (state.FRM, 5, 7)),
+    n.VSTART:        Rule(lambda hart: hart.words[state.VSTART], _write_vstart, needs=VS),
+    n.VXSAT:         _words(VS, (state.VXSAT, 0, 1)),
+    n.VXRM:          _words(VS, (state.VXRM, 0, 3)),
+    n.VCSR:          _words(VS, (state.VXSAT, 0, 1), (state.VXRM, 1, 3)),
+    n.VL:            _words(VS, (state.VL, 0, MASK64)),
+    n.VTYPE:         _words(VS, (state.VTYPE, 0, MASK64)),
+    n.VLENB:         Rule(lambda hart: hart.vlen // 8, needs=VS),
 
     n.CYCLE:         _user_counter(n.MCYCLE),
     n.INSTRET:       _user_counter(n.MINSTRET),

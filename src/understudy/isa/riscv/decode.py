@@ -1,15 +1,13 @@
-"""Decoding RV64GC + Zicsr + Zifencei + Zbc; also the public names of encoding and assembling."""
+"""Decoding RV64GCV + Zicsr + Zifencei + Zbc; also the public names of encoding and assembling."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
 
-from understudy.core.errors import BeyondModel
 from understudy.isa.riscv.assembler import assemble, encode
 from understudy.isa.riscv.insn import IllegalInstruction, Insn, Spec
-from understudy.isa.riscv.table import BASE, PARCELS, SPECS
-from understudy.isa.riscv.vector import is_vector, vector_name
+from understudy.isa.riscv.table import BASE, PARCELS, SPECS, VECTOR
 
 __all__ = ["SPECS", "IllegalInstruction", "assemble", "decode", "encode", "length"]
 
@@ -23,12 +21,12 @@ def length(parcel: int) -> int:
 def decode(word: int) -> Insn:
     """The instruction in `word`: a 16-bit parcel where the low two bits are not 3, else 32 bits.
 
-    Raises `IllegalInstruction` for reserved and unknown encodings, and `BeyondModel` for those of the V extension.
+    Raises `IllegalInstruction` for reserved and unknown encodings.
     """
     if word & 3 != 3:
         return _decode_parcel(word & 0xFFFF)
     word &= 0xFFFF_FFFF
-    row = BASE.find(word)
+    row = BASE.find(word) or VECTOR.find(word)
     if row is None:
         raise _refusal(word)
     return _insn(row.what, word, 4, row.pattern.decode(word))
@@ -48,16 +46,10 @@ def _insn(spec: Spec, word: int, size: int, fields: Mapping[str, int], alias: st
         return fields.get(name, 0)
 
     registers = (get("rd"), get("rs1"), get("rs2"), get("rs3"))
-    return Insn(spec, word, size, *registers, get("imm"), get("rm"), get("aq"), get("rl"), alias)
+    return Insn(spec, word, size, *registers, get("imm"), get("rm"), get("aq"), get("rl"), get("vm"), alias)
 
 
 def _refusal(word: int) -> Exception:
-    if is_vector(word):
-        name = vector_name(word) or "a vector instruction"
-        return BeyondModel(
-            f"instruction {word:#010x} is {name}, of the vector extension (V 1.0), which is not modelled: compile with "
-            "-march=rv64gc"
-        )
     if word & 0x1F == 0x1F:
         return IllegalInstruction(f"illegal instruction {word:#010x}: longer than 32 bits", word=word)
-    return IllegalInstruction(f"illegal instruction {word:#010x}: no such encoding in RV64GC_Zbc", word=word)
+    return IllegalInstruction(f"illegal instruction {word:#010x}: no such encoding in RV64GCV_Zbc", word=word)

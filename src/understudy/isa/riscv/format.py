@@ -15,6 +15,7 @@ from understudy.isa.riscv.algebra import Ops
 from understudy.isa.riscv.csrnames import CSR_NUMBERS, csr_name
 from understudy.isa.riscv.insn import Insn, Meaning, Spec, SystemMeaning
 from understudy.isa.riscv.rows import Operand, Row
+from understudy.isa.riscv.vector import vtype
 from understudy.isa.word import Value
 
 _SAVED: Final = [f"s{k}" for k in range(2, 12)]
@@ -42,8 +43,12 @@ KINDS: Final = {
     "csr":    Kind("imm", 12),
     "zimm":   Kind("rs1", 5),
     "order":  Kind("order", 12),
+    "vd":     Kind("rd",  5),
+    "vs1":    Kind("rs1", 5),
+    "vs2":    Kind("rs2", 5),
+    "vm":     Kind("vm",  1),
 }  # fmt: skip
-"""Names in patterns. `order` is fm, pred and succ of a fence."""
+"""Names in patterns. `order` is fm, pred and succ of a fence, `vm` 0 where v0 is the mask of a vector instruction."""
 
 
 def _register(names: tuple[str, ...], field: str) -> Operand:
@@ -102,6 +107,27 @@ def _read_order(text: str, pc: int | None) -> int:
     return pred << 4 | succ
 
 
+def _vector(field: str) -> Operand:
+    numbers = {f"v{n}": n for n in range(32)}
+
+    def read(text: str, pc: int | None) -> int:
+        if text not in numbers:
+            raise ValueError(text)
+        return numbers[text]
+
+    return Operand(field, lambda n, pc: f"v{n}", read)
+
+
+def _read_mask(text: str, pc: int | None) -> int:
+    if text != "v0.t":
+        raise ValueError(text)
+    return 0
+
+
+def _read_vtype(text: str, pc: int | None) -> int:
+    return vtype.TEXTS[text] if text in vtype.TEXTS else int(text, 0)
+
+
 OPERANDS: Final = {
     "rd":     _register(REGISTERS, "rd"),
     "rs1":    _register(REGISTERS, "rs1"),
@@ -119,6 +145,11 @@ OPERANDS: Final = {
     "zimm":   Operand("rs1", lambda n, pc: str(n), _number),
     "rm":     Operand("rm",  lambda n, pc: "" if n == 7 else ROUNDING[n], _read_rounding, absent=7),
     "exact":  Operand("rm",  lambda n, pc: "" if n == 0 else ROUNDING[n], _read_rounding, absent=0),
+    "vd":     _vector("rd"),
+    "vs1":    _vector("rs1"),
+    "vs2":    _vector("rs2"),
+    "vm":     Operand("vm",  lambda n, pc: "" if n else "v0.t", _read_mask, absent=1),
+    "vtype":  Operand("imm", lambda n, pc: vtype.show(n), _read_vtype, form=r"[\w,]+"),
     "order":  Operand("order", _show_order, _read_order, form=r"\w+,\w+", absent=0xFF),
 }  # fmt: skip
 """Words of operand texts. `exact` is the rounding mode of a conversion that never rounds."""

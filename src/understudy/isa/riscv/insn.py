@@ -19,7 +19,7 @@ class Spec:
 
     `flow` is one of ``next`` (falls through), ``branch`` (conditional, pc-relative), ``jump`` (pc-relative),
     ``indirect`` (computed) and ``system`` (runs on the reference engine only).
-    `extension` is one letter or name: I M A F D Zicsr Zifencei Zbc Priv.
+    `extension` is one letter or name: I M A F D V Zicsr Zifencei Zbc Priv.
     """
 
     name: str
@@ -34,7 +34,8 @@ class Insn:
     """One decoded instruction. Fields an instruction does not have are 0.
 
     `imm` is the sign-extended immediate in bytes (lui/auipc: already shifted by 12); for csr instructions `imm` is
-    the csr number and `rs1` may be the 5-bit immediate. `word` is what was fetched: a 16-bit `word` with `length`
+    the csr number and `rs1` may be the 5-bit immediate. Vector registers are the fields at their places: vd and vs3
+    `rd`, vs1 `rs1`, vs2 `rs2`; `vm` 0 makes v0 their mask. `word` is what was fetched: a 16-bit `word` with `length`
     2 for compressed forms, whose `name` and fields are those of the base instruction and whose `alias` is the
     compressed mnemonic.
     """
@@ -50,6 +51,7 @@ class Insn:
     rm: int = 0
     aq: int = 0
     rl: int = 0
+    vm: int = 0
     alias: str = ""
 
     @property

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from understudy.core.errors import WireError
 from understudy.core.snapshot import Stateful
 from understudy.isa.riscv.port import HartPort
 
@@ -21,19 +22,24 @@ RETURN_ADDRESS: Final = 69
 FAULT_ADDRESS: Final = 70
 RESERVED_ADDRESS: Final = 71
 RESERVED_VALUE: Final = 72
-ENGINE_WORDS: Final = 73
+VSTART: Final = 73
+VL: Final = 74
+VTYPE: Final = 75
+VXSAT: Final = 76
+VXRM: Final = 77
+ENGINE_WORDS: Final = 78
 """From here on the words are an engine's own and outlive `Hart.reset`."""
-LOAD_TABLE: Final = 73
-STORE_TABLE: Final = 74
-CODE_TABLE: Final = 75
-SCRATCH: Final = 77
-LOAD_ENDS: Final = 78
-STORE_ENDS: Final = 79
-POLLS: Final = 80
+LOAD_TABLE: Final = 78
+STORE_TABLE: Final = 79
+CODE_TABLE: Final = 80
+SCRATCH: Final = 81
+LOAD_ENDS: Final = 82
+STORE_ENDS: Final = 83
+POLLS: Final = 84
 """Rounds of polling (see `engine.polling`) that the hart may still do before it hands itself back."""
-SHARED: Final = 81
+SHARED: Final = 85
 """Not 0 while other harts run at the same time: whatever synchronizes with them then waits until they do not."""
-SYNCHRONIZED: Final = 82
+SYNCHRONIZED: Final = 86
 """Not 0 once the hart has executed an atomic or a fence."""
 WORDS: Final = 96
 
@@ -45,16 +51,26 @@ FOREVER: Final = (1 << 64) - 1
 
 M, S, U = 3, 1, 0
 
+VECTOR_REGISTERS: Final = 32
+LEAST_VLEN, MOST_VLEN = 64, 1 << 16
+
+
+def check_vlen(bits: int) -> None:
+    """`WireError` unless vector registers may have so many bits (V 1.0, chapter 2, with ELEN 64)."""
+    if not LEAST_VLEN <= bits <= MOST_VLEN or bits & (bits - 1):
+        raise WireError(f"vector registers have a power of two of bits, {LEAST_VLEN} to {MOST_VLEN}, not {bits}")
+
 
 class Hart(Stateful):
     """Registers and privileged state of one hart.
 
     `words` is a memoryview of unsigned 64-bit words shared with translated code: use the word offsets of this
     module. `csr` holds the raw values of the other control and status registers by number (see `csr.py` for
-    their rules). `port` is the hart's way to memory. Everything persists until `reset`.
+    their rules). `port` is the hart's way to memory. Everything persists until `reset`. `vectors` has the vector
+    registers, one behind the other, as little-endian elements: a memoryview by their width in bits (8, 16, 32, 64).
     """
 
-    STATE = ("own_words", "csr", "privilege")
+    STATE = ("own_words", "own_vectors", "csr", "privilege")
 
     def __init__(self, index: int, port: HartPort) -> None:
         self.index = index
@@ -66,7 +82,18 @@ class Hart(Stateful):
         self.csr: dict[int, int] = {}
         self.privilege = M
         self.context: object | None = None
+        self.vlen = 0
+        self.set_vlen(LEAST_VLEN)
         self.reset()
+
+    def set_vlen(self, bits: int) -> None:
+        """Make vector registers of so many bits, all zero; `WireError` where there are none of that width."""
+        check_vlen(bits)
+        if bits != self.vlen:
+            self.vlen = bits
+            registers = np.zeros(VECTOR_REGISTERS * bits // 64, dtype=np.uint64).data.cast("B")
+            elements = registers, registers.cast("H"), registers.cast("I"), registers.cast("Q")
+            self.vectors: dict[int, memoryview[int]] = dict(zip((8, 16, 32, 64), elements, strict=True))
 
     def reset(self) -> None:
         """Zero all registers; machine mode; no reservation, no return address.
@@ -74,6 +101,7 @@ class Hart(Stateful):
         The words from `LOAD_TABLE` on are the engine's: they stay.
         """
         self.buffer[:LOAD_TABLE] = 0
+        self.own_vectors[:] = bytes(len(self.own_vectors))
         self.words[RETURN_ADDRESS] = NO_ADDRESS
         self.words[RESERVED_ADDRESS] = NO_ADDRESS
         self.csr.clear()
@@ -83,6 +111,11 @@ class Hart(Stateful):
     def own_words(self) -> memoryview[int]:
         """The words that are not the engine's."""
         return self.words[:ENGINE_WORDS]
+
+    @property
+    def own_vectors(self) -> memoryview[int]:
+        """The bytes of the vector registers."""
+        return self.vectors[8]
 
     @property
     def pc(self) -> int:

@@ -1,4 +1,4 @@
-"""All instructions of RV64GC + Zicsr + Zifencei + Zbc in two tables: 32-bit words and 16-bit parcels."""
+"""All instructions of RV64GCV + Zicsr + Zifencei + Zbc in three tables: 32-bit words, vectors apart, 16-bit parcels."""
 
 from __future__ import annotations
 
@@ -18,10 +18,22 @@ from understudy.isa.riscv.integer import INTEGER
 from understudy.isa.riscv.muldiv import MULDIV
 from understudy.isa.riscv.rows import InsnTable, Row
 from understudy.isa.riscv.system import SYSTEM
+from understudy.isa.riscv.vector.configuration import CONFIGURATION
+from understudy.isa.riscv.vector.fixed import FIXED
+from understudy.isa.riscv.vector.floating import FLOATING
+from understudy.isa.riscv.vector.integer import INTEGER as VECTOR_INTEGER
+from understudy.isa.riscv.vector.mask import MASK
+from understudy.isa.riscv.vector.memory import MEMORY
+from understudy.isa.riscv.vector.permutation import PERMUTATION
+from understudy.isa.riscv.vector.reduction import REDUCTION
 from understudy.isa.riscv.zbc import ZBC
 
 BASE: Final = InsnTable((*INTEGER, *MULDIV, *ATOMIC, *FLOAT, *ZBC, *SYSTEM), OPERANDS)
-"""The 32-bit instructions."""
+"""The 32-bit instructions without those of the vector extension."""
+VECTOR: Final = InsnTable(
+    (*CONFIGURATION, *MEMORY, *VECTOR_INTEGER, *FIXED, *FLOATING, *REDUCTION, *MASK, *PERMUTATION), OPERANDS
+)
+"""The instructions of the vector extension; each segment form of a load or store is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +71,4 @@ PARCELS: Final = InsnTable(
 """The 16-bit instructions."""
 
 SPECS: Final[Mapping[str, Spec]] = {row.name: row.what for row in BASE}
-"""What is known of every base mnemonic."""
+"""What is known of every base mnemonic; for those of the vector extension see `VECTOR`."""

@@ -48,14 +48,22 @@ Binary = Callable[[Word, Word], Word]
 
 
 def on_values(f: Binary, w: int) -> Callable[[Ops, Value, Value], Value]:
-    """`f` of words of `w` bits as a function ``(o, a, b)`` of an algebra and two of its values.
+    """`f` of words of `w` bits as a function ``(o, a, b)`` of an algebra and two of its values."""
+    return recorded(f, w, w)
+
+
+def recorded(f: Callable[..., Word | tuple[Word, ...]], *widths: int) -> Callable[..., Value]:
+    """`f` of words of these widths as a function of an algebra and of its values; it may give a tuple of words.
 
     What `f` asks of the algebra is written down once, so that the words cost nothing when an instruction executes.
     """
     names = _Names()
-    result = f(*(Word(cast("Ops", names), w, cast("Value", name)) for name in "ab")).value
-    found: dict[str, Callable[[Ops, Value, Value], Value]] = {}
-    exec("\n    ".join(["def meaning(o, a, b):", *names.lines, f"return {result}"]), found)
+    operands = [f"a{k}" for k in range(len(widths))]
+    result = f(*(Word(cast("Ops", names), w, cast("Value", name)) for w, name in zip(widths, operands, strict=True)))
+    values = ", ".join(str(word.value) for word in (result if isinstance(result, tuple) else (result,)))
+    found: dict[str, Callable[..., Value]] = {}
+    head = f"def meaning({', '.join(['o', *operands])}):"
+    exec("\n    ".join([head, *names.lines, f"return {values}"]), found)
     return found["meaning"]
 
 

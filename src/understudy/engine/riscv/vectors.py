@@ -1,0 +1,247 @@
+"""The vector part of the algebra, one element after the other: what `isa.riscv.vector.algebra` asks of an engine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from understudy.engine.riscv.pages import MASK64
+from understudy.engine.riscv.stops import Trap
+from understudy.ir import softfloat
+from understudy.isa.riscv import floatstate
+from understudy.isa.riscv.csrnames import MSTATUS
+from understudy.isa.riscv.insn import IllegalInstruction
+from understudy.isa.riscv.state import FRM, VL, VSTART, VTYPE, VXRM, VXSAT, Hart
+from understudy.isa.riscv.vector import vtype
+from understudy.isa.riscv.vector.groups import Group, Mask, Place, Scalar, Source
+from understudy.isa.riscv.vector.vtype import VType
+
+VS: Final = 3 << 9
+"""The field of mstatus that switches vectors on; all ones: they were written."""
+Element = Callable[..., Any]
+
+
+class Vectors:
+    """Register groups as lists of elements; to be part of a hart's evaluator."""
+
+    hart: Hart
+    words: memoryview[int]
+
+    @abstractmethod
+    def load(self, w: int, address: int) -> int:
+        """Aligned load."""
+
+    @abstractmethod
+    def store(self, w: int, address: int, v: int) -> None:
+        """Aligned store."""
+
+    @property
+    def vlen(self) -> int:
+        """Bits of a register."""
+        return self.hart.vlen
+
+    # -- what is in force
+
+    def vector(self, *, resumes: bool = False) -> VType:
+        """Begin an instruction that depends on vtype."""
+        self.vector_untyped(resumes=resumes)
+        found = vtype.parse(self.words[VTYPE], self.vlen)
+        if found is None:
+            raise IllegalInstruction("vector instruction while vtype.vill is set: no vset* has run, or it was refused")
+        return found
+
+    def vector_untyped(self, *, resumes: bool = False) -> None:
+        """Begin one that does not."""
+        csr = self.hart.csr
+        status = csr.get(MSTATUS, 0)
+        if not status & VS:
+            raise IllegalInstruction("vector instruction while mstatus.VS is Off")
+        if not resumes and self.words[VSTART]:
+            raise IllegalInstruction(f"vstart is {self.words[VSTART]}: only loads and stores begin in the middle")
+        csr[MSTATUS] = status | VS
+
+    def vector_float(self) -> None:
+        """It is about floats."""
+        floatstate.use(self.hart)
+        if self.words[FRM] > softfloat.RMM:
+            raise IllegalInstruction(f"vector instruction of floats while frm is {self.words[FRM]}, which is reserved")
+
+    def vl(self) -> int:
+        """Elements in the body."""
+        return self.words[VL]
+
+    def vxrm(self) -> int:
+        """The fixed-point rounding mode."""
+        return self.words[VXRM]
+
+    def configure(self, bits: int, length: int | None) -> int:
+        """Set vtype and vl; gives vl."""
+        self.vector_untyped(resumes=True)
+        words = self.words
+        found = vtype.parse(bits, self.vlen)
+        words[VTYPE] = vtype.VILL if found is None else bits
+        words[VL] = 0 if found is None else min(words[VL] if length is None else length, found.vlmax)
+        words[VSTART] = 0
+        return words[VL]
+
+    # -- registers as elements
+
+    def _elements(self, n: int, width: int) -> tuple[memoryview, int]:
+        """All registers as elements of `width` bits, and where register `n` begins in them."""
+        return self.hart.vectors[width], n * self.vlen // width
+
+    def _column(self, source: Source, count: int) -> Iterable[int]:
+        """Elements 0 to count - 1."""
+        if isinstance(source, Group):
+            elements, first = self._elements(source.n, source.width)
+            return elements[first : first + count].tolist()
+        if isinstance(source, Mask):
+            return self._bits(source.n, count)
+        if isinstance(source, Scalar):
+            return [source.value] * count  # type: ignore[list-item]
+        return range(count)
+
+    def _bits(self, n: int, count: int) -> list[int]:
+        """The first bits of a register."""
+        elements, first = self._elements(n, 8)
+        bits = int.from_bytes(elements[first : first + (count + 7) // 8], "little")
+        return [bits >> k & 1 for k in range(count)]
+
+    def _body(self, masked: bool, count: int) -> Iterator[int]:
+        """The elements from vstart on that take part."""
+        body = range(self.words[VSTART], count)
+        if not masked:
+            return iter(body)
+        enabled = self._bits(0, count)
+        return (k for k in body if enabled[k])
+
+    def _put(self, dest: Place, values: dict[int, int]) -> None:
+        """Write elements by number."""
+        elements, first = self._elements(dest.n, 8 if isinstance(dest, Mask) else dest.width)
+        if isinstance(dest, Mask):
+            for k, bit in values.items():
+                at = first + k // 8
+                elements[at] = elements[at] & ~(1 << k % 8) | bit << k % 8
+        else:
+            for k, value in values.items():
+                elements[first + k] = value
+
+    # -- ways through registers
+
+    def v_map(
+        self, dest: Place, sources: tuple[Source, ...], f: Element, masked: bool, *, saturates: bool = False
+    ) -> None:
+        """dest[k] = f(o, elements k of the sources)."""
+        count = self.words[VL]
+        columns = [self._column(source, count) for source in sources]
+        rows = list(zip(*columns, strict=True))
+        if saturates:
+            pairs = {k: f(self, *rows[k]) for k in self._body(masked, count)}
+            self._put(dest, {k: value for k, (value, _) in pairs.items()})
+            self.words[VXSAT] |= any(over for _, over in pairs.values())
+        else:
+            self._put(dest, {k: f(self, *rows[k]) for k in self._body(masked, count)})
+
+    def v_scan(self, dest: Place, sources: tuple[Source, ...], state: int, f: Element, masked: bool) -> None:
+        """(dest[k], state) = f(o, state, elements k of the sources)."""
+        count = self.words[VL]
+        rows = list(zip(*(self._column(source, count) for source in sources), strict=True))
+        values = {}
+        for k in self._body(masked, count):
+            values[k], state = f(self, state, *rows[k])
+        self._put(dest, values)
+
+    def v_fold(self, sources: tuple[Source, ...], state: int, f: Element, masked: bool) -> int:
+        """state = f(o, state, elements k of the sources); gives the last one."""
+        count = self.words[VL]
+        rows = list(zip(*(self._column(source, count) for source in sources), strict=True))
+        for k in self._body(masked, count):
+            state = f(self, state, *rows[k])
+        return state
+
+    def v_at(self, group: Group, index: int) -> int:
+        """An element by its index; 0 behind the group's end."""
+        if index >= vtype.elements(self.vlen, group.width, group.emul):
+            return 0
+        elements, first = self._elements(group.n, group.width)
+        return elements[first + index]
+
+    def v_first(self, group: Group) -> int:
+        """Element 0."""
+        elements, first = self._elements(group.n, group.width)
+        return elements[first]
+
+    def v_set_first(self, group: Group, value: int) -> None:
+        """Set element 0, unless vl is 0."""
+        if self.words[VL]:
+            self._put(group, {0: value})
+
+    def v_compress(self, dest: Group, source: Group, which: Place) -> None:
+        """The elements that the mask `which` enables, one behind the other."""
+        count = self.words[VL]
+        pairs = zip(self._column(source, count), self._column(which, count), strict=True)
+        self._put(dest, dict(enumerate(value for value, enabled in pairs if enabled)))
+
+    def v_copy(self, to: int, n: int, count: int) -> None:
+        """`count` whole registers."""
+        elements, first = self._elements(n, 64)
+        size = count * self.vlen // 64
+        at = to * self.vlen // 64
+        elements[at : at + size] = elements[first : first + size]
+
+    # -- memory
+
+    def v_load(
+        self,
+        dest: Group,
+        count: int,
+        address: Element,
+        offsets: Source,
+        masked: bool,
+        *,
+        fields: int = 1,
+        first_fault: bool = False,
+    ) -> None:
+        """Elements of memory into groups."""
+        words, width = self.words, dest.width
+        places = [self._elements(dest.n + field * dest.registers, width) for field in range(fields)]
+        offset = list(self._column(offsets, count))
+        for k in self._body(masked, count):
+            at = address(self, offset[k])
+            try:
+                for elements, first in places:
+                    elements[first + k] = self.load(width, at)
+                    at = at + width // 8 & MASK64
+            except Trap:
+                if first_fault and k:
+                    words[VL] = k
+                    break
+                words[VSTART] = k
+                raise
+        words[VSTART] = 0
+
+    def v_store(
+        self,
+        source: Group,
+        count: int,
+        address: Element,
+        offsets: Source,
+        masked: bool,
+        *,
+        fields: int = 1,
+    ) -> None:
+        """Elements of groups into memory."""
+        words, width = self.words, source.width
+        places = [self._elements(source.n + field * source.registers, width) for field in range(fields)]
+        offset = list(self._column(offsets, count))
+        for k in self._body(masked, count):
+            at = address(self, offset[k])
+            try:
+                for elements, first in places:
+                    self.store(width, at, elements[first + k])
+                    at = at + width // 8 & MASK64
+            except Trap:
+                words[VSTART] = k
+                raise
+        words[VSTART] = 0

@@ -1,0 +1,128 @@
+"""What a vector instruction asks of an engine beside the operations on single values.
+
+vtype is known where a meaning runs, as the fields of the instruction are: a meaning may branch on it, and refuses what
+is reserved. What happens to an element is a function of the algebra and of values, as for the other instructions, and
+is handed to one of a few ways to go through registers or memory; whether these go element by element or by many at
+once is the engine's business. All of them work on elements from vstart to vl, where `masked` on those that v0 enables;
+other elements keep their values: agnostic is undisturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from understudy.isa.riscv.algebra import Float, SystemAlgebra
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.vector.groups import Group, Place, Source
+from understudy.isa.riscv.vector.vtype import VType
+from understudy.isa.word import Value
+
+
+class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
+    """Lanes."""
+
+    vlen: int
+    """Bits of a register."""
+
+    # what is in force
+    def vector(self, *, resumes: bool = False) -> VType:
+        """Begin an instruction that depends on vtype; only one that `resumes` may begin at an element other than 0.
+
+        `IllegalInstruction` where vectors are off, vtype is illegal, or vstart is not 0 and should be.
+        """
+
+    def vector_untyped(self, *, resumes: bool = False) -> None:
+        """The same for one that does not depend on vtype."""
+
+    def vector_float(self) -> None:
+        """It is about floats: `IllegalInstruction` where they are off or frm is reserved."""
+
+    def vl(self) -> Value:
+        """Elements in the body, 64 bits."""
+
+    def vxrm(self) -> Value:
+        """The fixed-point rounding mode, 8 bits."""
+
+    def configure(self, vtype: Value, length: Value | None) -> Value:
+        """Set vtype, and vl to at most `length` (None: to what it is) and the elements of a group; gives vl."""
+
+    # floats
+    def frec7(self, fmt: str, a: Float, rm: int) -> Float:
+        """An estimate of 1 / a, 7 bits of it right."""
+
+    def frsqrt7(self, fmt: str, a: Float) -> Float:
+        """An estimate of 1 / sqrt(a), 7 bits of it right."""
+
+    # elements
+    def v_map(
+        self,
+        dest: Place,
+        sources: tuple[Source, ...],
+        f: Callable[..., Value],
+        masked: bool,
+        *,
+        saturates: bool = False,
+    ) -> None:
+        """dest[k] = f(o, elements k of the sources); where it `saturates`, f gives (value, width-1 value for vxsat)."""
+
+    def v_scan(
+        self,
+        dest: Place,
+        sources: tuple[Source, ...],
+        state: Value,
+        f: Callable[..., tuple[Value, Value]],
+        masked: bool,
+    ) -> None:
+        """(dest[k], state) = f(o, state, elements k of the sources), one element after the other."""
+
+    def v_fold(self, sources: tuple[Source, ...], state: Value, f: Callable[..., Value], masked: bool) -> Value:
+        """state = f(o, state, elements k of the sources), one element after the other; gives the last one."""
+
+    def v_at(self, group: Group, index: Value) -> Value:
+        """An element by a 64-bit index, whatever vl is; 0 behind the group's end."""
+
+    def v_first(self, group: Group) -> Value:
+        """Element 0, whatever vl is."""
+
+    def v_set_first(self, group: Group, value: Value) -> None:
+        """Set element 0, unless vl is 0."""
+
+    def v_compress(self, dest: Group, source: Group, which: Place) -> None:
+        """The elements that the mask `which` enables, one behind the other."""
+
+    def v_copy(self, to: int, n: int, count: int) -> None:
+        """`count` whole registers from number `n`."""
+
+    # memory
+    def v_load(
+        self,
+        dest: Group,
+        count: Value,
+        address: Callable[..., Value],
+        offsets: Source,
+        masked: bool,
+        *,
+        fields: int = 1,
+        first_fault: bool = False,
+    ) -> None:
+        """Elements before number `count` (64 bits) of `fields` groups, from address(o, element k of `offsets`) on.
+
+        An access that faults leaves vstart at its element; behind element 0 with `first_fault` it ends the body there.
+        """
+
+    def v_store(
+        self,
+        source: Group,
+        count: Value,
+        address: Callable[..., Value],
+        offsets: Source,
+        masked: bool,
+        *,
+        fields: int = 1,
+    ) -> None:
+        """The same to memory."""
+
+
+VectorOps = VectorAlgebra
+VectorMeaning = Callable[[VectorOps, Insn], None]

@@ -1,0 +1,113 @@
+"""What a vector instruction reads and writes: register groups and masks, and which of them may overlap (V 1.0, 5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.isa.riscv.insn import IllegalInstruction
+from understudy.isa.riscv.vector.vtype import ELEN, LEAST_LMUL, MOST_LMUL
+from understudy.isa.word import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """2**`emul` registers from number `n`, of elements of `width` bits."""
+
+    n: int
+    width: int
+    emul: int
+
+    @property
+    def registers(self) -> int:
+        """How many."""
+        return 1 << self.emul if self.emul > 0 else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Register `n` as a mask: element k is bit k."""
+
+    n: int
+    width: int = 1
+    emul: int = 0
+    registers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """The same value for all elements."""
+
+    width: int
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The number of an element itself."""
+
+    width: int = 64
+
+
+INDEX: Final = Index()
+V0: Final = Mask(0)
+Place = Group | Mask
+Source = Group | Mask | Scalar | Index
+
+
+def refuse(why: str) -> IllegalInstruction:
+    """A reserved encoding."""
+    return IllegalInstruction(f"reserved vector encoding: {why}")
+
+
+def check_group(group: Group, fields: int = 1) -> None:
+    """Of `fields` groups one after the other: an element and a length that exist, and registers that do."""
+    if not 8 <= group.width <= ELEN:
+        raise refuse(f"elements of {group.width} bits: there are 8, 16, 32 and 64")
+    if not LEAST_LMUL <= group.emul <= MOST_LMUL:
+        length = f"{1 << group.emul}" if group.emul >= 0 else f"1/{1 << -group.emul}"
+        raise refuse(f"EMUL {length} for elements of {group.width} bits: it goes from 1/8 to 8")
+    if group.n % group.registers:
+        raise refuse(f"v{group.n} does not begin a group of {group.registers} registers")
+    if fields * group.registers > 8:
+        raise refuse(f"{fields} fields of {group.registers} registers: at most 8 registers in all")
+    if group.n + fields * group.registers > 32:
+        raise refuse(f"{fields} fields of {group.registers} registers from v{group.n} end behind v31")
+
+
+def check(dest: Place, sources: tuple[Source, ...], masked: bool, apart: bool = False) -> None:
+    """Refuse groups that do not exist and overlaps that are reserved; `apart` where sources may not overlap at all."""
+    places = [source for source in sources if isinstance(source, (Group, Mask))]
+    for place in (dest, *places):
+        if isinstance(place, Group):
+            check_group(place)
+    if masked and isinstance(dest, Group):
+        check_unmasked(dest.n)
+    for source in places:
+        if _overlap(dest, source) and (apart or not _may_overlap(dest, source)):
+            raise refuse(f"{_name(dest)} may not overlap {_name(source)} here")
+
+
+def check_unmasked(n: int) -> None:
+    """The destination of a masked instruction begins at register `n`."""
+    if n == 0:
+        raise refuse("the destination overlaps the mask v0")
+
+
+def _overlap(a: Place, b: Place) -> bool:
+    return a.n < b.n + b.registers and b.n < a.n + a.registers
+
+
+def _may_overlap(dest: Place, source: Place) -> bool:
+    """Equal widths; a narrower one where a wider source begins; a wider one that ends where its source does."""
+    if dest.width == source.width:
+        return True
+    if dest.width < source.width:
+        return dest.n == source.n
+    return isinstance(source, Group) and source.emul >= 0 and dest.n + dest.registers == source.n + source.registers
+
+
+def _name(place: Place) -> str:
+    if place.registers == 1:
+        return f"v{place.n}"
+    return f"v{place.n} to v{place.n + place.registers - 1}"

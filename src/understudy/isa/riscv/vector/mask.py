@@ -1,0 +1,131 @@
+"""Instructions on masks (V 1.0, chapter 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
+from understudy.isa.riscv.vector.groups import INDEX, Mask, Scalar, check
+from understudy.isa.riscv.vector.rows import VectorRow, element, is_masked, own, pattern, section
+from understudy.isa.riscv.word import Word
+from understudy.isa.word import Value
+
+
+def logical(f: Callable[[Word, Word], Word]) -> VectorMeaning:
+    """vd = f(vs2, vs1), bit by bit."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        o.vector()
+        sources = (Mask(i.rs2), Mask(i.rs1))
+        o.v_map(Mask(i.rd), sources, element(f, sources), masked=False)
+
+    return meaning
+
+
+def count(o: VectorOps, i: Insn) -> None:
+    """rd = how many bits are 1."""
+    o.vector()
+    f = element(counted, (Scalar(64, o.const(64, 0)), Mask(i.rs2)))
+    o.set_x(i.rd, o.v_fold((Mask(i.rs2),), o.const(64, 0), f, is_masked(i)))
+
+
+def counted(total: Word, bit: Word) -> Word:
+    """One more where the bit is 1."""
+    return total + bit.zext(64)
+
+
+def first(o: VectorOps, i: Insn) -> None:
+    """rd = the number of the first bit that is 1, or -1."""
+    o.vector()
+    none = o.const(64, -1)
+    f = element(earliest, (Scalar(64, none), Mask(i.rs2), INDEX))
+    o.set_x(i.rd, o.v_fold((Mask(i.rs2), INDEX), none, f, is_masked(i)))
+
+
+def earliest(found: Word, bit: Word, k: Word) -> Word:
+    """k where the bit is the first one."""
+    return ((found == -1) & bit).select(k, found)
+
+
+Seen = Callable[[Word, Word], Word]
+
+
+def around_first(f: Seen) -> VectorMeaning:
+    """vd = f(whether a bit before was 1, the bit of vs2)."""
+
+    def g(seen: Word, bit: Word) -> tuple[Word, Word]:
+        return f(seen, bit), seen | bit
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        o.vector()
+        dest, sources = Mask(i.rd), (Mask(i.rs2),)
+        check(dest, (*sources, Mask(0)) if is_masked(i) else sources, masked=False, apart=True)
+        seen = o.const(1, 0)
+        o.v_scan(dest, sources, seen, _pair(element(g, (Scalar(1, seen), *sources))), is_masked(i))
+
+    return meaning
+
+
+def iota(o: VectorOps, i: Insn) -> None:
+    """vd = how many bits of vs2 before are 1."""
+    t = o.vector()
+    dest, sources = own(i, t), (Mask(i.rs2),)
+    check(dest, sources, is_masked(i), apart=True)
+    none = o.const(t.sew, 0)
+    f = element(count_before, (Scalar(t.sew, none), *sources))
+    o.v_scan(dest, sources, none, _pair(f), is_masked(i))
+
+
+def count_before(total: Word, bit: Word) -> tuple[Word, Word]:
+    """The count so far, and with this bit."""
+    return total, total + bit.zext(total.width)
+
+
+def identity(o: VectorOps, i: Insn) -> None:
+    """vd = the number of the element."""
+    t = o.vector()
+    dest = own(i, t)
+    check(dest, (), is_masked(i))
+    o.v_map(dest, (INDEX,), element(_LOW[t.sew], (INDEX,)), is_masked(i))
+
+
+_LOW: Final = {w: (lambda k, w=w: k.to(w)) for w in (8, 16, 32, 64)}
+
+
+def _pair(f: Callable[..., Value]) -> Callable[..., tuple[Value, Value]]:
+    """A function of elements that gives two values."""
+    return f  # type: ignore[return-value]
+
+
+LOGICAL: Final[tuple[tuple[str, str, Callable[[Word, Word], Word]], ...]] = (
+    ("vmandn", "011000", lambda a, b: a & ~b),
+    ("vmand",  "011001", lambda a, b: a & b),
+    ("vmor",   "011010", lambda a, b: a | b),
+    ("vmxor",  "011011", lambda a, b: a ^ b),
+    ("vmorn",  "011100", lambda a, b: a | ~b),
+    ("vmnand", "011101", lambda a, b: ~(a & b)),
+    ("vmnor",  "011110", lambda a, b: ~(a | b)),
+    ("vmxnor", "011111", lambda a, b: ~(a ^ b)),
+)  # fmt: skip
+
+AROUND_FIRST: Final[tuple[tuple[str, str, Seen], ...]] = (
+    ("vmsbf", "00001", lambda seen, bit: ~(seen | bit)),
+    ("vmsof", "00010", lambda seen, bit: ~seen & bit),
+    ("vmsif", "00011", lambda seen, bit: ~seen),
+)  # fmt: skip
+
+
+def _rows() -> Iterator[VectorRow]:
+    for name, funct6, f in LOGICAL:
+        yield f"{name}.mm", pattern(funct6, "mvv", vm="1"), "vd, vs2, vs1", logical(f)
+    yield "vcpop.m", pattern("010000", "mvv", first="10000", vd="rd"), "rd, vs2[, vm]", count
+    yield "vfirst.m", pattern("010000", "mvv", first="10001", vd="rd"), "rd, vs2[, vm]", first
+    for name, code, f in AROUND_FIRST:
+        yield f"{name}.m", pattern("010100", "mvv", first=code), "vd, vs2[, vm]", around_first(f)
+    yield "viota.m", pattern("010100", "mvv", first="10000"), "vd, vs2[, vm]", iota
+    yield "vid.v", pattern("010100", "mvv", first="10001", vs2="00000"), "vd[, vm]", identity
+
+
+MASK: Final = section(_rows())

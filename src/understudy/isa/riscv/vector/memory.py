@@ -1,0 +1,155 @@
+"""Loads and stores of vectors: unit-stride, strided, indexed, segments, whole registers (V 1.0, chapter 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
+from understudy.isa.riscv.vector.groups import INDEX, Group, Source, check, check_group, check_unmasked, refuse
+from understudy.isa.riscv.vector.rows import Element, VectorRow, group, is_masked, section
+from understudy.isa.word import Value
+
+WIDTHS: Final = {8: "000", 16: "101", 32: "110", 64: "111"}
+"""The width field of a load or store by bits of an element (of an index, where it is indexed)."""
+LOAD, STORE = "0000111", "0100111"
+
+
+def _transfer(
+    o: VectorOps,
+    i: Insn,
+    data: Group,
+    fields: int,
+    address: Element,
+    offsets: Source,
+    loads: bool,
+    first_fault: bool = False,
+) -> None:
+    """Check the groups of all fields and move them."""
+    check_group(data, fields)
+    if not loads:
+        o.v_store(data, o.vl(), address, offsets, is_masked(i), fields=fields)
+        return
+    if is_masked(i):
+        check_unmasked(data.n)
+    o.v_load(data, o.vl(), address, offsets, is_masked(i), fields=fields, first_fault=first_fault)
+
+
+@cache
+def _walk(step: int) -> Element:
+    """An address `step` bytes further with each element."""
+    return lambda o, base, k: o.add(64, base, o.mul(64, k, o.const(64, step)))
+
+
+def _stride(o: VectorOps, base: Value, k: Value, step: Value) -> Value:
+    return o.add(64, base, o.mul(64, k, step))
+
+
+@cache
+def _jump(width: int) -> Element:
+    """An address as many bytes further as an index of `width` bits says."""
+    return lambda o, base, index: o.add(64, base, index if width == 64 else o.zext(64, width, index))
+
+
+def unit(width: int, fields: int, loads: bool, first_fault: bool = False) -> VectorMeaning:
+    """One element behind the other from x[rs1] on."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = o.vector(resumes=True)
+        base, f = o.x(i.rs1), _walk(fields * width // 8)
+        _transfer(o, i, group(i.rd, t, width), fields, lambda o, k: f(o, base, k), INDEX, loads, first_fault)
+
+    return meaning
+
+
+def strided(width: int, fields: int, loads: bool) -> VectorMeaning:
+    """Each element x[rs2] bytes behind the one before."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = o.vector(resumes=True)
+        base, step = o.x(i.rs1), o.x(i.rs2)
+        _transfer(o, i, group(i.rd, t, width), fields, lambda o, k: _stride(o, base, k, step), INDEX, loads)
+
+    return meaning
+
+
+def indexed(width: int, fields: int, loads: bool) -> VectorMeaning:
+    """Each element as many bytes behind x[rs1] as vs2 says; indexes have `width` bits, elements SEW."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = o.vector(resumes=True)
+        data, index = group(i.rd, t, t.sew), group(i.rs2, t, width)
+        check_group(index)
+        if loads:
+            check_group(data, fields)
+            for field in range(fields):
+                part = Group(data.n + field * data.registers, data.width, data.emul)
+                check(part, (index,), masked=False, apart=fields > 1)
+        base, f = o.x(i.rs1), _jump(width)
+        _transfer(o, i, data, fields, lambda o, k: f(o, base, k), index, loads)
+
+    return meaning
+
+
+def mask(loads: bool) -> VectorMeaning:
+    """As many bytes as hold a mask of vl bits."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        o.vector(resumes=True)
+        count = o.lshr(64, o.add(64, o.vl(), o.const(64, 7)), o.const(64, 3))
+        _whole(o, i, Group(i.rd, 8, 0), count, loads)
+
+    return meaning
+
+
+def whole(width: int, count: int, loads: bool) -> VectorMeaning:
+    """`count` registers, whatever vtype and vl are."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        o.vector_untyped(resumes=True)
+        if i.rd % count:
+            raise refuse(f"v{i.rd} does not begin a group of {count} registers")
+        data = Group(i.rd, width, count.bit_length() - 1)
+        _whole(o, i, data, o.const(64, count * o.vlen // width), loads)
+
+    return meaning
+
+
+def _whole(o: VectorOps, i: Insn, data: Group, count: Value, loads: bool) -> None:
+    base, f = o.x(i.rs1), _walk(data.width // 8)
+    go = o.v_load if loads else o.v_store
+    go(data, count, lambda o, k: f(o, base, k), INDEX, masked=False)
+
+
+def _pattern(nf: int, mop: str, vm: str, second: str, width: str, opcode: str) -> str:
+    return f"{nf - 1:03b} 0 {mop} {vm} {second} rs1 {width} vd {opcode}"
+
+
+def _rows() -> Iterator[VectorRow]:
+    for direction, opcode, loads in (("l", LOAD, True), ("s", STORE, False)):
+        for nf in range(1, 9):
+            segment = f"seg{nf}" if nf > 1 else ""
+            for width, bits in WIDTHS.items():
+                e = f"{segment}e{width}"
+                plain = f"v{direction}{e}.v", _pattern(nf, "00", "vm", "00000", bits, opcode)
+                yield *plain, "vd, (rs1)[, vm]", unit(width, nf, loads)
+                steps = f"v{direction}s{e}.v", _pattern(nf, "10", "vm", "rs2", bits, opcode)
+                yield *steps, "vd, (rs1), rs2[, vm]", strided(width, nf, loads)
+                for order, mop in (("u", "01"), ("o", "11")):
+                    name = f"v{direction}{order}x{segment}ei{width}.v"
+                    words = _pattern(nf, mop, "vm", "vs2", bits, opcode)
+                    yield name, words, "vd, (rs1), vs2[, vm]", indexed(width, nf, loads)
+                if loads:
+                    words = _pattern(nf, "00", "vm", "10000", bits, opcode)
+                    yield f"vl{e}ff.v", words, "vd, (rs1)[, vm]", unit(width, nf, True, first_fault=True)
+        yield f"v{direction}m.v", _pattern(1, "00", "1", "01011", "000", opcode), "vd, (rs1)", mask(loads)
+        for count in (1, 2, 4, 8):
+            for width, bits in WIDTHS.items() if loads else ((8, "000"),):
+                name = f"vl{count}re{width}.v" if loads else f"vs{count}r.v"
+                words = _pattern(count, "00", "1", "01000", bits, opcode)
+                yield name, words, "vd, (rs1)", whole(width, count, loads)
+
+
+MEMORY: Final = section(_rows())

@@ -1,0 +1,170 @@
+"""Elements to other places: moves, slides, gathers, compress (V 1.0, chapter 16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
+from understudy.isa.riscv.vector.floating import begin
+from understudy.isa.riscv.vector.groups import INDEX, Group, Mask, Scalar, Source, check, refuse
+from understudy.isa.riscv.vector.integer import forms
+from understudy.isa.riscv.vector.rows import (
+    Element,
+    VectorRow,
+    float_format,
+    group,
+    is_masked,
+    operand,
+    own,
+    pattern,
+    section,
+)
+from understudy.isa.riscv.vector.vtype import VType
+from understudy.isa.word import Value
+
+
+def to_scalar(o: VectorOps, i: Insn) -> None:
+    """rd = element 0 of vs2, sign-extended."""
+    t = o.vector()
+    value = o.v_first(Group(i.rs2, t.sew, 0))
+    o.set_x(i.rd, value if t.sew == 64 else o.sext(64, t.sew, value))
+
+
+def from_scalar(o: VectorOps, i: Insn) -> None:
+    """Element 0 of vd = rs1."""
+    t = o.vector()
+    o.v_set_first(Group(i.rd, t.sew, 0), o.x(i.rs1) if t.sew == 64 else o.trunc(t.sew, 64, o.x(i.rs1)))
+
+
+def _offset(o: VectorOps, i: Insn, kind: str) -> Value:
+    """All 64 bits of x[rs1], or imm."""
+    return o.x(i.rs1) if kind == "x" else o.const(64, i.imm)
+
+
+def slide_up(kind: str) -> VectorMeaning:
+    """vd[k + offset] = vs2[k]; the elements below keep their values."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = o.vector()
+        dest, source, offset = own(i, t), group(i.rs2, t, t.sew), _offset(o, i, kind)
+        check(dest, (source,), is_masked(i), apart=True)
+
+        def f(o: VectorOps, k: Value, old: Value) -> Value:
+            return o.select(t.sew, o.ult(64, k, offset), old, o.v_at(source, o.sub(64, k, offset)))
+
+        o.v_map(dest, (INDEX, dest), f, is_masked(i))
+
+    return meaning
+
+
+def slide_down(kind: str) -> VectorMeaning:
+    """vd[k] = vs2[k + offset], 0 behind the group."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = o.vector()
+        dest, source, offset = own(i, t), group(i.rs2, t, t.sew), _offset(o, i, kind)
+        check(dest, (source,), is_masked(i))
+
+        def f(o: VectorOps, k: Value) -> Value:
+            at = o.add(64, k, offset)
+            wraps = o.ult(64, at, offset)
+            return o.select(t.sew, wraps, o.const(t.sew, 0), o.v_at(source, at))
+
+        o.v_map(dest, (INDEX,), f, is_masked(i))
+
+    return meaning
+
+
+def slide_one(up: bool, kind: str) -> VectorMeaning:
+    """Elements one up or down; the place that becomes free gets rs1 or fs1."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = _begin(o, kind)
+        dest, source = own(i, t), group(i.rs2, t, t.sew)
+        scalar = operand(o, i, t, kind)
+        check(dest, (source,), is_masked(i), apart=up)
+        edge = o.const(64, 0) if up else o.sub(64, o.vl(), o.const(64, 1))
+        step = o.const(64, -1 if up else 1)
+
+        def f(o: VectorOps, k: Value, value: Value) -> Value:
+            return o.select(t.sew, o.eq(64, k, edge), value, o.v_at(source, o.add(64, k, step)))
+
+        o.v_map(dest, (INDEX, scalar), f, is_masked(i))
+
+    return meaning
+
+
+def _begin(o: VectorOps, kind: str) -> VType:
+    if kind != "f":
+        return o.vector()
+    t = begin(o)
+    float_format(t.sew)
+    return t
+
+
+def gather(kind: str, index_width: int = 0) -> VectorMeaning:
+    """vd[k] = vs2[vs1[k]] or vs2[rs1] or vs2[imm], 0 behind the group."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = o.vector()
+        dest, source = own(i, t), group(i.rs2, t, t.sew)
+        width = (index_width or t.sew) if kind == "v" else 64
+        index: Source = group(i.rs1, t, width) if kind == "v" else Scalar(64, _offset(o, i, kind))
+        check(dest, (source, index), is_masked(i), apart=True)
+        o.v_map(dest, (index,), _element_of(source, width), is_masked(i))
+
+    return meaning
+
+
+def _element_of(source: Group, width: int) -> Element:
+    def f(o: VectorOps, k: Value) -> Value:
+        return o.v_at(source, k if width == 64 else o.zext(64, width, k))
+
+    return f
+
+
+def compress(o: VectorOps, i: Insn) -> None:
+    """vd = the elements of vs2 that the mask vs1 enables, one behind the other."""
+    t = o.vector()
+    dest, source, which = own(i, t), group(i.rs2, t, t.sew), Mask(i.rs1)
+    check(dest, (source, which), masked=False, apart=True)
+    o.v_compress(dest, source, which)
+
+
+def copy(count: int) -> VectorMeaning:
+    """`count` whole registers."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        o.vector()
+        for n in (i.rd, i.rs2):
+            if n % count:
+                raise refuse(f"v{n} does not begin a group of {count} registers")
+        o.v_copy(i.rd, i.rs2, count)
+
+    return meaning
+
+
+def _rows() -> Iterator[VectorRow]:
+    yield "vmv.x.s", pattern("010000", "mvv", vm="1", first="00000", vd="rd"), "rd, vs2", to_scalar
+    yield "vmv.s.x", pattern("010000", "mvx", vm="1", vs2="00000"), "vd, rs1", from_scalar
+    for category, letter, other, bits in forms("ivx ivu"):
+        operands = f"vd, vs2, {other}[, vm]"
+        yield f"vslideup.v{letter}", pattern("001110", category, first=bits), operands, slide_up(letter)
+        yield f"vslidedown.v{letter}", pattern("001111", category, first=bits), operands, slide_down(letter)
+    for name, category, letter, other in (("vslide1", "mvx", "x", "rs1"), ("vfslide1", "fvf", "f", "fs1")):
+        operands = f"vd, vs2, {other}[, vm]"
+        yield f"{name}up.v{letter}", pattern("001110", category), operands, slide_one(True, letter)
+        yield f"{name}down.v{letter}", pattern("001111", category), operands, slide_one(False, letter)
+    for category, letter, other, bits in forms("ivv ivx ivu"):
+        operands = f"vd, vs2, {other}[, vm]"
+        yield f"vrgather.v{letter}", pattern("001100", category, first=bits), operands, gather(letter)
+    yield "vrgatherei16.vv", pattern("001110", "ivv"), "vd, vs2, vs1[, vm]", gather("v", 16)
+    yield "vcompress.vm", pattern("010111", "mvv", vm="1"), "vd, vs2, vs1", compress
+    for count in (1, 2, 4, 8):
+        bits = pattern("100111", "ivi", vm="1", first=f"{count - 1:05b}")
+        yield f"vmv{count}r.v", bits, "vd, vs2", copy(count)
+
+
+PERMUTATION: Final = section(_rows())

@@ -1,0 +1,92 @@
+"""Reductions: all elements of vs2 into element 0 of vd, beginning with that of vs1 (V 1.0, chapter 14).
+
+Sums of floats are in the elements' order, the unordered ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import add, and_, or_, xor
+from typing import Final
+
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
+from understudy.isa.riscv.vector.floating import DYNAMIC, OnFloats, begin, on_bits
+from understudy.isa.riscv.vector.groups import Group, Scalar, check_group
+from understudy.isa.riscv.vector.integer import below, least, less, most
+from understudy.isa.riscv.vector.rows import (
+    VectorRow,
+    element,
+    float_format,
+    group,
+    is_masked,
+    pattern,
+    section,
+)
+from understudy.isa.riscv.word import Word
+
+
+def fold(f: Callable[[Word, Word], Word], *, to: int = 1, signed: bool = False) -> VectorMeaning:
+    """vd[0] = f(... f(vs1[0], vs2[0]) ..., vs2[vl - 1]); `to`: the width of vd and vs1 in SEW."""
+
+    def g(total: Word, a: Word) -> Word:
+        return f(total, a.extended(total.width, signed))
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = o.vector()
+        source, width = group(i.rs2, t, t.sew), to * t.sew
+        check_group(source)
+        check_group(Group(i.rd, width, 0))
+        first = o.v_first(Group(i.rs1, width, 0))
+        h = element(g, (Scalar(width, first), source))
+        o.v_set_first(Group(i.rd, width, 0), o.v_fold((source,), first, h, is_masked(i)))
+
+    return meaning
+
+
+def fold_floats(f: OnFloats, *, to: int = 1) -> VectorMeaning:
+    """The same of floats."""
+
+    def meaning(o: VectorOps, i: Insn) -> None:
+        t = begin(o)
+        source, width = group(i.rs2, t, t.sew), to * t.sew
+        float_format(t.sew)
+        check_group(source)
+        g = on_bits(f, float_format(width), (True, to == 1))
+        first = o.v_first(Group(i.rs1, width, 0))
+        o.v_set_first(Group(i.rd, width, 0), o.v_fold((source,), first, g, is_masked(i)))
+
+    return meaning
+
+
+SUM: Final[OnFloats] = lambda o, t, total, a: o.fadd(t, total, a, DYNAMIC)  # noqa: E731
+
+INTEGERS: Final[tuple[tuple[str, str, str, VectorMeaning], ...]] = (
+    ("vredsum",   "000000", "mvv", fold(add)),
+    ("vredand",   "000001", "mvv", fold(and_)),
+    ("vredor",    "000010", "mvv", fold(or_)),
+    ("vredxor",   "000011", "mvv", fold(xor)),
+    ("vredminu",  "000100", "mvv", fold(least(below))),
+    ("vredmin",   "000101", "mvv", fold(least(less))),
+    ("vredmaxu",  "000110", "mvv", fold(most(below))),
+    ("vredmax",   "000111", "mvv", fold(most(less))),
+    ("vwredsumu", "110000", "ivv", fold(add, to=2)),
+    ("vwredsum",  "110001", "ivv", fold(add, to=2, signed=True)),
+)  # fmt: skip
+
+FLOATS: Final[tuple[tuple[str, str, str, VectorMeaning], ...]] = (
+    ("vfredusum",  "000001", "fvv", fold_floats(SUM)),
+    ("vfredosum",  "000011", "fvv", fold_floats(SUM)),
+    ("vfredmin",   "000101", "fvv", fold_floats(lambda o, t, total, a: o.fmin(t, total, a))),
+    ("vfredmax",   "000111", "fvv", fold_floats(lambda o, t, total, a: o.fmax(t, total, a))),
+    ("vfwredusum", "110001", "fvv", fold_floats(SUM, to=2)),
+    ("vfwredosum", "110011", "fvv", fold_floats(SUM, to=2)),
+)  # fmt: skip
+
+
+def _rows() -> Iterator[VectorRow]:
+    for name, funct6, category, meaning in (*INTEGERS, *FLOATS):
+        yield f"{name}.vs", pattern(funct6, category), "vd, vs2, vs1[, vm]", meaning
+
+
+REDUCTION: Final = section(_rows())
