@@ -119,7 +119,7 @@ def test_no_tree_holds_what_somebody_else_built() -> None:
 
 # ---- dependencies ----------------------------------------------------------------------------------------------------
 
-OPTIONAL = {"arrow": {"pyarrow"}, "kernels": {"ziglang"}}
+OPTIONAL = {"arrow": {"pyarrow"}, "kernels": {"ziglang"}, "testing": {"hypothesis", "pytest"}}
 
 
 def imported() -> set[str]:
@@ -142,8 +142,9 @@ def test_dependencies_are_what_the_package_imports() -> None:
     extras = {
         name: {re.split(r"[<>=]", each)[0] for each in them} for name, them in PROJECT["optional-dependencies"].items()
     }
-    assert {name: them for name, them in extras.items() if name != "dev"} == OPTIONAL
-    assert imported() == required.union(*OPTIONAL.values()) | {"pytest"}  # which loads the plug-in, if there is one
+    assert PROJECT["optional-dependencies"]["all"] == [f"understudy[{','.join(OPTIONAL)}]"]
+    assert {name: them for name, them in extras.items() if name not in ("all", "dev")} == OPTIONAL
+    assert imported() == required.union(*OPTIONAL.values())
 
 
 def test_the_classifiers_name_what_is_tested() -> None:

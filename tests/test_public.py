@@ -117,7 +117,12 @@ def programs() -> list[Path]:
 @pytest.mark.parametrize("page", programs(), ids=lambda path: path.name)
 def test_pages_and_examples_import_public_names_only(page):
     found = re.findall(r"^\s*(?:from|import) (understudy[\w.]*)", page.read_text("utf-8"), re.MULTILINE)
-    assert set(found) <= {"understudy", "understudy.trace", *(f"understudy.{name}" for name in INTERFACES)}
+    assert set(found) <= {
+        "understudy",
+        "understudy.testing",
+        "understudy.trace",
+        *(f"understudy.{name}" for name in INTERFACES),
+    }
 
 
 @pytest.mark.slow

@@ -281,13 +281,21 @@ def test_long_runs_keep_the_last_events(tmp_path: Path, monkeypatch: pytest.Monk
     assert [line.split()[0] for line in path.read_text(encoding="utf-8").splitlines()] == ["6", "7", "8", "9"]
 
 
+SLOW_MACHINE = """
+from hypothesis import HealthCheck, settings
+settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slow")
+"""
+
+
 @pytest.mark.slow
 def test_the_page_says_what_is(pytester: Pytester) -> None:
     """Its tests run as written; the last one fails, as the page shows."""
     page = (Path(__file__).parents[2] / "docs" / "pytest.md").read_text(encoding="utf-8")
     pytester.makepyfile(test_saxpy="\n".join(re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)))
+    pytester.makeconftest(SLOW_MACHINE)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=8, failed=1)
+    result.assert_outcomes(passed=10, failed=1)
     (shown,) = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     anything = (
         r"0x1\w+",

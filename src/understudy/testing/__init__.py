@@ -1,1 +1,56 @@
-"""For tests of drivers, runtimes, compilers and host programs: a plug-in of pytest (see ``docs/pytest.md``)."""
+"""For tests of drivers, runtimes, compilers and host programs: a plug-in of pytest, strategies of hypothesis.
+
+See ``docs/pytest.md``. A strategy needs hypothesis, which is loaded when the first of them is asked for.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.testing.strategies.acceldev import acceldev_buffers
+    from understudy.testing.strategies.aql import aql_packets
+    from understudy.testing.strategies.code_objects import code_objects
+    from understudy.testing.strategies.drawn import Drawn
+    from understudy.testing.strategies.fletcher import fletcher_schemas
+    from understudy.testing.strategies.gcn import gcn_kernels
+    from understudy.testing.strategies.refsi import refsi_buffers, refsi_commands
+    from understudy.testing.strategies.riscv import riscv_kernels
+
+__all__ = [
+    "Drawn",
+    "acceldev_buffers",
+    "aql_packets",
+    "code_objects",
+    "fletcher_schemas",
+    "gcn_kernels",
+    "refsi_buffers",
+    "refsi_commands",
+    "riscv_kernels",
+]
+
+_HOMES = {
+    "Drawn": "drawn",
+    "acceldev_buffers": "acceldev",
+    "aql_packets": "aql",
+    "code_objects": "code_objects",
+    "fletcher_schemas": "fletcher",
+    "gcn_kernels": "gcn",
+    "refsi_buffers": "refsi",
+    "refsi_commands": "refsi",
+    "riscv_kernels": "riscv",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            _import_module("hypothesis")
+        except ModuleNotFoundError:
+            text = "strategies need hypothesis: pip install 'understudy[testing]'"
+            raise ImportError(text, name="hypothesis") from None
+        return getattr(_import_module(f"{__name__}.strategies.{_HOMES[name]}"), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -12,13 +12,10 @@ from understudy.device.refsi.commands import (
     CopyMem64,
     Finish,
     Header,
-    LoadReg64,
-    Nop,
     Opcode,
     RunInstances,
     RunKernelSlice,
     StoreImm64,
-    StoreReg64,
     SyncCache,
     WriteReg64,
     decode,
@@ -27,33 +24,19 @@ from understudy.device.refsi.commands import (
     encode_all,
     encode_header,
 )
+from understudy.testing import refsi_commands
 
 word = st.integers(0, (1 << 64) - 1)
-half = st.integers(0, (1 << 32) - 1)
-byte = st.integers(0, 255)
-unit = st.tuples(st.integers(0, 4), st.integers(0, 0xFFFF)).map(lambda pair: pair[0] << 24 | pair[1])
-commands = st.one_of(
-    st.builds(Nop, half, st.lists(word, max_size=5).map(tuple)),
-    st.builds(Finish, half),
-    st.builds(WriteReg64, half, word),
-    st.builds(LoadReg64, half, word),
-    st.builds(StoreReg64, half, word),
-    st.builds(StoreImm64, half, word),
-    st.builds(CopyMem64, half, word, word, unit),
-    st.builds(RunKernelSlice, byte, word, word),
-    st.builds(RunInstances, byte, word, st.lists(word, max_size=7).map(tuple)),
-    st.builds(SyncCache, st.integers(0, 3)),
-)
 
 
-@given(commands)
+@given(refsi_commands())
 def test_round_trip(command: Command) -> None:
     words = command.encode()
     assert decode(words) == (command, len(words))
     assert decode_header(words[0]).chunks == len(words) - 1
 
 
-@given(st.lists(commands, max_size=6))
+@given(st.lists(refsi_commands(), max_size=6))
 def test_buffers_round_trip(buffer: list[Command]) -> None:
     kept = [command for command in buffer if not isinstance(command, Finish)]
     data = encode_all([*kept, Finish()])

@@ -6,6 +6,8 @@ _rule = rules_of(__package__)
 
 PACKET_SIZE = _rule("packet-size")
 PACKET_TYPES = _rule("packet-types")
+KERNEL_OBJECT = _rule("kernel-object")
+GRID_CHECKS = _rule("grid-checks")
 DOORBELL_NOTIFIES = _rule("doorbell-notifies")
 BARRIER_VALUE = _rule("barrier-value")
 AGENT_DISPATCH = _rule("agent-dispatch")

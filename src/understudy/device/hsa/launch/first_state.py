@@ -18,6 +18,7 @@ import numpy as np
 from understudy.core.errors import BeyondModel
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.launch.plan import BAD_CODE, DispatchRefused, LaunchPlan, read_plan
+from understudy.device.hsa.rules import GRID_CHECKS, KERNEL_OBJECT
 from understudy.engine.gcn.api import Dispatch, Shapes, Words32, wave_scratch_bytes
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.isa.gcn.state import PTR32, VGPRS
@@ -116,7 +117,7 @@ def launch(
     _check(around, packet, grid, group)
     entry = packet.kernel_object + plan.facts.kernel_code_entry_byte_offset
     if not 0 <= entry < around.memory.limit:
-        raise DispatchRefused(f"the kernel's entry {entry:#x} lies beyond all memory", BAD_CODE)
+        raise DispatchRefused(f"the kernel's entry {entry:#x} lies beyond all memory", BAD_CODE, KERNEL_OBJECT)
     shapes, groups = work_groups(packet, plan.workitem_id)
     most_waves = int(shapes.waves.max(initial=0))
     _check_registers(plan.vgprs, most_waves)
@@ -148,20 +149,22 @@ def launch(
 
 def _check(around: Surroundings, packet: KernelDispatchPacket, grid: Size, workgroup: Size) -> None:
     if not 1 <= packet.dimensions <= 3:
-        raise DispatchRefused(f"setup says {packet.dimensions} dimensions, expected 1, 2 or 3", BAD_DIMENSION)
+        raise DispatchRefused(
+            f"setup says {packet.dimensions} dimensions, expected 1, 2 or 3", BAD_DIMENSION, GRID_CHECKS
+        )
     for axis, (items, group) in enumerate(zip(grid, workgroup, strict=True)):
         if not group or not items:
-            raise DispatchRefused(f"grid {grid} of work-groups {workgroup} has a 0", BAD_DIMENSION)
+            raise DispatchRefused(f"grid {grid} of work-groups {workgroup} has a 0", BAD_DIMENSION, GRID_CHECKS)
         if axis >= packet.dimensions and (items, group) != (1, 1):
             text = f"{packet.dimensions} dimensions, but grid {grid} of work-groups {workgroup}"
-            raise DispatchRefused(text, BAD_DIMENSION)
+            raise DispatchRefused(text, BAD_DIMENSION, GRID_CHECKS)
     items = workgroup[0] * workgroup[1] * workgroup[2]
     if items > around.workgroup_limit:
         text = f"a work-group of {items} work-items, expected at most {around.workgroup_limit}"
-        raise DispatchRefused(text, GROUP_TOO_LARGE)
+        raise DispatchRefused(text, GROUP_TOO_LARGE, GRID_CHECKS)
     if packet.group_segment_size > around.lds_limit_bytes:
         text = f"{packet.group_segment_size} bytes of LDS, expected at most {around.lds_limit_bytes}"
-        raise DispatchRefused(text, BAD_GROUP_MEMORY)
+        raise DispatchRefused(text, BAD_GROUP_MEMORY, GRID_CHECKS)
 
 
 def _check_registers(vgprs: int, waves: int) -> None:
@@ -169,7 +172,7 @@ def _check_registers(vgprs: int, waves: int) -> None:
     room = SIMDS * (VGPRS // vgprs)
     if waves > room:
         text = f"a work-group of {waves} waves with {vgprs} vector registers each, a compute unit has room for {room}"
-        raise DispatchRefused(text, OUT_OF_VGPRS)
+        raise DispatchRefused(text, OUT_OF_VGPRS, GRID_CHECKS)
 
 
 def work_groups(packet: KernelDispatchPacket, workitem_id: int) -> tuple[Shapes, Words32]:

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, RuleError
+from understudy.core.rule import Rule
+from understudy.device.hsa.rules import KERNEL_OBJECT
 from understudy.engine.gcn.api import NOWHERE
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.image.hsa.records import USER_SGPRS, LaunchFacts, Rsrc2
@@ -26,8 +28,8 @@ KEPT: Final = 64
 class DispatchRefused(RuleError):
     """A packet that the packet processor cannot start; `code` is the queue error that it reports."""
 
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, code: int, rule: Rule | None = None) -> None:
+        super().__init__(message, rule=rule)
         self.code = code
 
 
@@ -92,10 +94,10 @@ def _system_sgprs(rsrc2: Rsrc2) -> list[int]:
 def read_plan(memory: GpuMemory, kernel_object: int) -> LaunchPlan:
     """What the header of a kernel in memory decides; `DispatchRefused` where there is none."""
     if kernel_object == 0:
-        raise DispatchRefused("kernel_object is 0", BAD_CODE)
+        raise DispatchRefused("kernel_object is 0", BAD_CODE, KERNEL_OBJECT)
     if kernel_object % 64:
-        raise DispatchRefused(f"kernel_object {kernel_object:#x} is not a multiple of 64", BAD_CODE)
+        raise DispatchRefused(f"kernel_object {kernel_object:#x} is not a multiple of 64", BAD_CODE, KERNEL_OBJECT)
     try:
         return _plan(memory.read(kernel_object, LaunchFacts.size_bytes))
     except AccessFault as fault:
-        raise DispatchRefused(f"kernel_object {kernel_object:#x}: {fault}", BAD_CODE) from None
+        raise DispatchRefused(f"kernel_object {kernel_object:#x}: {fault}", BAD_CODE, KERNEL_OBJECT) from None

@@ -1,0 +1,1 @@
+"""Strategies of hypothesis: valid and nearly valid input for parsers, drivers and runtimes (see ``docs/pytest.md``)."""
