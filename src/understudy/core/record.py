@@ -25,6 +25,7 @@ from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, 
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 from understudy.core.errors import ModelBug, WireError
+from understudy.core.shown import Rows, Shown
 from understudy.core.words import mask
 
 Buffer = bytes | bytearray | memoryview
@@ -168,7 +169,7 @@ def _positive(count: int) -> int:
     frozen_default=True,
     field_specifiers=(u8, u16, u32, u64, i32, i64, bits, raw, words, nested, records),
 )
-class Record:
+class Record(Shown):
     """Base of all records; `byte_order` "little" (default) or "big" is the byte order of their words."""
 
     size_bytes: ClassVar[int] = 0
@@ -214,8 +215,17 @@ class Record:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{slot.name}={getattr(self, slot.name)!r}" for slot in self.slots)
-        return f"{type(self).__qualname__}({shown})"
+        values = [(slot.name, getattr(self, slot.name)) for slot in self.slots]
+        said = [(name, value) for name, value in values if name not in self._defaults or value != self._defaults[name]]
+        return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in said)})"
+
+    def _rows(self) -> Rows:
+        yield "byte", "bits", "field", "value"
+        for slot in self.slots:
+            spec, value = slot.spec, getattr(self, slot.name)
+            if not spec.is_reserved or slot in self.reserved_set():
+                bits = f"{spec.high}:{spec.low}" if spec.kind == "bits" else ""
+                yield f"{slot.offset:#x}", bits, slot.name, repr(value) if isinstance(value, Record) else _text(value)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from understudy.core.errors import ModelBug, WireError
+from understudy.core.shown import Rows, Shown, some
 
 
 class Access(Enum):
@@ -97,7 +98,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Register:
+class Register(Shown):
     """One register, or an array of `count` equal ones named NAME0, NAME1, ...
 
     `offset` and `stride` are in the map's address unit; `stride` 0 means that elements follow each other closely.
@@ -112,6 +113,18 @@ class Register:
     count: int = 1
     stride: int = 0
     side: str = "rw"
+
+    def __repr__(self) -> str:
+        names = ", ".join(part.name for part in self.fields if part.access is not Access.RSVD)
+        several = f"[{self.count}]" if self.count > 1 else ""
+        return f"<register {self.name}{several} at {self.offset:#x}, {self.width} bits: {names or 'reserved'}>"
+
+    def _rows(self) -> Rows:
+        yield "bits", "field", "access", "reset", "meaning"
+        for part in reversed(self.fields):
+            values = ", ".join(f"{value} {name}" for value, name in (part.values or {}).items())
+            meaning = "; ".join(filter(None, (part.doc, values)))
+            yield part.bits, part.name, part.access.value, _short(part.reset), meaning
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -275,7 +288,7 @@ class Register:
 
 
 @dataclass(frozen=True)
-class RegisterMap:
+class RegisterMap(Shown):
     """Registers by offset. Offsets count address units of `unit_bytes` bytes; `reserved` are ranges of offsets."""
 
     name: str
@@ -289,6 +302,15 @@ class RegisterMap:
     _names: dict[str, tuple[Register, int]] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
+
+    def __repr__(self) -> str:
+        return f"<registers {self.name}: {some(each.name for each in self.registers)}>"
+
+    def _rows(self) -> Rows:
+        yield "offset", "register", "access", "bits", "meaning"
+        for each in self.registers:
+            several = f"[{each.count}]" if each.count > 1 else ""
+            yield f"{each.offset:#x}", each.name + several, each.side, each.width, each.doc
 
     def __post_init__(self) -> None:
         if self.unit_bytes < 1:

@@ -14,6 +14,7 @@ from understudy.core.event import Probes
 from understudy.core.line import Line
 from understudy.core.pci import Bar, DmaPort, PciIdentity
 from understudy.core.register_file import RegisterFile
+from understudy.core.shown import Rows, Shown, fields_of
 from understudy.core.snapshot import copied
 from understudy.core.telemetry import CountingTelemetry
 from understudy.core.words import U32, mask
@@ -43,7 +44,7 @@ class DeviceState:
     run: Run | None
 
 
-class AcceldevDevice:
+class AcceldevDevice(Shown):
     """An Acceldev: a `PciDevice` with BAR0, one interrupt line, and main memory by DMA.
 
     Give it memory by `connect` before its commands run. Every register access answers at once; what a guest does wrong
@@ -76,6 +77,9 @@ class AcceldevDevice:
     def __repr__(self) -> str:
         state = "closed" if self._executor.is_closed else "open"
         return f"<AcceldevDevice {self.settings.execution}, engine {self.settings.engine}, {state}>"
+
+    def _rows(self) -> Rows:
+        return fields_of(self.settings)
 
     # ---- what a PCI device shows ---------------------------------------------------------------------------------
 

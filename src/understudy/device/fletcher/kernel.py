@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from understudy.core.errors import WireError
+from understudy.core.shown import Rows, Shown, count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +64,7 @@ class Handshake:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Shown):
     """A virtual kernel. `schemas` carry `fletcher_name` and `fletcher_mode`; none means that it takes any map.
 
     `custom` are custom registers in the generator's syntax, ``c:16:cat`` or ``s:64:dog``.
@@ -75,6 +76,16 @@ class Kernel:
     custom: tuple[str, ...] = ()
     handshake: Handshake = field(default_factory=Handshake)
     doc: str = ""
+
+    def __repr__(self) -> str:
+        return f"<virtual kernel {self.name}, {count(len(self.schemas), 'schema')}>"
+
+    def _rows(self) -> Rows:
+        yield "schema", "field", "type"
+        for schema in self.schemas:
+            name = (schema.metadata or {}).get(b"fletcher_name", b"").decode()
+            for each in schema:
+                yield name, each.name, each.type
 
     def map(self, **options: Any) -> FletcherMap:
         """The register map of the kernel's schemas and custom registers; `options` are those of `fletcher_map`."""

@@ -20,6 +20,7 @@ from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.limits import CLOSED
 from understudy.core.line import Cancel, Observers
+from understudy.core.shown import Rows, Shown, fields_of
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
 from understudy.device.hsa import rules
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from understudy.engine.gcn.memory import GpuMemory
 
 
-class HsaDevice:
+class HsaDevice(Shown):
     """A virtual kernel agent; see the module. Options are those of `Settings`.
 
     `memory` is what lies at which address, `findings` what a strict memory found, `fine_mtype` the
@@ -90,6 +91,9 @@ class HsaDevice:
         settings, count = self.settings, len(self.queues)
         state = "closed" if self._executor.is_closed else f"{count} queue{'s' * (count != 1)}"
         return f"<HsaDevice {self.agent.name}, {settings.execution}, engine {settings.engine}, {state}>"
+
+    def _rows(self) -> Rows:
+        return fields_of(self.settings)
 
     def __enter__(self) -> Self:
         return self

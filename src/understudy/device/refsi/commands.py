@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Self
 from understudy.core.errors import WireError
 from understudy.core.quick import made_quickly
 from understudy.core.register import Access, Field, Register
+from understudy.core.shown import Rows, Shown
 from understudy.device.refsi import rules
 
 CHUNK_BYTES: Final = 8
@@ -116,7 +117,7 @@ _OPCODES: Final = frozenset(int(opcode) for opcode in Opcode)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class Command(Shown):
     """One command. Subclasses are frozen records with the document's field names in lower case."""
 
     opcode: ClassVar[Opcode]
@@ -126,6 +127,15 @@ class Command:
     """Payload chunks that are always there, in order."""
     REST: ClassVar[str] = ""
     """Name of the payload chunks that follow them, if there can be any."""
+
+    def _rows(self) -> Rows:
+        rest = getattr(self, self.REST) if self.REST else ()
+        names = [*self.CHUNKS, *(f"{self.REST}[{number}]" for number in range(len(rest)))]
+        yield "chunk", "what", "value"
+        for part in self.INLINE.fields:
+            yield 0, part.name, f"{getattr(self, part.name.lower()):#x}"
+        for number, (name, value) in enumerate(zip(names, self.payload, strict=True), 1):
+            yield number, name, f"{value:#x}"
 
     @property
     def inline(self) -> int:

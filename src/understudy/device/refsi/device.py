@@ -14,6 +14,7 @@ from understudy.core.forks import FORKED
 from understudy.core.limits import CLOSED
 from understudy.core.occupied import Occupied
 from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
+from understudy.core.shown import Rows, Shown, fields_of
 from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
@@ -75,7 +76,7 @@ class KernelStatus:
         return self.error is None
 
 
-class RefSiDevice(Stateful):
+class RefSiDevice(Stateful, Shown):
     """RefSi M1 (`family` "m") or G1 ("g"). Give `settings`, or options of `Settings` by name.
 
     Submitted buffers run, in order, when somebody waits or looks at the device. A bad option is a `WireError`.
@@ -169,6 +170,9 @@ class RefSiDevice(Stateful):
         chosen, count = self.settings, len(self._queue)
         waiting = f", {count} buffer{'s' * (count != 1)} waiting" if count else ""
         return f"<RefSiDevice {self.family.upper()}1, profile {chosen.profile}, engine {chosen.engine}{waiting}>"
+
+    def _rows(self) -> Rows:
+        return fields_of(self.settings)
 
     def _open(self) -> None:
         if self.family == "m":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from understudy.core.errors import UnderstudyError
+from understudy.core.shown import Rows, Shown
 
 
 @dataclass(frozen=True, slots=True)
-class BufferStatus:
+class BufferStatus(Shown):
     """The end of one submitted buffer. `ok` is False with `error` set, else True.
 
     `commands` counts those that were executed completely, `steps` the instructions its kernels retired. Where
@@ -38,6 +39,17 @@ class BufferStatus:
     def offset(self) -> int | None:
         """Byte offset of the failing command's header in the buffer."""
         return None if self.chunk is None else self.chunk * 8
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _rows(self) -> Rows:
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        places = ("address", "pc")
+        return [
+            (),
+            *((name, f"{value:#x}" if name in places else value) for name, value in values if value not in (None, "")),
+        ]
 
     def __str__(self) -> str:
         if self.error is None:

@@ -19,9 +19,12 @@ import errno
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
+from understudy.core.shown import Rows, Shown, count
+from understudy.core.took import Took
 from understudy.core.words import U32
 from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import (
@@ -31,6 +34,7 @@ from understudy.device.acceldev.commands import (
     WORD_BYTES,
     BindSlotCommand,
     ContextConfig,
+    Fill,
     NopCommand,
     RunCommand,
     UserCommand,
@@ -50,7 +54,22 @@ LOOK_SECONDS: Final = 0.1
 RECORDS_BYTES: Final = r.ACCELDEV_MAX_CONTEXTS * ContextConfig.size_bytes
 
 
-class Acceldev:
+@dataclass(frozen=True, slots=True)
+class Result(Took):
+    """What executing user commands took: their number, the bytes that they filled, and seconds."""
+
+    instructions: int
+    bytes: int
+    time: float = field(default=0.0, compare=False)
+
+    __repr__ = Took.__repr__
+
+    @property
+    def _name(self) -> str:
+        return "user commands"
+
+
+class Acceldev(Shown):
     """An Acceldev and its driver. `open_context` is what opening the character device does.
 
     Any thread may call. Interrupts are handled as they occur, on the thread that the line rises on.
@@ -71,8 +90,12 @@ class Acceldev:
         self._start_up()
 
     def __repr__(self) -> str:
-        count = len(self.contexts)
-        return f"<Acceldev {'closed' if self._is_closed else 'open'}, {count} context{'s' * (count != 1)}>"
+        return f"<Acceldev {'closed' if self._is_closed else 'open'}, {count(len(self.contexts), 'context')}>"
+
+    def _rows(self) -> Rows:
+        yield "context", "buffers", "fences", "errored"
+        for index, context in self.contexts.items():
+            yield index, context.count, context.fence_counter, context.is_errored
 
     @classmethod
     def open(cls, memory_bytes: int = MEMORY_BYTES, **settings: Any) -> Self:
@@ -226,6 +249,17 @@ class Context:
         self._codes: list[Buffer] = []
         self._is_closed = False
 
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return f"<context {self.index}, closed>"
+        errored = ", errored" if self.is_errored else ""
+        return f"<context {self.index}, {count(self.count, 'buffer')}{errored}>"
+
+    @property
+    def count(self) -> int:
+        """Buffers that are open."""
+        return len(self._buffers) + len(self._codes)
+
     @property
     def fence_counter(self) -> int:
         """How many user FENCEs the device has counted, modulo 2**32."""
@@ -305,14 +339,17 @@ class Context:
         if self.is_errored:
             raise self._errored()
 
-    def execute(self, *commands: UserCommand) -> None:
+    def execute(self, *commands: UserCommand) -> Result:
         """Run these commands from a code buffer of their own, and wait until all of them are done."""
         code = self.create_code(*commands)
+        start = time.perf_counter()
         try:
             self.run(code)
             self.drain()
         finally:
             code.close()
+        filled = sum(each.length for each in commands if isinstance(each, Fill))
+        return Result(len(commands), filled, time.perf_counter() - start)
 
     def close(self) -> None:
         """Unbind and free all buffers, wait until the device has let go of them, and free the context."""

@@ -45,6 +45,10 @@ class Buffer:
         self._closer = closer
         self._is_closed = False
 
+    def __repr__(self) -> str:
+        kind = "code" if self.slot is None else f"slot {self.slot}"
+        return f"<buffer of {self.size:,} bytes, {'closed' if self._is_closed else kind}>"
+
     @property
     def view(self) -> memoryview:
         """The bytes, writable and shared with the device; not to be used after `close`."""

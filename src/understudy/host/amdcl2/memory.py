@@ -20,6 +20,8 @@ class Mappings:
         self._by_place: dict[tuple[int, int], tuple[int, bool]] = {}
         self._addresses: list[int] = []
         self._deferred: list[Callable[[], None]] = []
+        self.bytes = 0
+        """Of all arrays, as often as they are arguments."""
 
     def array(self, array: np.ndarray, name: str) -> int:
         """The address of a NumPy array, shared without a copy; `WireError` where it is not contiguous or empty."""
@@ -29,6 +31,7 @@ class Mappings:
             raise WireError(f"array for {name} must not be empty")
         if array.dtype.hasobject:
             raise WireError(f"array for {name} must hold numbers, not Python objects")
+        self.bytes += array.nbytes
         place = int(array.ctypes.data), array.nbytes
         known = self._by_place.get(place)
         if known is not None and known[1] == array.flags.writeable:

@@ -11,8 +11,9 @@ as addresses for all kinds of pointers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -20,7 +21,9 @@ import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.limits import UNSAID, Unsaid, time_limit
+from understudy.core.shown import Rows, Shown
 from understudy.core.space import Unit
+from understudy.core.took import Took
 from understudy.device.amdcl2 import rules
 from understudy.device.amdcl2.device import OpenclDevice, ProgramState
 from understudy.device.amdcl2.launch import pack_arguments, setup_buffer
@@ -73,12 +76,25 @@ MAX_KERNEL_INDEX: Final = 0xFFFF - FIRST_KERNEL_ID
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What a run took. `children` were enqueued by kernels; `printf` is the raw printf buffer behind its header."""
+class Result(Took):
+    """What a run took. `children` were enqueued by kernels; `printf` is the raw printf buffer behind its header.
+
+    `bytes` are those of the arrays that it was given, `time` the seconds of the kernel and all that it enqueued.
+    """
 
     statistics: Statistics
     children: int
     printf: bytes
+    bytes: int = 0
+    time: float = field(default=0.0, compare=False)
+    kernel: str = ""
+
+    __repr__ = Took.__repr__
+
+    @property
+    def instructions(self) -> int:
+        """Wave instructions retired."""
+        return self.statistics.instructions
 
 
 def load(
@@ -108,7 +124,7 @@ def load(
     return Program(read_container(data), engine, target, time_limit_seconds=time_limit_seconds)
 
 
-class Program:
+class Program(Shown):
     """A program on a device of its own: code and data in its memory, kernels by name. For one thread at a time."""
 
     def __init__(
@@ -146,6 +162,11 @@ class Program:
     def __repr__(self) -> str:
         """What it is for and what it holds."""
         return f"Program({self.target.name}, {self.container.bits} bits, kernels: {', '.join(self.kernels) or 'none'})"
+
+    def _rows(self) -> Rows:
+        yield "kernel", "arguments", "code"
+        for name, image in self.container.kernels.items():
+            yield name, ", ".join(str(each.name) for each in self.kernel(name).arguments), f"{len(image.code):,} bytes"
 
     def _load(self) -> LoadedProgram:
         address, ram = self.device.allocate(loaded_bytes(self.container), "program")
@@ -221,8 +242,10 @@ class Program:
         """Run a packet, and then what it has enqueued. Where that fails, the queue begins anew with the next run."""
         self._printf.clear()
         self._printf.write(0, printf_buffer.EMPTY, _HOST)
+        start = perf_counter()
         statistics, children = self.device.run(packet, uses_queue, options)
-        return Result(statistics, children, printf_buffer.written(self._printf.view))
+        time = perf_counter() - start
+        return Result(statistics, children, printf_buffer.written(self._printf.view), time=time)
 
     def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
         """Addresses of the device's queue and of the slot for the kernel that the host launches.
@@ -240,13 +263,21 @@ class Program:
 _HOST: Final = Unit(0)
 
 
-class Kernel:
+class Kernel(Shown):
     """A kernel of a program."""
 
     def __init__(self, program: Program, image: KernelImage) -> None:
         self.program = program
         self.image = image
         self.metadata: KernelMetadata = program.container.metadata(image.name)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}({', '.join(str(each.name) for each in self.arguments)})>"
+
+    def _rows(self) -> Rows:
+        yield "argument", "type", "kind"
+        for each in self.arguments:
+            yield each.name, each.type_name, each.kind.name
 
     @property
     def name(self) -> str:
@@ -289,7 +320,7 @@ class Kernel:
             packet = setup_buffer(grid, group, self.image.header, entry, kernarg, lds)
             result = program.run(packet, bool(hidden["aqlwrap_pointer"]), **options)
             maps.finish()
-            return result
+            return replace(result, bytes=maps.bytes, kernel=self.name)
         except UnderstudyError as error:
             raise error.at("kernel", self.name) from None
         finally:

@@ -16,7 +16,7 @@ never finishes, a status nobody looks at), this one raises.
 ...     context.enable()
 ...     kernel = Kernel(context)
 ...     kernel.start()
-...     kernel.wait_for_finish()
+...     result = kernel.wait_for_finish()
 ...     kernel.get_return("int64")
 -6
 """
@@ -27,12 +27,15 @@ import operator
 import struct
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
 
 from understudy.core.errors import RuleError, WireError
+from understudy.core.shown import Rows, Shown
+from understudy.core.took import Took
 from understudy.core.words import U32, mask
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
@@ -65,7 +68,7 @@ _TYPES_32: Final = {"uint": "I", "int": "i", "float": "f"}
 _TYPES_64: Final = {"uint": "Q", "int": "q", "double": "d"}
 
 
-class Platform:
+class Platform(Shown):
     """A platform: a virtual device, or anything with the functions of a plug-in.
 
     `target` is a `FletcherDevice`, a `FletcherPort`, or a virtual kernel: then `options` are those of the device's
@@ -84,6 +87,14 @@ class Platform:
 
     def __repr__(self) -> str:
         return f"<Platform {self.port.name}, {'open' if self._is_open else 'not open'}>"
+
+    def _rows(self) -> Rows:
+        yield "byte", "register"
+        layout = self.port.map
+        for buffer in layout.buffers if layout is not None else ():
+            yield f"{buffer.address:#x}", buffer.name
+        for custom in layout.customs if layout is not None else ():
+            yield f"{custom.address:#x}", custom.name
 
     def name(self) -> str:
         """The platform's name."""
@@ -155,6 +166,18 @@ class Platform:
         self.terminate()
 
 
+@dataclass(frozen=True, slots=True)
+class Result(Took):
+    """What a kernel took: the bytes of its buffers, and seconds. Kernels in Python count no instructions."""
+
+    kernel: str
+    bytes: int
+    time: float = field(default=0.0, compare=False)
+    instructions: int = 0
+
+    __repr__ = Took.__repr__
+
+
 class Kernel:
     """The host's handle of the kernel. `ctrl_start`, `ctrl_reset`, `done_status` and its mask may be changed."""
 
@@ -167,6 +190,10 @@ class Kernel:
         self._context = context
         self._port = context.platform.port
         self._metadata_written = False
+        self._began = time.perf_counter()
+
+    def __repr__(self) -> str:
+        return f"<kernel on {self._port.name}, RecordBatches queued: {self._context.num_recordbatches()}>"
 
     def reset(self) -> None:
         """Reset the kernel: the reset bit, then 0."""
@@ -216,6 +243,7 @@ class Kernel:
         """Start the kernel: metadata the first time, the start bit, then 0."""
         if not self._metadata_written:
             self.write_metadata()
+        self._began = time.perf_counter()
         self._port.write_mmio(REG_CONTROL, self.ctrl_start)
         self._port.write_mmio(REG_CONTROL, 0)
 
@@ -234,8 +262,8 @@ class Kernel:
         high = self._port.read_mmio(REG_RETURN1)
         return np.uint64(high << 32 | low).astype(nptype).item()
 
-    def wait_for_finish(self, poll_interval_usec: int = 0, timeout_seconds: float | None = None) -> None:
-        """Poll the status register until the kernel is done.
+    def wait_for_finish(self, poll_interval_usec: int = 0, timeout_seconds: float | None = None) -> Result:
+        """Poll the status register until the kernel is done; what it took since `start`.
 
         Raises what ails a kernel that never finishes, where the real library polls for ever; `StatusError` after
         `timeout_seconds`.
@@ -251,10 +279,12 @@ class Kernel:
                 time.sleep(poll_interval_usec / 1e6)
             else:
                 self._port.wait(POLL_SECONDS)
+        buffers = (self._context.get_device_buffer(index) for index in range(self._context.num_buffers()))
+        return Result(self._port.name, sum(each.size for each in buffers), time.perf_counter() - self._began)
 
-    def poll_until_done(self, poll_interval_usec: int = 0) -> None:
+    def poll_until_done(self, poll_interval_usec: int = 0) -> Result:
         """`wait_for_finish`, under its name in release 0.0.20 of the real library."""
-        self.wait_for_finish(poll_interval_usec)
+        return self.wait_for_finish(poll_interval_usec)
 
     def get_context(self) -> Context:
         """The context."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from understudy.core.errors import RuleError, WireError
+from understudy.core.shown import Rows, Shown, some
 from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.rules import IS_PTR64
@@ -24,7 +25,7 @@ PAGE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class Kernel(Shown):
     """A kernel of an executable. `address` is that of its header: kernel_object of a dispatch packet."""
 
     executable: Executable
@@ -39,8 +40,11 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.name} at {self.address:#x}>"
 
+    def _rows(self) -> Rows:
+        return self.image.rows()
 
-class Executable:
+
+class Executable(Shown):
     """A code object loaded into the memory of an agent. It stays there until `unload`."""
 
     def __init__(
@@ -69,7 +73,10 @@ class Executable:
 
     def __repr__(self) -> str:
         code = self.code
-        return f"<executable {code.version} for {code.target or '?'} at {self.base:#x}: {', '.join(self.kernels)}>"
+        return f"<executable {code.version} for {code.target or '?'} at {self.base:#x}: {some(self.kernels)}>"
+
+    def _rows(self) -> Rows:
+        return self.code.rows()
 
     @property
     def is_loaded(self) -> bool:

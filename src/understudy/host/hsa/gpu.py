@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from understudy.core.errors import RuleError
+from understudy.core.shown import Rows, Shown, fields_of
 from understudy.device.hsa.agents import AGENTS
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.launch.kernarg import Hidden
@@ -80,7 +82,7 @@ class GpuState:
     mine: frozenset[Queue] = field(repr=False)
 
 
-class Gpu:
+class Gpu(Shown):
     """One agent with its memory. Make it with `open`; everything of it ends with `close` or its ``with`` block.
 
     Launches may come from several threads.
@@ -110,6 +112,9 @@ class Gpu:
 
     def __repr__(self) -> str:
         return repr(self.device).replace("HsaDevice", "Gpu", 1)
+
+    def _rows(self) -> Rows:
+        return fields_of(self.device.settings)
 
     def __enter__(self) -> Self:
         return self
@@ -430,8 +435,10 @@ class Gpu:
                     printf.free()
 
         packet = draft.filled(*header, private_bytes, segments.group_bytes, place + SIGNAL_BYTES, place)
+        began = perf_counter()
         index = queue.submit(packet)
-        return Launch(draft.kernel, queue, index, signal, packet, release, None if printf is None else printf.read)
+        printed = None if printf is None else printf.read
+        return Launch(draft.kernel, queue, index, signal, packet, borrowed.bytes, began, release, printed)
 
 
 def demo_code(agent: str = "gfx900") -> bytes:

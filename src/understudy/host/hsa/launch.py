@@ -6,9 +6,11 @@ import operator
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Final, SupportsIndex
 
 from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
+from understudy.core.took import Took
 from understudy.core.words import U32, U64
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.packets import FenceScope
@@ -38,16 +40,21 @@ SYSTEM: Final = FenceScope.SYSTEM
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Took):
     """What a launch took: `start` and `end` on the device's clock, wave instructions retired in between.
 
     `printf` is what the kernel printed, as it stands in the printf buffer behind its header: nothing formats it.
+    `bytes` are those of the arrays that it was given, `time` the seconds from its packet to the end of the wait for it.
     """
 
     kernel: str
     start: int
     end: int
     printf: bytes = field(default=b"", repr=False)
+    bytes: int = 0
+    time: float = field(default=0.0, compare=False)
+
+    __repr__ = Took.__repr__
 
     @property
     def instructions(self) -> int:
@@ -64,6 +71,9 @@ class Launch:
     index: int
     signal: Signal
     _packet: bytes = field(repr=False)
+    _bytes: int = field(repr=False)
+    _began: float = field(repr=False)
+    """When it was submitted, by the host's clock."""
     _release: Callable[[bool], None] = field(repr=False)
     """Gives back what the launch needed; called with whether it completed."""
     _printed: Callable[[], bytes] | None = field(default=None, repr=False)
@@ -99,7 +109,8 @@ class Launch:
                 raise TimeoutError(f"kernel {self.kernel.name} has not completed in {timeout_seconds} seconds")
             words = self.signal.view()
             printed = b"" if self._printed is None else self._printed()
-            self._result = Result(self.kernel.name, words[_START] & U64, words[_END] & U64, printed)
+            start, end, time = words[_START] & U64, words[_END] & U64, perf_counter() - self._began
+            self._result = Result(self.kernel.name, start, end, printed, self._bytes, time)
             self._release(True)
         return self._result
 

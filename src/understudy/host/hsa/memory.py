@@ -172,9 +172,12 @@ class Borrowed:
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
         self._mapped: list[Block] = []
+        self.bytes = 0
+        """Of all arrays that were asked for."""
 
     def address(self, array: NDArray[Any]) -> int:
         """Device address of an array; it is mapped where it is not device memory yet."""
+        self.bytes += array.nbytes
         found = self._arrays.find(array)
         if found is None:
             block = self._arrays.enter(array)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from understudy.core.errors import RuleError, UnderstudyError
+from understudy.core.shown import Rows, Shown
 from understudy.core.space import Unit
 from understudy.device.refsi.device import DeviceInfo, KernelStatus, RefSiDevice
 from understudy.device.refsi.interfaces import HOST
@@ -25,7 +26,7 @@ class OutOfDeviceMemory(UnderstudyError):
     """The device has no memory of the asked size and kind left."""
 
 
-class RefSiDriver:
+class RefSiDriver(Shown):
     """One open RefSi device and the driver's calls.
 
     Addresses and sizes are in bytes. Every refusal is an `UnderstudyError`: `AccessFault` for memory, `RuleError` for
@@ -50,6 +51,11 @@ class RefSiDriver:
             return f"<{type(self).__name__} closed>"
         info = self._port.info
         return f"<{type(self).__name__} {info.family}, profile {self._port.profile_name}, open>"
+
+    def _rows(self) -> Rows:
+        yield "memory", "address", "bytes"
+        for entry in () if self._port is None else self._port.info.memory_map:
+            yield entry.kind.name, f"{entry.base:#x}", f"{entry.size:#x}"
 
     def __enter__(self) -> Self:
         return self

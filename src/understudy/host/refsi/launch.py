@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.errors import WireError
+from understudy.core.took import Took
 from understudy.core.words import align_up, f64_bits
 from understudy.device.refsi import rules
 from understudy.device.refsi.commands import MAX_EXTRA_ARGS
@@ -24,12 +25,19 @@ POINTER_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchResult:
-    """A launch that went well: the status of its command buffer and what its kernels printed."""
+class LaunchResult(Took):
+    """A launch that went well: the status of its command buffer and what its kernels printed.
+
+    `bytes` are those of its arrays and buffers, `time` the seconds of its command buffer.
+    """
 
     kernel: str
     status: BufferStatus
     console: bytes = b""
+    bytes: int = 0
+    time: float = field(default=0.0, compare=False)
+
+    __repr__ = Took.__repr__
 
     @property
     def instructions(self) -> int:
@@ -59,6 +67,8 @@ class Arguments:
     values: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     copies: list[_Copy] = field(default_factory=list)
+    nbytes: int = 0
+    """Of all arrays and buffers."""
 
     def add(self, argument: Argument) -> None:
         """Take the next argument; `WireError` with its number where it cannot be passed."""
@@ -91,8 +101,10 @@ class Arguments:
     def _value(self, number: int, argument: Argument) -> tuple[int, int]:
         match argument:
             case Buffer():
+                self.nbytes += argument.nbytes
                 return argument.address, POINTER_BYTES
             case np.ndarray():
+                self.nbytes += argument.nbytes
                 return self._array(number, argument).address, POINTER_BYTES
             case np.generic():
                 return _scalar(argument)

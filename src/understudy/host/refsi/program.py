@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.core.errors import AccessFault, RuleError, WireError
+from understudy.core.shown import Rows, Shown, count, some
 from understudy.core.space import PAGE_SIZE
 from understudy.core.words import align_down, align_up
 from understudy.device.refsi.registers import DRAM_BASE, DRAM_SIZE, TCDM_HART_BASE, TCDM_HART_SIZE
@@ -32,15 +33,21 @@ EXIT_STUB: Final = "addi a0,zero,0; addi a7,zero,0; ecall"
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Shown):
     """A kernel of a loaded program: its name and entry point."""
 
     name: str
     entry: int
     program: Program
 
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} at {self.entry:#x}>"
 
-class Program:
+    def _rows(self) -> Rows:
+        return [(), ("entry", f"{self.entry:#x}"), ("stack top", f"{self.program.stack_top:#x}")]
+
+
+class Program(Shown):
     """An ELF image in device memory, ready to launch. `stack_top` and `return_address` are what launches set."""
 
     def __init__(self, driver: RefSiDriver, image: ElfImage, profile: str) -> None:
@@ -57,6 +64,14 @@ class Program:
         except BaseException:
             self.unload()
             raise
+
+    def __repr__(self) -> str:
+        return f"<program, {count(len(self.image.segments), 'segment')}: {some(self.kernels)}>"
+
+    def _rows(self) -> Rows:
+        yield "kernel", "entry"
+        for name in self.kernels:
+            yield name, f"{self.image.symbol(name).address:#x}"
 
     def kernel(self, name: str) -> Kernel:
         """The kernel called `name`; `WireError` that says what there is instead."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
+from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -197,14 +198,16 @@ class RefSi(RefSiDriver):
                 console.extend(event.data)
 
         cancel = self.port.probes.subscribe(listen, ConsoleOutput)
+        start = perf_counter()
         try:
             status = self.run(buffer.sync_cache().finish())
         except UnderstudyError as error:
             raise explained(error, kernel) from None
         finally:
             cancel()
+        time = perf_counter() - start
         arguments.copy_back()
-        return LaunchResult(kernel.name, status, bytes(console))
+        return LaunchResult(kernel.name, status, bytes(console), arguments.nbytes, time)
 
 
 class _Prepared:

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Final
 
 from understudy.core.errors import WireError, close_to
+from understudy.core.shown import Rows, Shown, some
 from understudy.image.amdcl2.elf import Elf, read_elf
 from understudy.image.amdcl2.generations import (
     DRIVERS,
@@ -73,7 +74,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Container:
+class Container(Shown):
     """A file that was read. `elf` is the outer ELF, `inner` the one in .text, where there is one."""
 
     elf: Elf = field(repr=False)
@@ -85,6 +86,14 @@ class Container:
     notes: NoteFacts = field(repr=False)
     warnings: tuple[str, ...]
     _metadata: Mapping[str, tuple[bytes, int]] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<program of {self.bits} bits, driver {self.generation.name}: {some(self.kernels, 'no kernels')}>"
+
+    def _rows(self) -> Rows:
+        yield "kernel", "at byte", "code"
+        for each in self.kernels.values():
+            yield each.name, f"{each.place:#x}", f"{len(each.code):,} bytes"
 
     @property
     def bits(self) -> int:

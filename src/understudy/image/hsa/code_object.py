@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.errors import BeyondModel, UnderstudyError, WireError, close_to
+from understudy.core.shown import Rows, Shown, some
 from understudy.image.elf.layout import STT_FILE, STT_FUNC, STT_OBJECT, STT_SECTION
 from understudy.image.elf.reader import Symbol, SymbolTable, wrong
 from understudy.image.hsa import bundle, targets
@@ -39,7 +40,7 @@ DESCRIPTOR_SUFFIX: Final = ".kd"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(Shown):
     """A kernel of a code object. Addresses count from the first byte of the loaded image.
 
     `address` is that of the header, which a dispatch packet calls kernel_object; `entry` that of the first instruction.
@@ -52,6 +53,21 @@ class Kernel:
     entry: int
     header: Header
     described: Described = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} at {self.address:#x} of its code object>"
+
+    def rows(self) -> Rows:
+        """What a launch has to know of it, for a table."""
+        yield ()
+        yield "LDS", f"{self.group_bytes:,} bytes of a work-group"
+        yield "private", f"{self.private_bytes:,} bytes of a work-item"
+        yield "arguments", f"{self.kernarg_bytes:,} bytes"
+        yield "registers", f"{self.header.compute_pgm_rsrc1.vgprs} vector, {self.header.compute_pgm_rsrc1.sgprs} scalar"
+        for each in self.metadata.arguments if self.metadata else ():
+            yield f"+{each.offset}", f"{each.name} {each.type_name} ({each.kind}, {each.size} bytes)"
+
+    _rows = rows
 
     @cached_property
     def metadata(self) -> KernelMetadata | None:
@@ -132,7 +148,7 @@ class LoadedCode:
 
 
 @dataclass(frozen=True)
-class CodeObject:
+class CodeObject(Shown):
     """A code object that was read. `version` is "V1" to "V6" or "mesa3d", `target` a processor (``gfx803``) or "".
 
     `features` has "on", "off" or "any" for ``xnack`` and ``sramecc`` where the object says something. `missing` names
@@ -149,6 +165,19 @@ class CodeObject:
     kernels: Mapping[str, Kernel]
     missing: tuple[str, ...]
     odd: tuple[str, ...] = field(repr=False)
+
+    def __repr__(self) -> str:
+        target = self.target or "any processor"
+        return f"<code object {self.version} for {target}: {some(self.kernels, 'no kernels')}>"
+
+    def rows(self) -> Rows:
+        """Its kernels, for a table."""
+        yield "kernel", "arguments", "LDS", "private", "vector registers"
+        for each in self.kernels.values():
+            registers = each.header.compute_pgm_rsrc1.vgprs
+            yield each.name, each.kernarg_bytes, each.group_bytes, each.private_bytes, registers
+
+    _rows = rows
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from understudy.core.errors import RuleError, UnderstudyError
 from understudy.core.rule import Rule
+from understudy.core.shown import Rows, Shown
 from understudy.device.fletcher.map.build import Source, batch_name, fletcher_map, generator_name, plain_name, sources
 from understudy.device.fletcher.map.custom import parse_custom
 from understudy.device.fletcher.map.flatten import (
@@ -56,13 +57,22 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Shown):
     """One thing to know about a design. `place` is a RecordBatch, a field (``Alpha.s.item``) or a custom register."""
 
     severity: Severity
     place: str
     message: str
     rule: Rule
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _rows(self) -> Rows:
+        yield ()
+        yield "severity", self.severity.value
+        yield "place", self.place
+        yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})"
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
@@ -79,7 +89,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Shown):
     """The verdict. `queue_order` is the order in which a host must queue the RecordBatches.
 
     The maps are None where the tool makes none; `moved` needs both.
@@ -90,6 +100,16 @@ class Agreement:
     generator: FletcherMap | None
     runtime: FletcherMap | None
     moved: tuple[Moved, ...]
+
+    def __repr__(self) -> str:
+        errors = sum(finding.severity is Severity.ERROR for finding in self.findings)
+        verdict = "agree" if self.agree else f"disagree in {errors} thing{'s' * (errors != 1)}"
+        return f"<generator and run-time library {verdict}>"
+
+    def _rows(self) -> Rows:
+        yield "severity", "place", "finding", "rule"
+        for each in self.findings:
+            yield each.severity.value, each.place, each.message, each.rule.id
 
     @property
     def agree(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final, Self
 
 from understudy.core.errors import WireError
+from understudy.core.shown import Rows, Shown
 from understudy.core.space import Unit
 from understudy.device.refsi import rules
 from understudy.device.refsi.commands import (
@@ -46,7 +47,7 @@ REFSIDRV: Final = "refsidrv"
 PROFILES: Final = (SPEC, REFSIDRV)
 
 
-class CommandBuffer:
+class CommandBuffer(Shown):
     """A command buffer in the making. Methods check what they are given at once and return the buffer itself.
 
     Numbers that do not fit their field raise a `WireError` that names the field. Registers are given by number or by
@@ -65,6 +66,16 @@ class CommandBuffer:
             raise WireError(f"there is no profile {profile!r}, expected one of {', '.join(PROFILES)}")
         self.profile = profile
         self._words: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"<CommandBuffer, profile {self.profile}, {self.size_bytes} bytes>"
+
+    def _rows(self) -> Rows:
+        from understudy.device.refsi.toolkit.listing import lines  # which names what this builds
+
+        yield "byte", "command", "meaning"
+        for line in lines(self.to_bytes()):
+            yield f"{line.offset:#x}", line.text, line.comment
 
     @property
     def words(self) -> tuple[int, ...]:

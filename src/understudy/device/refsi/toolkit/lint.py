@@ -12,6 +12,7 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.core.rule import Rule
+from understudy.core.shown import Rows, Shown
 from understudy.device.refsi import rules
 from understudy.device.refsi.commands import CHUNK_BYTES, COMMANDS, HEADER, Finish, Nop
 from understudy.device.refsi.registers import M1_HARTS
@@ -33,7 +34,7 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Shown):
     """One mistake: how bad, which check, where (byte offset, chunk, command) and which rule it touches."""
 
     severity: Severity
@@ -42,6 +43,17 @@ class Finding:
     command: str
     message: str
     rule: Rule | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _rows(self) -> Rows:
+        yield ()
+        yield "severity", self.severity.value
+        yield "check", self.check
+        yield "place", f"byte {self.offset:#x}, chunk {self.chunk}"
+        yield "command", self.command
+        yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})" if self.rule else ""
 
     @property
     def chunk(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from understudy.core.shown import Rows, Shown
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -45,7 +47,7 @@ _SAID: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Shown):
     """Something that real hardware may do and a correct program may not depend on.
 
     `kind` is ``"stale line"`` (a load without GLC saw an old line of the first-level cache), ``"late store"`` (a load
@@ -61,6 +63,12 @@ class Finding:
     store: Place | Host
     address: int = 0
     fence: str = ""
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    def _rows(self) -> Rows:
+        return [(), ("kind", self.kind), ("load", self.load), ("store", self.store), ("fence", self.fence)]
 
     def __str__(self) -> str:
         said = _SAID[self.kind].format(load=self.load, store=self.store, address=self.address)
