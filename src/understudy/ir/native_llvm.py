@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import ctypes
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
 from understudy.core.errors import ModelBug
@@ -33,21 +34,34 @@ declare void @llvm.x86.sse.stmxcsr(ptr)
 
 def module(functions: Iterable[Function[Any]], text: str = "") -> str:
     """The IR of functions, which can be called from elsewhere, of those that they call, which cannot, and of `text`."""
-    exported = list(functions)
+    parts = _definitions(list(functions), "").values()
+    lines = "\n".join([*parts, text, _DECLARED, _X86 if llvm.is_x86() else ""]).splitlines()
+    declared = dict.fromkeys(line for line in lines if line.startswith("declare "))
+    return "\n".join([*(line for line in lines if line not in declared), *declared, ""])
+
+
+@cache
+def embedded(function: Function[Any]) -> dict[str, str]:
+    """What another module needs to call a function: definitions and declarations, by name."""
+    parts = _definitions([function], "internal ")
+    names = {line.split("@")[1].split("(")[0]: line for line in _DECLARED.splitlines() if line}
+    whole = "".join(parts.values())
+    return parts | {name: line for name, line in names.items() if f"@{name}(" in whole}
+
+
+def _definitions(functions: list[Function[Any]], linkage: str) -> dict[str, str]:
+    """The IR of functions, and of those that they call, by name."""
     written: dict[str, Function[Any]] = {}
-    waiting, parts = list(exported), list[str]()
+    waiting, parts = list(functions), dict[str, str]()
     while waiting:
         function = waiting.pop(0)
         if written.setdefault(function.name, function) is not function:
             raise ModelBug(f"two native functions are called {function.name}")
-        if any(part.startswith(f"; {function.name}\n") for part in parts):
-            continue
-        writer = _Writer(function)
-        parts.append(f"; {function.name}\n{writer.text('' if function in exported else 'internal ')}")
-        waiting += writer.called
-    lines = "\n".join([*parts, text, _DECLARED, _X86 if llvm.is_x86() else ""]).splitlines()
-    declared = dict.fromkeys(line for line in lines if line.startswith("declare "))
-    return "\n".join([*(line for line in lines if line not in declared), *declared, ""])
+        if function.name not in parts:
+            writer = _Writer(function)
+            parts[function.name] = writer.text(linkage if function in functions else "internal ")
+            waiting += writer.called
+    return parts
 
 
 class _Writer:

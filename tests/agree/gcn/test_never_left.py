@@ -152,6 +152,14 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
               v17=(LANES % 5 << 17) + 8 * (LANES % 11), v19=4 * (LANES % 3), v20=0x1000_0000, v21=0x0300_0000,
               exec_=0x00FF_FFFF_FF00_3333),
     ),
+    "lanes_that_change_one_place": (
+        "gfx900",
+        "ds_add_rtn_u32 v10, v16, v12\nds_min_rtn_f32 v11, v17, v13 offset:64\nds_add_rtn_f32 v14, v17, v13\n"
+        "ds_cmpst_rtn_b64 v[18:19], v16, v[20:21], v[12:13]\nds_dec_rtn_u32 v15, v22, v12\n"
+        "ds_max_rtn_i64 v[24:25], v26, v[12:13]",
+        state(v12=LANES * 0x0840_1021, v13=0x3F80_0000 + (LANES << 19), v16=40, v17=np.where(LANES & 16, 8, 3000),
+              v20=LANES, v22=4 * (LANES % 3), v26=0xFFFF_FFF8, exec_=0x00FF_FFFF_FF00_3333),
+    ),
     "dwords_of_a_buffer_and_beyond": (
         "gfx803",
         "s_buffer_load_dwordx4 s[40:43], s[4:7], 0x0\ns_buffer_load_dwordx16 s[44:59], s[4:7], 0x8\n"

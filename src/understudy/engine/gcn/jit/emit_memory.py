@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
+from understudy.engine.gcn.jit.emit_atomic import LocalAtomics
 from understudy.engine.gcn.jit.emit_contiguous import WIDTHS, Addresses, Contiguous
 from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
@@ -35,6 +36,7 @@ class Memory:
         self.helpers = Helpers(text, vectors)
         self.caches = InlineCaches(text, self.helpers)
         self.addresses = Addresses(text, ints)
+        self.locals = LocalAtomics(text, self.addresses)
         self.contiguous = Contiguous(text, self.addresses, self.caches, self.helpers)
         self.uses_atomics = False
         self.begin(0)
@@ -132,6 +134,9 @@ class Memory:
     ) -> Value:
         o = self.ints
         text, lanes = self.text, self.text.lanes
+        if space == "lds":
+            data = text.bits(v, True), text.bits(v if compare is None else compare, True)
+            return self.locals.change(kind, bits, address, data, text.bits(self._masked(where), True))
         wide = text.itype(64, True)
         operands = []
         width = 64 if space in ("global", "flat") else 32

@@ -100,50 +100,170 @@ def change64(operation: int, place: int, d: int, c: int) -> int:
 def changed(operation: int, old: int, d: int, c: int, free: int) -> int:
     """What memory becomes, of its old value, the data and the second data; `free`: bits of a word that it has not."""
     if operation == SWAP:
-        return d
+        return change_swap(old, d, c, free)
     if operation == CMPSWAP:
-        return d if old == c else old
+        return change_cmpswap(old, d, c, free)
     if operation == ADD:
-        return old + d
+        return change_add(old, d, c, free)
     if operation == SUB:
-        return old - d
+        return change_sub(old, d, c, free)
     if operation == RSUB:
-        return d - old
+        return change_rsub(old, d, c, free)
     if operation == SMIN:
-        return old if signed(old << free) < signed(d << free) else d
+        return change_smin(old, d, c, free)
     if operation == UMIN:
-        return min(old, d)
+        return change_umin(old, d, c, free)
     if operation == SMAX:
-        return old if signed(old << free) > signed(d << free) else d
+        return change_smax(old, d, c, free)
     if operation == UMAX:
-        return max(old, d)
+        return change_umax(old, d, c, free)
     if operation == AND:
-        return old & d
+        return change_and(old, d, c, free)
     if operation == OR:
-        return old | d
+        return change_or(old, d, c, free)
     if operation == XOR:
-        return old ^ d
+        return change_xor(old, d, c, free)
     if operation == INC:
-        return 0 if old >= d else old + 1
+        return change_inc(old, d, c, free)
     if operation == DEC:
-        return d if old == 0 or old > d else old - 1
+        return change_dec(old, d, c, free)
+    if operation == MSKOR:
+        return change_mskor(old, d, c, free)
     if operation == WRAP:
-        return old - c if old >= c else old + d
+        return change_wrap(old, d, c, free)
     if operation == FADD:
-        return add_floats(old, d) if free else add_doubles(old, d)
+        return change_fadd(old, d, c, free)
     if operation == FMIN:
-        return d if is_less(d << free, old << free, free) else old
+        return change_fmin(old, d, c, free)
     if operation == FMAX:
-        return d if is_less(old << free, d << free, free) else old
-    if operation == FCMPSWAP:
-        return d if is_equal(old << free, c << free, free) else old
+        return change_fmax(old, d, c, free)
+    return change_fcmpswap(old, d, c, free)
+
+
+@inlined
+def change_swap(old: int, d: int, c: int, free: int) -> int:
+    """What it is given."""
+    return d
+
+
+@inlined
+def change_cmpswap(old: int, d: int, c: int, free: int) -> int:
+    """That, where memory holds the second data."""
+    return d if old == c else old
+
+
+@inlined
+def change_add(old: int, d: int, c: int, free: int) -> int:
+    """Sum."""
+    return old + d
+
+
+@inlined
+def change_sub(old: int, d: int, c: int, free: int) -> int:
+    """Difference."""
+    return old - d
+
+
+@inlined
+def change_rsub(old: int, d: int, c: int, free: int) -> int:
+    """Difference, the other way round."""
+    return d - old
+
+
+@inlined
+def change_smin(old: int, d: int, c: int, free: int) -> int:
+    """The smaller, signed."""
+    return old if signed(old << free) < signed(d << free) else d
+
+
+@inlined
+def change_umin(old: int, d: int, c: int, free: int) -> int:
+    """The smaller."""
+    return min(old, d)
+
+
+@inlined
+def change_smax(old: int, d: int, c: int, free: int) -> int:
+    """The larger, signed."""
+    return old if signed(old << free) > signed(d << free) else d
+
+
+@inlined
+def change_umax(old: int, d: int, c: int, free: int) -> int:
+    """The larger."""
+    return max(old, d)
+
+
+@inlined
+def change_and(old: int, d: int, c: int, free: int) -> int:
+    """Bits of both."""
+    return old & d
+
+
+@inlined
+def change_or(old: int, d: int, c: int, free: int) -> int:
+    """Bits of either."""
+    return old | d
+
+
+@inlined
+def change_xor(old: int, d: int, c: int, free: int) -> int:
+    """Bits of one."""
+    return old ^ d
+
+
+@inlined
+def change_inc(old: int, d: int, c: int, free: int) -> int:
+    """One more, up to the data."""
+    return 0 if old >= d else old + 1
+
+
+@inlined
+def change_dec(old: int, d: int, c: int, free: int) -> int:
+    """One less, down from the data."""
+    return d if old == 0 or old > d else old - 1
+
+
+@inlined
+def change_mskor(old: int, d: int, c: int, free: int) -> int:
+    """Bits of the second data replaced."""
     return old & ~c | d
+
+
+@inlined
+def change_wrap(old: int, d: int, c: int, free: int) -> int:
+    """Less the second data, or more by the first."""
+    return old - c if old >= c else old + d
+
+
+@inlined
+def change_fadd(old: int, d: int, c: int, free: int) -> int:
+    """Sum of floats."""
+    return add_floats(old, d) if free else add_doubles(old, d)
+
+
+@inlined
+def change_fmin(old: int, d: int, c: int, free: int) -> int:
+    """The smaller float."""
+    return d if is_less(d << free, old << free, free) else old
+
+
+@inlined
+def change_fmax(old: int, d: int, c: int, free: int) -> int:
+    """The larger float."""
+    return d if is_less(old << free, d << free, free) else old
+
+
+@inlined
+def change_fcmpswap(old: int, d: int, c: int, free: int) -> int:
+    """The data, where memory is equal to the second data."""
+    return d if is_equal(old << free, c << free, free) else old
 
 
 @inlined
 def is_less(a: int, b: int, free: int) -> int:
     """Whether one float is less than another, in the upper bits of words, whatever the host is set to."""
-    below = (~a if a >= SIGN else a ^ SIGN) < (~b if b >= SIGN else b ^ SIGN)
+    below = (a ^ (signed(a) >> 63 | SIGN)) < (b ^ (signed(b) >> 63 | SIGN))
     return below & ((a | b) & ~SIGN != 0) & is_number(a, free) & is_number(b, free)
 
 
@@ -157,3 +277,11 @@ def is_equal(a: int, b: int, free: int) -> int:
 def is_number(a: int, free: int) -> int:
     """Whether a float is no NaN, likewise."""
     return a & ~SIGN <= (INFINITY32 << 32 if free else INFINITY64)
+
+
+CHANGES: Final = (
+    change_swap, change_cmpswap, change_add, change_sub, change_rsub, change_smin, change_umin, change_smax,
+    change_umax, change_and, change_or, change_xor, change_inc, change_dec, change_mskor, change_wrap, change_fadd,
+    change_fmin, change_fmax, change_fcmpswap,
+)  # fmt: skip
+"""What memory becomes, by the number of the operation."""
