@@ -121,6 +121,7 @@ CLASSES: Final = {
     "ds_add_src2": ("gfx900", "", "ds_add_src2_u32 v1 offset:64"),
     "ds_add_f32": ("gfx900", "", "ds_add_f32 v1, v12"),
     "global_atomic_add": ("gfx900", "", "global_atomic_add v[2:3], v12, off"),
+    "global_atomic_add, one place": ("gfx900", "v_mov_b32 v2, 0x200000", "global_atomic_add v[2:3], v12, off"),
 }  # fmt: skip
 """Processor, what is done once, and the instructions of a class."""
 
@@ -239,7 +240,6 @@ def loop(name: str, turns: int) -> Dispatch:
 
 NOTES: Final = {
     "s_sleep": "a pause: it is to take time",
-    "ds_add_u32": "lane after lane", "ds_add_f32": "lane after lane",
     "global_atomic_add": "a locked instruction of the host for each of 64 lanes",
 }  # fmt: skip
 """Why a class is slower than the others."""

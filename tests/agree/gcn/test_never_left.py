@@ -160,6 +160,15 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
         state(v12=LANES * 0x0840_1021, v13=0x3F80_0000 + (LANES << 19), v16=40, v17=np.where(LANES & 16, 8, 3000),
               v20=LANES, v22=4 * (LANES % 3), v26=0xFFFF_FFF8, exec_=0x00FF_FFFF_FF00_3333),
     ),
+    "lanes_that_change_one_dword_of_memory": (
+        "gfx900",
+        "global_atomic_inc v10, v[2:3], v12, off glc\n"
+        "global_atomic_cmpswap_x2 v[14:15], v[2:3], v[16:19], off offset:4 glc\nflat_atomic_umax v11, v[2:3], v12 glc\n"
+        "global_atomic_sub_x2 v[2:3], v[12:13], off offset:4\n"
+        "global_atomic_add v20, v[22:23], v12, off glc",
+        state(v2=DATA + 60, v12=LANES * 3, v13=1, v16=0x55, v17=LANES, v18=0x11, v19=0x12,
+              v22=DATA + np.where(LANES & 48, 8, 4096), exec_=0x00FF_FFFF_FF00_3333),
+    ),
     "dwords_of_a_buffer_and_beyond": (
         "gfx803",
         "s_buffer_load_dwordx4 s[40:43], s[4:7], 0x0\ns_buffer_load_dwordx16 s[44:59], s[4:7], 0x8\n"

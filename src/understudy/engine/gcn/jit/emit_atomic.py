@@ -1,54 +1,112 @@
-"""Atomics on LDS in line: it belongs to one thread, so a wave's lanes change it one after the other, lowest first."""
+"""Atomics in line: lanes change memory one after the other, lowest first; a variable stands for one place of all lanes.
+
+LDS belongs to one thread. Other memory is shared: what lanes make of one place is put there in one exchange, anything
+else is a helper's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from understudy.engine.gcn.jit.emit_contiguous import Addresses
-from understudy.engine.gcn.jit.emit_helpers import fits_within
+from understudy.engine.gcn.jit.emit_helpers import InlineCaches, fits_within
 from understudy.engine.gcn.jit.layout import ATOMICS
 from understudy.engine.gcn.jit.native_atomics import CHANGES
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.native_llvm import embedded
 
 
-class LocalAtomics:
-    """Writes them for a chunk: each lane at its own place, or all of them at one, which a variable stands for then."""
+class Atomics:
+    """Writes them for a chunk. `begin` says which operation, and its two data: vectors of `bits` bits."""
 
-    def __init__(self, text: LaneText, addresses: Addresses) -> None:
+    def __init__(self, text: LaneText, addresses: Addresses, caches: InlineCaches) -> None:
         self.text = text
         self.addresses = addresses
+        self.caches = caches
 
-    def change(self, kind: str, bits: int, address: Value, data: tuple[str, str], mask: str) -> Value:
-        """Do one operation with both data, vectors of `bits` bits; what lanes of a mask found, 0 beyond the end."""
-        text, lanes = self.text, self.text.lanes
+    def begin(self, kind: str, bits: int, data: tuple[str, str]) -> None:
+        """An operation begins."""
         function = CHANGES[ATOMICS.index(kind)]
-        text.declarations |= embedded(function)
+        self.text.declarations |= embedded(function)
         self._name, self._bits, self._data = function.name, bits, data
+
+    def local(self, address: Value, mask: str) -> Value:
+        """On LDS: what lanes of a mask found, 0 beyond the end."""
+        text, size = self.text, self._bits // 8
         first = self.addresses.first(address)
         offset = text.let(f"zext i32 {first} to i64")
-        wrong = text.let(f"and <{lanes} x i1> {self.addresses.differing(address, first)}, {mask}")
-        same = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
-        is_one = text.let(f"and i1 {same}, {fits_within(text, offset, '%ldssize', bits // 8)}")
-        one, many, done = text.fresh("one"), text.fresh("many"), text.fresh("done")
-        text.branch(is_one, one, many)
-        text.start(one)
-        there = self._at_one(text.let(f"getelementptr i8, ptr %lds, i64 {offset}"), mask)
-        behind = text.label
-        text.put(f"br label %{done}")
-        text.start(many)
-        apart = self._apart(text.bits(address, True), mask)
-        text.put(f"br label %{done}")
-        text.start(done)
-        return Value(bits, True, text.let(f"phi {text.itype(bits, True)} [ {there}, %{behind} ], [ {apart}, %{many} ]"))
+        fits = fits_within(text, offset, "%ldssize", size)
+        is_one = text.let(f"and i1 {self._is_one(address, first, mask)}, {fits}")
 
-    def _at_one(self, pointer: str, mask: str) -> str:
-        """A loop: who comes here waits for the lane before anyway."""
+        def at_one() -> str:
+            pointer = text.let(f"getelementptr i8, ptr %lds, i64 {offset}")
+            now, found = self._in_turn(text.let(f"load i{self._bits}, ptr {pointer}, align 1"), mask)
+            text.put(f"store i{self._bits} {now}, ptr {pointer}, align 1")
+            return found
+
+        return self._either(is_one, at_one, lambda: self._apart(text.bits(address, True), mask))
+
+    def shared(self, address: Value, mask: str, otherwise: Callable[[], str]) -> Value:
+        """On memory that others look at; `otherwise` writes the call of a helper, and gives what lanes found."""
+        text, kind, size = self.text, f"i{self._bits}", self._bits // 8
+        first = self.addresses.first(address)
+        cache = self.caches.take("atomic")
+        start, limit, addend = self.caches.load(cache)
+        fits = fits_within(text, text.let(f"sub i64 {first}, {start}"), limit, size)
+        low = text.let(f"and i64 {text.let(f'or i64 {first}, {addend}')}, {size - 1}")
+        fits = text.let(f"and i1 {fits}, {text.let(f'icmp eq i64 {low}, 0')}")
+        leads = text.let(f"extractelement {text.itype(1, True)} {mask}, i64 0")
+        is_one = text.let(f"and i1 {self._is_one(address, first, mask)}, {leads}")
+
+        def at_one() -> str:
+            pointer = text.let(f"inttoptr i64 {text.let(f'add i64 {first}, {addend}')} to ptr")
+            seen = text.let(f"load atomic {kind}, ptr {pointer} monotonic, align {size}")
+            before, again, done = text.label, text.fresh("again"), text.fresh("changed")
+            text.put(f"br label %{again}")
+            text.start(again)
+            old, new = f"%{text.fresh('old')}", f"%{text.fresh('new')}"
+            mark = len(text.lines)
+            now, found = self._in_turn(old, mask)
+            pair = text.let(f"cmpxchg ptr {pointer}, {kind} {old}, {kind} {now} seq_cst seq_cst, align {size}")
+            text.put(f"{new} = extractvalue {{ {kind}, i1 }} {pair}, 0")
+            text.lines.insert(mark, f"  {old} = phi {kind} [ {seen}, %{before} ], [ {new}, %{text.label} ]")
+            text.branch(text.let(f"extractvalue {{ {kind}, i1 }} {pair}, 1"), done, again)
+            text.start(done)
+            return found
+
+        def elsewhere() -> str:
+            self.caches.refill(first, cache, is_store=True)
+            return otherwise()
+
+        return self._either(text.let(f"and i1 {is_one}, {fits}"), at_one, elsewhere)
+
+    def _is_one(self, address: Value, first: str, mask: str) -> str:
+        """Whether lanes of a mask mean the first lane's place."""
+        text, lanes = self.text, self.text.lanes
+        wrong = text.let(f"and <{lanes} x i1> {self.addresses.differing(address, first)}, {mask}")
+        return text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
+
+    def _either(self, c: str, one: Callable[[], str], many: Callable[[], str]) -> Value:
+        """What one way finds, or the other."""
+        text, arms, done = self.text, [], self.text.fresh("done")
+        labels = text.fresh("one"), text.fresh("many")
+        text.branch(c, *labels)
+        for label, way in zip(labels, (one, many), strict=True):
+            text.start(label)
+            found = way()
+            arms.append(f"[ {found}, %{text.label} ]")
+            text.put(f"br label %{done}")
+        text.start(done)
+        return Value(self._bits, True, text.let(f"phi {text.itype(self._bits, True)} {', '.join(arms)}"))
+
+    def _in_turn(self, first: str, mask: str) -> tuple[str, str]:
+        """What lanes of a mask make of a value one after the other, in a loop, and what each of them found."""
         text, kind, vector = self.text, f"i{self._bits}", self.text.itype(self._bits, True)
         rows = [self._row() for _ in range(3)]
         for row, data in zip(rows, self._data, strict=False):
             text.put(f"store {vector} {data}, ptr {row}, align {self._bits // 8 * text.lanes}")
         bits = text.let(f"bitcast {text.itype(1, True)} {mask} to i{text.lanes}")
-        first, before = text.let(f"load {kind}, ptr {pointer}, align 1"), text.label
-        loop, behind = text.fresh("lane"), text.fresh("behind")
+        before, loop, behind = text.label, text.fresh("lane"), text.fresh("behind")
         text.put(f"br label %{loop}")
         text.start(loop)
         lane, following, now, then = (f"%{text.fresh(stem)}" for stem in ("k", "n", "now", "then"))
@@ -63,8 +121,7 @@ class LocalAtomics:
         text.put(f"{following} = add nuw nsw i64 {lane}, 1")
         text.branch(text.let(f"icmp ult i64 {following}, {text.lanes}"), loop, behind)
         text.start(behind)
-        text.put(f"store {kind} {then}, ptr {pointer}, align 1")
-        return text.let(f"load {vector}, ptr {rows[2]}, align {self._bits // 8 * text.lanes}")
+        return then, text.let(f"load {vector}, ptr {rows[2]}, align {self._bits // 8 * text.lanes}")
 
     def _row(self) -> str:
         """Memory for a chunk."""

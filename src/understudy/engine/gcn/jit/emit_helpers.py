@@ -82,9 +82,10 @@ class InlineCaches:
         start, limit, addend = (let(f"load i64, ptr {at}{REGISTERS}") for at in ats)
         return start, limit, addend
 
-    def refill(self, address: str, cache: str) -> None:
-        """Have the inline cache of a scalar access know the memory around an address."""
-        self.text.put(f"call i64 {self.helpers.address('note')}(ptr %st, i64 {address}, ptr {cache})")
+    def refill(self, address: str, cache: str, is_store: bool = False) -> None:
+        """Have the inline cache of a scalar access or of an atomic know the memory around an address."""
+        arguments = f"ptr %st, i64 {address}, i64 {int(is_store)}, ptr {cache}"
+        self.text.put(f"call i64 {self.helpers.address('note')}({arguments})")
 
 
 def fits_within(text: LaneText, offset: str, size: str, count: int) -> str:

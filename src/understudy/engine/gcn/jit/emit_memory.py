@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
-from understudy.engine.gcn.jit.emit_atomic import LocalAtomics
+from understudy.engine.gcn.jit.emit_atomic import Atomics
 from understudy.engine.gcn.jit.emit_contiguous import WIDTHS, Addresses, Contiguous
 from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
@@ -36,7 +36,7 @@ class Memory:
         self.helpers = Helpers(text, vectors)
         self.caches = InlineCaches(text, self.helpers)
         self.addresses = Addresses(text, ints)
-        self.locals = LocalAtomics(text, self.addresses)
+        self.atomics = Atomics(text, self.addresses, self.caches)
         self.contiguous = Contiguous(text, self.addresses, self.caches, self.helpers)
         self.uses_atomics = False
         self.begin(0)
@@ -132,23 +132,28 @@ class Memory:
     def _atomic(
         self, space: str, kind: str, bits: int, address: Value, v: Value, compare: Value | None, where: Value | None
     ) -> Value:
-        o = self.ints
-        text, lanes = self.text, self.text.lanes
+        text, mask = self.text, self._masked(where)
+        data = text.bits(v, True), text.bits(v if compare is None else compare, True)
+        self.atomics.begin(kind, bits, data)
         if space == "lds":
-            data = text.bits(v, True), text.bits(v if compare is None else compare, True)
-            return self.locals.change(kind, bits, address, data, text.bits(self._masked(where), True))
-        wide = text.itype(64, True)
-        operands = []
-        width = 64 if space in ("global", "flat") else 32
-        for name, value, w in (("aa", address, width), ("ad", v, bits), ("ac", compare, bits)):
-            if value is not None:
-                full = text.bits(o.zext(64, w, value), True)
-                text.put(f"store {wide} {full}, ptr %{name}, align {8 * lanes}")
-            operands.append(f"ptr %{name}")
-        m = text.let(f"zext i{lanes} {self.vectors.compressed(self._masked(where))} to i64")
-        self.helpers.or_leave(self._call_atomic(space, kind, bits, operands, m))
-        old = Value(64, True, text.let(f"load {wide}, ptr %ao, align {8 * lanes}"))
-        return o.trunc(bits, 64, old)
+            return self.atomics.local(address, text.bits(mask, True))
+
+        def helped() -> str:
+            wide, align = text.itype(64, True), f"align {8 * text.lanes}"
+            operands = []
+            for name, value in (("aa", address), ("ad", v), ("ac", compare)):
+                if value is not None:
+                    full = text.bits(self.ints.zext(64, value.w, value), True)
+                    text.put(f"store {wide} {full}, ptr %{name}, {align}")
+                operands.append(f"ptr %{name}")
+            m = text.let(f"zext i{text.lanes} {self.vectors.compressed(mask)} to i64")
+            self.helpers.or_leave(self._call_atomic(space, kind, bits, operands, m))
+            found = Value(64, True, text.let(f"load {wide}, ptr %ao, {align}"))
+            return text.bits(self.ints.trunc(bits, 64, found), True)
+
+        if space == "gds":
+            return Value(bits, True, helped())
+        return self.atomics.shared(address, text.bits(mask, True), helped)
 
     def _call_atomic(self, space: str, kind: str, bits: int, operands: list[str], mask: str) -> str:
         self.uses_atomics = True
@@ -233,9 +238,9 @@ class Memory:
         if self._phase and self._accesses != self._phase:
             return self._single if self._accesses < self._phase else self.ints.const(bits, 0)
         text, o, operands = self.text, self.ints, []
-        for name, value, w in (("aa", address, address.w), ("ad", v, bits), ("ac", compare, bits)):
+        for name, value in (("aa", address), ("ad", v), ("ac", compare)):
             if value is not None:
-                text.put(f"store i64 {text.bits(o.zext(64, w, value))}, ptr %{name}")
+                text.put(f"store i64 {text.bits(o.zext(64, value.w, value))}, ptr %{name}")
             operands.append(f"ptr %{name}")
         mask = text.bits(o.const(64, 1) if where is None else o.zext(64, 1, where))
         text.put("store i64 0, ptr %ao")

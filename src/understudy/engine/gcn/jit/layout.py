@@ -34,12 +34,12 @@ GRANTED: Final = HEAT + 1
 """The step limit: fuel of all turns together."""
 KEY: Final = GRANTED + 1
 """What is looked up next beside MODE: 0, or `SITE_KEY`."""
-INLINE_CACHE: Final = 64
+INLINE_CACHE: Final = 52
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
 INLINE_CACHE_WORDS: Final = 3
-"""Its first guest address, how far from there a chunk of dwords may begin (0: nowhere; of scalar accesses: its size),
-host minus guest address."""
-INLINE_CACHES: Final = {"load": 16, "store": 8, "scalar": 8}
+"""Its first guest address, how far from there a chunk of dwords may begin (0: nowhere; of scalar accesses and atomics:
+its size), host minus guest address."""
+INLINE_CACHES: Final = {"load": 16, "store": 8, "scalar": 8, "atomic": 4}
 """How many accesses of a kind have words of their own; further ones share them."""
 
 # How a region hands over.

@@ -67,12 +67,13 @@ def host_address(tables: int, address: int, size: int, store: int) -> int:
 
 
 @native
-def note(wave: int, address: int, cache: InlineCache) -> None:
-    """Remember the run of memory around an address, if there is one, for reads."""
+def note(wave: int, address: int, store: int, cache: InlineCache) -> None:
+    """Remember the run of memory around an address, if there is one."""
     row = page_row(U64.at(wave + WORDS_AT)[TABLES], address, 0)
     if row:
         run = U64.at(row)
-        cache.start, cache.limit, cache.addend = run[START], run[SIZE], run[ADDEND]
+        cache.start, cache.addend = run[START], run[ADDEND]
+        cache.limit = run[STORES] if store else run[SIZE]
 
 
 @native
