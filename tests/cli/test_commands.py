@@ -133,31 +133,6 @@ def test_other_register_files(capsys: Capture) -> None:
     assert "RETIRED_INSN" in run(capsys, "refsi", "registers", "--file", "counters")[1]
 
 
-def test_instructions(capsys: Capture) -> None:
-    assert run(capsys, "riscv", "decode", "0x00000513", "0x4501", "115") == (
-        0,
-        "00000513  addi a0,zero,0\n4501  c.li a0,0\n00000073  ecall\n",
-        "",
-    )
-    assert run(capsys, "riscv", "decode", "--pc", "0x10000", "0xa001", "0x0000006f")[1] == (
-        "0x10000: a001  c.j 0x10000\n0x10002: 0000006f  jal zero,0x10002\n"
-    )
-
-
-def test_instructions_that_are_none(capsys: Capture) -> None:
-    code, out, err = run(capsys, "riscv", "decode", "0", "0x73")
-    assert (code, out) == (1, "00000073  ecall\n")
-    assert err.startswith("error: illegal instruction")
-
-
-def test_vector_instructions_are_shown(capsys: Capture) -> None:
-    assert run(capsys, "riscv", "decode", "0x57", "0xe205f0a7") == (
-        0,
-        "00000057  vadd.vv v0,v0,v0,v0.t\ne205f0a7  vsseg8e64.v v1,(a1)\n",
-        "",
-    )
-
-
 # ---- exit status ---------------------------------------------------------------------------------------------------
 
 USAGE = {
@@ -167,9 +142,6 @@ USAGE = {
     ("refsi", "play", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
     ("refsi", "play", "--engine", "magic"): "magic",
     ("refsi", "play", "--step-limit", "-1"): "step-limit",
-    ("riscv", "decode", "ten"): "'ten' is no number",
-    ("riscv", "decode", "0x100000000"): "0x100000000 does not fit 32 bits",
-    ("riscv", "decode"): "WORD",
     ("refsi", "registers", "--format", "poem"): "poem",
 }
 
@@ -284,11 +256,11 @@ def outside(code: str, **kwargs: object) -> subprocess.CompletedProcess[str]:
 def test_decoding_does_not_load_the_compiler() -> None:
     code = (
         "import sys; from understudy.cli import main; status = main(['refsi', 'decode']); "
-        "status += main(['riscv', 'decode', '0x73']); "
+        "status += main(['disasm', '--agent', 'rv64gc', '--word', '0x73']); "
         "print(status, [name for name in ('llvmlite', 'elftools') if name in sys.modules])"
     )
     result = outside(code, input="0xc0000100")
-    assert result.stdout == "0x0000: FINISH\n00000073  ecall\n0 []\n"
+    assert result.stdout == f"0x0000: FINISH\n    .option norvc\n    {'ecall':<40}# 0x0: 00000073\n0 []\n"
 
 
 @pytest.mark.slow

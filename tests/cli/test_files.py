@@ -26,12 +26,12 @@ from understudy.core.errors import UnderstudyError
 Capture = pytest.CaptureFixture[str]
 
 READS = {
+    ("asm", "file"): ["asm", "FILE"],
     ("check", "path"): ["check", "--memory-model", "FILE"],
+    ("disasm", "file"): ["disasm", "FILE"],
     ("doctor", "files"): ["doctor", "--warm", "FILE"],
     ("fletcher check", "schemas"): ["fletcher", "check", "FILE"],
     ("fletcher map", "schemas"): ["fletcher", "map", "FILE"],
-    ("gcn asm", "file"): ["gcn", "asm", "FILE"],
-    ("gcn disasm", "file"): ["gcn", "disasm", "FILE"],
     ("hsa run", "file"): ["hsa", "run", "FILE", "saxpy", "--grid", "64"],
     ("hsa run", "file, a source"): ["hsa", "run", "FILE", "saxpy", "--grid", "64", "--agent", "gfx900"],
     ("hsa run", "arguments"): ["hsa", "run", CODE, "saxpy", "--grid", "64", "--arg", "@FILE"],
@@ -45,7 +45,7 @@ READS = {
 }
 """Every option and argument that names a file to read."""
 WRITES = {
-    ("gcn asm", "output"): ["gcn", "asm", "TEXT", "-o", "FILE"],
+    ("asm", "output"): ["asm", "TEXT", "-o", "FILE"],
     ("hsa run", "arguments, saved"): [
         *["hsa", "run", CODE, "saxpy", "--grid", "64", "--arg", "1"],
         *["--arg", "zeros:f32:64", "--arg", "zeros:f32:64=FILE"],
@@ -151,7 +151,7 @@ def test_what_cannot_be_written(capsys: Capture, tmp_path: Path, which: tuple[st
         assert (status, err) == (2, f"error: cannot write {target}: {reason}\n")
 
 
-@pytest.mark.parametrize("arguments", [["inspect"], ["refsi", "play"], ["refsi", "decode", "-"], ["gcn", "asm", "-"]])
+@pytest.mark.parametrize("arguments", [["inspect"], ["refsi", "play"], ["refsi", "decode", "-"], ["asm", "-"]])
 def test_a_standard_input_that_is_closed(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from understudy import __version__
-from understudy.cli import fletcher, gcn, hsa, refsi, riscv, serve
+from understudy.cli import fletcher, hsa, refsi, serve
+from understudy.cli.assembly import asm, disasm
 from understudy.cli.check import check
 from understudy.cli.demo import demo
 from understudy.cli.doctor import doctor
@@ -24,13 +25,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(fletcher.app, name="fletcher")
-app.add_typer(gcn.app, name="gcn")
 app.add_typer(hsa.app, name="hsa")
 app.add_typer(refsi.app, name="refsi")
-app.add_typer(riscv.app, name="riscv")
 app.add_typer(serve.app, name="serve")
+app.command("asm")(asm)
 app.command("check")(check)
 app.command("demo")(demo)
+app.command("disasm")(disasm)
 app.command("doctor")(doctor)
 app.command("inspect")(inspect)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from understudy.core.words import align_up
-from understudy.image.elf.layout import MAGIC, SHT_NOBITS, Layout, layout_of
+from understudy.image.elf.layout import MAGIC, SHT_NOBITS, SHT_STRTAB, SHT_SYMTAB, Layout, layout_of
 
 SHSTRTAB: Final = ".shstrtab"
 
@@ -56,8 +56,9 @@ class SegmentPart:
 class ElfPlan:
     """A file to be written; the section .shstrtab is filled in, its data does not matter.
 
-    Addresses of loaded sections are one behind the other from 0, in their order; with `is_mapped` they, and physical
-    ones, are places in the file. `room` is for how many program headers there is room, if more than there are.
+    Addresses of loaded sections are one behind the other from `base`, in their order; with `is_mapped` they, and
+    physical ones, are places in the file, counted from there. `room` is for how many program headers there is room, if
+    more than there are.
     """
 
     bits: int
@@ -70,6 +71,8 @@ class ElfPlan:
     abi_version: int = 0
     is_mapped: bool = False
     room: int = 0
+    base: int = 0
+    entry: int = 0
 
     def pack(self) -> bytes:
         """The bytes: headers, sections in order, section headers."""
@@ -111,10 +114,11 @@ class ElfPlan:
     @cached_property
     def addresses(self) -> tuple[int, ...]:
         """Where each section is loaded; 0 for one that is not."""
-        found, at = [], 0
+        found, at = [], self.base
         for section, place in zip(self.sections, self.places, strict=True):
             if section.is_loaded:
-                at = place if self.is_mapped else align_up(at, section.alignment)
+                is_placed = self.is_mapped and section.type != SHT_NOBITS
+                at = self.base + place if is_placed else align_up(at, section.alignment)
             found.append(at if section.is_loaded else 0)
             at += section.size if section.is_loaded else 0
         return tuple(found)
@@ -160,7 +164,7 @@ class ElfPlan:
             type=self.type,
             machine=self.machine,
             version=1,
-            entry=0,
+            entry=self.entry,
             phoff=layout.header.size_bytes if self.segments else 0,
             shoff=table,
             flags=self.flags,
@@ -214,6 +218,15 @@ class SymbolWriter:
         ).pack()  # fmt: skip
         self.count += 1
         return self.count - 1
+
+    def sections(self, local: int) -> tuple[SectionPart, ...]:
+        """The sections of a file with this table, of whose symbols the first `local` are local, and of names."""
+        entry = layout_of(self.bits).symbol.size_bytes
+        return (
+            SectionPart(".symtab", SHT_SYMTAB, bytes(self.table), 0, 8, entry, ".strtab", locals=local),
+            SectionPart(".strtab", SHT_STRTAB, bytes(self.names)),
+            SectionPart(SHSTRTAB, SHT_STRTAB),
+        )
 
     def __post_init__(self) -> None:
         """The beginning of most tables."""

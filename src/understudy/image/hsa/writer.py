@@ -7,7 +7,7 @@ an executable file with one segment of a type of its own, and symbols that count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -25,17 +25,17 @@ from understudy.image.elf.layout import (
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHF_WRITE,
+    SHN_ABS,
     SHT_NOTE,
     SHT_PROGBITS,
-    SHT_STRTAB,
-    SHT_SYMTAB,
+    SHT_RELA,
     STB_GLOBAL,
     STT_FUNC,
     STT_OBJECT,
     STV_PROTECTED,
-    SymbolEntry,
+    RelaEntry,
 )
-from understudy.image.elf.writer import SHSTRTAB, ElfPlan, SectionPart, SegmentPart, SymbolWriter, note
+from understudy.image.elf.writer import ElfPlan, SectionPart, SegmentPart, SymbolWriter, note
 from understudy.image.hsa import msgpack, targets
 from understudy.image.hsa.elf import PT_HSA_LOAD_CODE_AGENT, SHF_HSA_AGENT, SHF_HSA_CODE, STT_HSA_KERNEL
 from understudy.image.hsa.metadata import KernelMetadata
@@ -57,6 +57,12 @@ GENERIC_VERSION: Final = 1 << 24
 ABI_VERSION: Final = {"V3": 1, "V4": 2, "V5": 3, "V6": 4}
 METADATA_VERSION: Final = {"V3": (1, 0), "V4": (1, 1), "V5": (1, 2), "V6": (1, 2)}
 WITH_DESCRIPTORS: Final = tuple(ABI_VERSION)
+HAS_XNACK: Final = ("gfx801", "gfx810", "gfx900", "gfx902", "gfx904", "gfx906", "gfx908", "gfx909", "gfx90a", "gfx90c")
+HAS_SRAMECC: Final = ("gfx906", "gfx908", "gfx90a")
+"""Processors that have a feature which code may rely on."""
+NOTES: Final = ".note"
+RELATIVE64: Final = 13
+"""R_AMDGPU_RELATIVE64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,40 +81,84 @@ def write_code_object(version: str, target: str, kernels: Sequence[KernelSource]
     Processors for which e_flags have no number, such as gfx804, can be named by the notes of V1 and V2 only.
     """
     _check(version, target, kernels)
-    is_first, machine = version == "V1", _machine(version, target)
-    notes = SectionPart(
-        ".note", SHT_NOTE, _notes(version, target, kernels), 0 if is_first else SHF_ALLOC, 4, is_loaded=not is_first
-    )
     make = _descriptors if version in WITH_DESCRIPTORS else _codes
-    sections, symbols = make(version, notes, kernels)
-    addresses = _plan(version, machine, notes, *sections).addresses
+    parts, symbols = make(version, notes_part(version, _notes(version, target, kernels)), kernels)
+    return pack_object(version, _machine(version, target), parts, symbols)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A symbol: its section's name ("" for a number), its place in it, and the numbers of the symbol table."""
+
+    name: str
+    section: str
+    value: int
+    size: int
+    kind: int
+    binding: int = STB_GLOBAL
+    visibility: int = STV_PROTECTED
+
+
+def notes_part(version: str, notes: bytes) -> SectionPart:
+    """The section of notes, with which an object begins."""
+    is_first = version == "V1"
+    return SectionPart(NOTES, SHT_NOTE, notes, 0 if is_first else SHF_ALLOC, 4, is_loaded=not is_first)
+
+
+def section_places(version: str, parts: Sequence[SectionPart]) -> dict[str, int]:
+    """Addresses of the sections of an object that is made of these parts."""
+    plan = _plan(version, 0, *parts)
+    return {part.name: address for part, address in zip(plan.sections, plan.addresses, strict=True)}
+
+
+def pack_object(
+    version: str,
+    flags: int,
+    parts: Sequence[SectionPart],
+    symbols: Sequence[Marked],
+    relocations: Sequence[tuple[int, int]] = (),
+) -> bytes:
+    """The bytes of an object of these sections: notes, then read-only data, code, data, as `section_places` has them.
+
+    `flags` are e_flags; symbols stand in the order of their bindings; `relocations` are addresses that hold addresses.
+    """
+    is_first = version == "V1"
+    places = section_places(version, parts)
+    numbers = {part.name: number for number, part in enumerate(parts, 1)}
     table = SymbolWriter(64)
-    for name, number, offset, size, kind in symbols:
-        value = offset if is_first else addresses[number - 1] + offset
-        table.add(name, number, value, size, kind, STB_GLOBAL, 0 if is_first else STV_PROTECTED)
-    tables = (
-        SectionPart(".symtab", SHT_SYMTAB, bytes(table.table), 0, 8, SymbolEntry.size_bytes, ".strtab", locals=1),
-        SectionPart(".strtab", SHT_STRTAB, bytes(table.names)),
-        SectionPart(SHSTRTAB, SHT_STRTAB),
-    )
-    return _plan(version, machine, notes, *sections, *tables).pack()
+    for each in symbols:
+        base = 0 if is_first or not each.section else places[each.section]
+        number = numbers[each.section] if each.section else SHN_ABS
+        other = 0 if is_first else each.visibility
+        table.add(each.name, number, base + each.value, each.size, each.kind, each.binding, other)
+    local = sum(not each.binding for each in symbols)
+    tables = list(table.sections(1 + local))
+    if relocations:
+        entries = b"".join(
+            RelaEntry(offset=place, type=RELATIVE64, symbol=0, addend=address).pack() for place, address in relocations
+        )
+        tables.insert(0, SectionPart(".rela.dyn", SHT_RELA, entries, 0, 8, RelaEntry.size_bytes, ".symtab"))
+    return _plan(version, flags, *parts, *tables).pack()
 
 
 def _plan(version: str, machine: int, *sections: SectionPart) -> ElfPlan:
     """The file of these sections, which begin with the notes, read-only data and code."""
-    names = [each.name for each in sections]
-    text = _text(version)
-    segments: tuple[SegmentPart, ...] = (SegmentPart(PT_HSA_LOAD_CODE_AGENT, PF_R | PF_W | PF_X, (text,)),)
+    loaded = [each for each in sections if each.is_loaded]
+    code = tuple(each.name for each in sections if each.flags & SHF_EXECINSTR)
+    segments: tuple[SegmentPart, ...] = (SegmentPart(PT_HSA_LOAD_CODE_AGENT, PF_R | PF_W | PF_X, code),)
     if version != "V1":
+        fixed = tuple(each.name for each in loaded if not each.flags & (SHF_EXECINSTR | SHF_WRITE))
+        data = tuple(each.name for each in loaded if each.flags & SHF_WRITE and not each.flags & SHF_EXECINSTR)
         segments = (
-            SegmentPart(PT_LOAD, PF_R, tuple(names[: names.index(text)]), PAGE, with_headers=True),
-            SegmentPart(PT_LOAD, PF_R | PF_X, (text,)),
-            SegmentPart(PT_NOTE, PF_R, (names[0],)),
+            SegmentPart(PT_LOAD, PF_R, fixed, PAGE, with_headers=True),
+            SegmentPart(PT_LOAD, PF_R | PF_X, code, PAGE),
+            *([SegmentPart(PT_LOAD, PF_R | PF_W, data, PAGE)] if data else []),
+            SegmentPart(PT_NOTE, PF_R, (sections[0].name,)),
         )
     kind = ET_EXEC if version == "V1" else ET_DYN
     return ElfPlan(
         64, MACHINE_AMDGPU, kind, machine, sections, segments, OS_ABI[version], ABI_VERSION.get(version, 0),
-        is_mapped=True, room=3,
+        is_mapped=True, room=4 if len(segments) > 3 else 3,
     )  # fmt: skip
 
 
@@ -134,13 +184,30 @@ def _machine(version: str, target: str) -> int:
     return number | GENERIC_VERSION if number and is_generic else number
 
 
+def machine_flags(version: str, processor: str, features: Mapping[str, str]) -> int:
+    """e_flags of an object: the processor, and what it asks of the features that the processor has.
+
+    `features` say "on" or "off" by name; code for a processor that has a feature runs with both else.
+    """
+    flags = _machine(version, targets.WITH_XNACK.get(processor, processor) if version == "V2" else processor)
+    if not flags and version != "V2":
+        raise WireError(f"{version} objects cannot name processor {processor!r}: e_flags have no number for it")
+    for name, bit, known in (("xnack", 8, HAS_XNACK), ("sramecc", 10, HAS_SRAMECC)):
+        setting = features.get(name, "any")
+        if version == "V3":
+            flags |= (setting == "on") << (8 if name == "xnack" else 9)
+        elif version in WITH_DESCRIPTORS and processor in known:
+            flags |= {"any": 1, "off": 2, "on": 3}[setting] << bit
+    return flags
+
+
 def _text(version: str) -> str:
     """Name of the section of code."""
     return ".hsatext" if version == "V1" else ".text"
 
 
-_Sections = tuple[list[SectionPart], list[tuple[str, int, int, int, int]]]
-"""Sections behind the notes; symbols: name, number of the section, offset in it, size, kind."""
+_Sections = tuple[list[SectionPart], list[Marked]]
+"""Sections, of which the notes are the first, and symbols."""
 
 
 def _codes(version: str, notes: SectionPart, kernels: Sequence[KernelSource]) -> _Sections:
@@ -149,11 +216,12 @@ def _codes(version: str, notes: SectionPart, kernels: Sequence[KernelSource]) ->
     for kernel in kernels:
         text += bytes(-len(text) % ENTRY_ALIGNMENT)
         header = replace(kernel.header, kernel_code_entry_byte_offset=KernelCode.size_bytes)
-        symbols.append((kernel.name, 2, len(text), KernelCode.size_bytes + len(kernel.code), STT_HSA_KERNEL))
+        size = KernelCode.size_bytes + len(kernel.code)
+        symbols.append(Marked(kernel.name, _text(version), len(text), size, STT_HSA_KERNEL))
         text += header.pack() + kernel.code
     own = SHF_WRITE | SHF_HSA_CODE | SHF_HSA_AGENT if version == "V1" else 0
     flags = SHF_ALLOC | SHF_EXECINSTR | own
-    return [SectionPart(_text(version), SHT_PROGBITS, bytes(text), flags, PAGE, is_loaded=True)], symbols
+    return [notes, SectionPart(_text(version), SHT_PROGBITS, bytes(text), flags, PAGE, is_loaded=True)], symbols
 
 
 def _descriptors(version: str, notes: SectionPart, kernels: Sequence[KernelSource]) -> _Sections:
@@ -162,19 +230,20 @@ def _descriptors(version: str, notes: SectionPart, kernels: Sequence[KernelSourc
     text, symbols = bytearray(), []
     for number, kernel in enumerate(kernels):
         text += bytes(-len(text) % ENTRY_ALIGNMENT)
-        symbols.append((kernel.name, 3, len(text), len(kernel.code), STT_FUNC))
-        symbols.append((f"{kernel.name}.kd", 2, number * size, size, STT_OBJECT))
+        symbols.append(Marked(kernel.name, ".text", len(text), len(kernel.code), STT_FUNC))
+        symbols.append(Marked(f"{kernel.name}.kd", ".rodata", number * size, size, STT_OBJECT))
         text += kernel.code
     descriptors = SectionPart(
         ".rodata", SHT_PROGBITS, bytes(size * len(kernels)), SHF_ALLOC, KERNEL_CODE_ALIGNMENT, is_loaded=True
     )
     code = SectionPart(".text", SHT_PROGBITS, bytes(text), SHF_ALLOC | SHF_EXECINSTR, PAGE, is_loaded=True)
-    _, start, text_at = _plan(version, 0, notes, descriptors, code).places
+    places = section_places(version, (notes, descriptors, code))
+    start, text_at = places[descriptors.name], places[code.name]
     data = b"".join(
-        replace(kernel.header, kernel_code_entry_byte_offset=text_at + entry[2] - (start + number * size)).pack()
+        replace(kernel.header, kernel_code_entry_byte_offset=text_at + entry.value - (start + number * size)).pack()
         for number, (kernel, entry) in enumerate(zip(kernels, symbols[::2], strict=True))
     )
-    return [replace(descriptors, data=data), code], symbols
+    return [notes, replace(descriptors, data=data), code], symbols
 
 
 # -- notes and metadata

@@ -11,7 +11,7 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.isa.riscv.insn import Insn, Spec
-from understudy.isa.riscv.rows import InsnTable
+from understudy.isa.riscv.rows import InsnTable, Row
 from understudy.isa.riscv.table import BASE, PARCELS, VECTOR
 
 ORDERINGS: Final = {(0, 0): "", (1, 0): ".aq", (0, 1): ".rl", (1, 1): ".aqrl"}
@@ -85,11 +85,24 @@ def _statement(statement: str, pc: int, labels: dict[str, int]) -> bytes:
         form = PARCELS[name]
         fields = PARCELS.read(form, _resolve(form.operands, operands, labels), pc)
         return PARCELS.encode(name, fields).to_bytes(2, "little")
+    row = row_of(name)
+    return word_of(name, _resolve(row.operands, operands, labels), pc).to_bytes(4, "little")
+
+
+def word_of(name: str, operands: str, pc: int | None = None) -> int:
+    """The word of an instruction of 32 bits with numbers for all its operands; an atomic's may end in .aq, .rl, .aqrl.
+
+    Targets of branches are like ``.+8`` where `pc` is None. `WireError` for what is no such instruction.
+    """
     name, ordering = _ordering(name)
     table = _table(name)
-    row = table[name]
-    fields = table.read(row, _resolve(row.operands, operands, labels), pc)
-    return table.encode(name, fields | ordering).to_bytes(4, "little")
+    return table.encode(name, table.read(table[name], operands, pc) | ordering)
+
+
+def row_of(name: str) -> Row[Spec]:
+    """The row of an instruction of 32 bits; `WireError` where there is none."""
+    name, _ = _ordering(name)
+    return _table(name)[name]
 
 
 def _table(name: str) -> InsnTable[Spec]:

@@ -1,0 +1,259 @@
+"""AMDGPU assembly files: what clang writes gives the bytes of clang, and directives mean what LLVM makes of them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import understudy
+from understudy import Gpu
+from understudy.core.errors import WireError
+from understudy.image.assembly.program import assemble
+from understudy.image.elf.reader import ElfFile
+from understudy.image.hsa.code_object import read_code_object
+
+DATA = Path(understudy.__file__).parent / "data"
+COMPILERS = [("clang-15", "gfx900", 2), ("clang-15", "gfx803", 3), ("clang-16", "gfx700", 4), ("clang-16", "gfx906", 5)]
+
+
+def sections(data: bytes) -> dict[str, bytes]:
+    elf = ElfFile(data, 64)
+    return {each.name: bytes(elf.contents(each)) for each in elf.named_sections()}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("clang", "agent", "version"), COMPILERS)
+def test_what_clang_writes_gives_the_bytes_of_clang(tmp_path: Path, clang: str, agent: str, version: int) -> None:
+    if shutil.which(clang) is None:
+        pytest.skip(f"needs {clang}")
+    words = [
+        *[clang, "-target", "amdgcn-amd-amdhsa", f"-mcpu={agent}", "-nogpulib", "-cl-std=CL2.0", "-cl-no-stdinc"],
+        *["-O2", f"-mcode-object-version={version}", f"-D__UNDERSTUDY_CODE_OBJECT__={version}"],
+    ]
+    kernels = ["-x", "cl", "-include", str(DATA / "opencl.h"), str(DATA / "hsa_kernels.cl")]
+    subprocess.run([*words, "-S", *kernels, "-o", "k.s"], cwd=tmp_path, check=True)
+    subprocess.run([*words, "-c", "k.s", "-o", "k.o"], cwd=tmp_path, check=True)
+    theirs = (tmp_path / "k.o").read_bytes()
+    found = assemble((tmp_path / "k.s").read_text(), agent if version > 2 else "").elf()
+    ours, expected = sections(found), sections(theirs)
+    assert ours[".text"] == expected[".text"]
+    assert ours[".note"] == expected[".note"]
+    code, other = read_code_object(found), read_code_object(theirs)
+    assert list(code.kernels) == list(other.kernels)
+    assert (code.version, code.target, code.features) == (other.version, other.target, other.features)
+    assert code.elf.header.flags == other.elf.header.flags or version == 2
+    for number in range(0, len(ours.get(".rodata", b"")), 64):  # descriptors; the entry is a relocation there
+        for first, end in ((0, 16), (24, 64)):
+            assert ours[".rodata"][number + first : number + end] == expected[".rodata"][number + first : number + end]
+
+
+BLOCK = """
+.amdgcn_target "amdgcn-amd-amdhsa--{agent}"
+.text
+.globl k
+.p2align 8
+.type k,@function
+k: s_endpgm
+.section .rodata,"a"
+.p2align 6
+.amdhsa_kernel k
+{lines}
+.end_amdhsa_kernel
+"""
+FLAGS = """
+    user_sgpr_private_segment_buffer user_sgpr_dispatch_ptr user_sgpr_queue_ptr user_sgpr_kernarg_segment_ptr
+    user_sgpr_dispatch_id user_sgpr_flat_scratch_init user_sgpr_private_segment_size uses_dynamic_stack
+    system_sgpr_private_segment_wavefront_offset system_sgpr_workgroup_id_x system_sgpr_workgroup_id_y
+    system_sgpr_workgroup_id_z system_sgpr_workgroup_info reserve_vcc reserve_flat_scratch dx10_clamp ieee_mode
+    exception_fp_ieee_invalid_op exception_fp_denorm_src exception_fp_ieee_div_zero exception_fp_ieee_overflow
+    exception_fp_ieee_underflow exception_fp_ieee_inexact exception_int_div_zero
+"""
+NUMBERS = {"group_segment_fixed_size": 65536, "private_segment_fixed_size": 4096, "kernarg_size": 512,
+           "system_vgpr_workitem_id": 2, "float_round_mode_32": 3, "float_round_mode_16_64": 3,
+           "float_denorm_mode_32": 3, "float_denorm_mode_16_64": 3}  # fmt: skip
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(shutil.which("llvm-mc-19") is None, reason="needs llvm-mc-19 (package llvm-19)")
+@pytest.mark.parametrize("agent", ["gfx700", "gfx801", "gfx802", "gfx803", "gfx900", "gfx900:xnack-", "gfx906"])
+def test_descriptors_are_those_of_llvm(agent: str) -> None:
+    chance = random.Random(agent)
+    for _ in range(6):
+        said = {name: chance.randint(0, 1) for name in FLAGS.split() if chance.random() < 0.4}
+        said |= {name: chance.randint(0, most) for name, most in NUMBERS.items() if chance.random() < 0.5}
+        said |= {"next_free_vgpr": chance.randint(0, 256), "next_free_sgpr": chance.randint(0, 90)}
+        text = BLOCK.format(agent=agent, lines="\n".join(f".amdhsa_{name} {value}" for name, value in said.items()))
+        command = ["llvm-mc-19", "-triple=amdgcn-amd-amdhsa", f"-mcpu={agent.partition(':')[0]}", "-filetype=obj"]
+        if ":" in agent:
+            command.append("-mattr=-xnack")
+        made = subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
+        ours, theirs = sections(assemble(text).elf())[".rodata"], sections(made)[".rodata"]
+        assert (ours[:16], ours[24:]) == (theirs[:16], theirs[24:]), text
+
+
+CODE_BLOCK = """
+.hsa_code_object_version 2,1
+.hsa_code_object_isa {isa},"AMD","AMDGPU"
+.text
+.p2align 8
+.amdgpu_hsa_kernel k
+k:
+.amd_kernel_code_t
+{lines}
+.end_amd_kernel_code_t
+s_endpgm
+"""
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(shutil.which("llvm-mc-16") is None, reason="needs llvm-mc-16 (package llvm-16)")
+@pytest.mark.parametrize(("agent", "isa"), [("gfx803", "8,0,3"), ("gfx900", "9,0,0")])
+def test_kernel_code_headers_are_those_of_llvm(agent: str, isa: str) -> None:
+    lines = [
+        "",
+        "float_mode = 192\nenable_exception = 5\nenable_exception_msb=2\nuser_sgpr_count = 6\nis_ptr64 = 1\n"
+        "granulated_workitem_vgpr_count = 3\nenable_sgpr_kernarg_segment_ptr = 1\nprivate_element_size = 1\n"
+        "kernarg_segment_byte_size = 64\nkernel_code_entry_byte_offset = 256\nwavefront_sgpr_count = 10+2\n"
+        "kernarg_segment_alignment = 5\ncall_convention = -1\nenable_vgpr_workitem_id = 2\nenable_ieee_mode = 1",
+    ]
+    for each in lines:
+        text = CODE_BLOCK.format(isa=isa, lines=each)
+        command = ["llvm-mc-16", "-triple=amdgcn-amd-amdhsa", f"-mcpu={agent}", "-filetype=obj",
+                   "--amdhsa-code-object-version=2"]  # fmt: skip
+        made = subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
+        assert sections(assemble(text).elf())[".text"] == sections(made)[".text"]
+
+
+PROGRAM = """
+    .amdgcn_target "amdgcn-amd-amdhsa--gfx900"
+    .text
+    .globl k
+    .p2align 8
+    .type k,@function
+k:                                      ; @k
+    s_getpc_b64 s[0:1]
+    s_add_u32 s0, s0, value@gotpcrel32@lo+4
+    s_addc_u32 s1, s1, value@gotpcrel32@hi+12
+    s_load_dwordx2 s[0:1], s[0:1], 0x0
+    s_load_dwordx2 s[2:3], s[4:5], 0x0
+    s_getpc_b64 s[8:9]
+    s_add_u32 s8, s8, pointer@rel32@lo+4
+    s_addc_u32 s9, s9, pointer@rel32@hi+12
+    s_load_dwordx2 s[8:9], s[8:9], 0x0
+    s_waitcnt lgkmcnt(0)
+    s_load_dword s6, s[0:1], N          // through the table of addresses
+    s_load_dword s7, s[8:9], 0x0        // through an address in data
+    s_mov_b32 s10, sized
+    s_getpc_b64 s[12:13]
+.Lpost:
+    s_add_u32 s12, s12, (.Lthere-.Lpost)&4294967295
+    s_addc_u32 s13, s13, (.Lthere-.Lpost)>>32
+    s_setpc_b64 s[12:13]
+    s_trap 2
+.Lthere:
+    s_branch 1f
+    s_trap 2
+1:  s_waitcnt lgkmcnt(0)
+    s_add_u32 s6, s6, s7
+    s_add_u32 s6, s6, s10
+    v_mov_b32_e32 v0, s6
+    v_mov_b32_e32 v1, s2
+    v_mov_b32_e32 v2, s3
+    global_store_dword v[1:2], v0, off
+    s_endpgm
+.Lend:
+    .size k, .Lend-k
+    .set N, 4
+    .set sized, (end - value) * 100     /* over
+                                           lines */
+    .data
+    .p2align 3
+value: .long 1, 7
+end:
+pointer: .quad value+4
+    .comm buffer, 64, 16
+    .section .AMDGPU.csdata
+    .long .Lend-k
+    .section .rodata, "a"
+    .amdhsa_kernel k
+      .amdhsa_user_sgpr_private_segment_buffer 1
+      .amdhsa_user_sgpr_kernarg_segment_ptr 1
+      .amdhsa_kernarg_size 8
+      .amdhsa_next_free_vgpr 3
+      .amdhsa_next_free_sgpr 14
+    .end_amdhsa_kernel
+"""
+
+
+@pytest.mark.parametrize("engine", ["reference", "jit"])
+def test_addresses_data_and_expressions_at_run_time(engine: str) -> None:
+    with Gpu.open("gfx900", engine=engine) as gpu:
+        out = gpu.zeros(64, np.uint32)
+        code = gpu.load(assemble(PROGRAM).elf())
+        gpu.run(code, "k", grid=1, args=np.array([gpu.address(out)], np.uint64).tobytes())
+        assert out[0] == 7 + 7 + 800
+        assert code.address("value") % 4096 == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("s_mov_b32 s0", "s_mov_b32 takes 2 operands here, not 1, at line 1 (s_mov_b32 s0)"),
+        ("\ns_branch nowhere", "there is no label 'nowhere', at line 2"),
+        ("s_mov_b32 s0, far@rel32@lo+4", "there is no symbol 'far' in this file, at line 1"),
+        ("a:\na:", "label a stands twice, at line 2"),
+        (
+            ".amdhsa_kernel k\n.amdhsa_next_free_vgpr 1\n.amdhsa_next_free_sgpr 1\n.end_amdhsa_kernel",
+            "kernel k is defined nowhere in this file",
+        ),
+        ("k:\n.amdhsa_kernel k\n.end_amdhsa_kernel", ".amdhsa_next_free_vgpr is missing, at line 3"),
+        ("k:\n.amdhsa_kernel k\n.amdhsa_next_fre 1", ".end_amdhsa_kernel is missing, at line 2"),
+        ('.amdgcn_target "amdgcn-amd-amdhsa--gfx1030"', "no processor 'gfx1030': there are gfx700"),
+        (".amdgpu_metadata\na: 1", ".amdgpu_metadata has no .end_amdgpu_metadata, at line 1"),
+        (".data\n.long x\nx:", "an address takes 8 bytes here: nobody knows where the code will lie, at line 2"),
+        (".space x\n.long 1\nx:", "sizes do not settle in 64 passes"),
+        (".if 1\ns_nop 0", "an .if without .endif"),
+        (".mcro x", "directive .mcro is not known here"),
+        (".space 1<<40", "a size is 1099511627776, expected 0 to 268435456, at line 1"),
+        (".long 1/0", "division by 0, at line 1"),
+        ("/* open", "a comment that does not end, at line 1"),
+        (".long " + "(" * 100, "an expression that nests more than 64 deep, at line 1"),
+        (".data\ns_nop 0", "an instruction in section .data, which holds no code, at line 2"),
+    ],
+)
+def test_mistakes(text: str, message: str) -> None:
+    with pytest.raises(WireError) as caught:
+        assemble(text)
+    assert message in str(caught.value)
+
+
+def test_the_processor_of_the_file_and_the_one_that_is_asked_for() -> None:
+    with pytest.raises(WireError, match="the file is for gfx900, expected gfx803"):
+        assemble(PROGRAM, "gfx803")
+    assert assemble("v_add_u32 v0, vcc, v1, v2", "gfx803").code() == bytes.fromhex("01050032")
+
+
+def test_conditions_and_symbols() -> None:
+    text = """
+    .set wide, 1
+    .if wide == 1 && 3 > 2
+    .byte 1
+    .else
+    .byte 2
+    .endif
+    .ifdef absent
+    .byte 3
+    .endif
+    wide = wide << 4 | 2
+    .byte wide, -1, 'a', 0x10 + 2 * 3, ~0 & 255, 017, max(3, 9, 4)
+    .fill 2, 2, 0x1234
+    .ascii "a;b\\n"
+    .float 1.0
+    """
+    expected = [1, 0x12, 0xFF, 97, 22, 255, 15, 9, 0x34, 0x12, 0x34, 0x12, *b"a;b\n", 0, 0, 0x80, 0x3F]
+    assert list(assemble(text).code()) == expected
