@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import typer
 
-from tests.cli.test_hsa import CODE
+from tests.cli.test_run import CODE
 from understudy.cli import main
 from understudy.cli.app import app
 from understudy.cli.exits import UsageError
@@ -32,28 +32,25 @@ READS = {
     ("doctor", "files"): ["doctor", "--warm", "FILE"],
     ("fletcher check", "schemas"): ["fletcher", "check", "FILE"],
     ("fletcher map", "schemas"): ["fletcher", "map", "FILE"],
-    ("hsa run", "file"): ["hsa", "run", "FILE", "saxpy", "--grid", "64"],
-    ("hsa run", "file, a source"): ["hsa", "run", "FILE", "saxpy", "--grid", "64", "--agent", "gfx900"],
-    ("hsa run", "arguments"): ["hsa", "run", CODE, "saxpy", "--grid", "64", "--arg", "@FILE"],
     ("inspect", "file"): ["inspect", "FILE"],
     ("refsi decode", "file"): ["refsi", "decode", "FILE"],
     ("refsi encode", "file"): ["refsi", "encode", "FILE"],
     ("refsi lint", "file"): ["refsi", "lint", "FILE"],
     ("refsi play", "script"): ["refsi", "play", "FILE"],
+    ("run", "file"): ["run", "FILE", "saxpy"],
+    ("run", "file, a source"): ["run", "FILE", "saxpy", "--agent", "gfx900"],
+    ("run", "arguments"): ["run", CODE, "saxpy", "--arg", "@FILE"],
     ("serve fletcher", "kernel"): ["serve", "fletcher", "--no-library", "--kernel", "FILE:sum"],
     ("serve fletcher", "schemas"): ["serve", "fletcher", "--no-library", "--schema", "FILE"],
 }
 """Every option and argument that names a file to read."""
 WRITES = {
     ("asm", "output"): ["asm", "TEXT", "-o", "FILE"],
-    ("hsa run", "arguments, saved"): [
-        *["hsa", "run", CODE, "saxpy", "--grid", "64", "--arg", "1"],
-        *["--arg", "zeros:f32:64", "--arg", "zeros:f32:64=FILE"],
-    ],
     ("refsi encode", "output"): ["refsi", "encode", "WORDS", "-o", "FILE"],
+    ("run", "save"): ["run", CODE, "saxpy", *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"], "--save", "2=FILE"],
 }
 SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket")}
-NAMED_BY_TEXT = {("serve fletcher", "kernel"), ("hsa run", "arguments")}
+NAMED_BY_TEXT = {("serve fletcher", "kernel"), ("run", "arguments"), ("run", "save")}
 
 
 def parameters(group: typer.Typer, name: str = "") -> Iterator[tuple[str, str]]:
@@ -82,7 +79,7 @@ def run(capsys: Capture, arguments: list[str], **names: str) -> tuple[int, str]:
     return status, capsys.readouterr().err
 
 
-SUFFIXES = {("serve fletcher", "kernel"): ".py", ("hsa run", "file, a source"): ".cl"}
+SUFFIXES = {("serve fletcher", "kernel"): ".py", ("run", "file, a source"): ".cl"}
 
 
 @pytest.mark.parametrize("what", ["missing", "folder", "below a file", "loop", "too long", "unreadable"])
@@ -180,14 +177,14 @@ def npy(header: str, data: bytes = b"") -> bytes:
 def test_what_is_no_array(capsys: Capture, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(data)
-    status, err = run(capsys, READS["hsa run", "arguments"], FILE=str(path))
+    status, err = run(capsys, READS["run", "arguments"], FILE=str(path))
     assert status == 2
     assert err.startswith(f"error: {path} is no .npy file: ")
 
 
 def test_an_archive_of_arrays_is_no_array(capsys: Capture, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", a=np.zeros(64))
-    status, err = run(capsys, READS["hsa run", "arguments"], FILE=str(tmp_path / "x.npz"))
+    status, err = run(capsys, READS["run", "arguments"], FILE=str(tmp_path / "x.npz"))
     assert (status, "is no .npy file" in err) == (2, True)
 
 

@@ -15,6 +15,7 @@ from understudy.cli.demo import demo
 from understudy.cli.doctor import doctor
 from understudy.cli.exits import ExitCode, exit_code, report, report_bug
 from understudy.cli.inspect import inspect
+from understudy.cli.run import run
 from understudy.core.errors import UnderstudyError
 
 app = typer.Typer(
@@ -34,6 +35,7 @@ app.command("demo")(demo)
 app.command("disasm")(disasm)
 app.command("doctor")(doctor)
 app.command("inspect")(inspect)
+app.command("run")(run)
 
 
 def _show_version(wanted: bool) -> None:

@@ -35,6 +35,12 @@ class Assembled:
         """Whether the source describes a file to be loaded, and not code alone."""
         return not isinstance(self._machine, GcnMachine) or self._machine.has_kernels
 
+    @property
+    def exports(self) -> tuple[str, ...]:
+        """Its global symbols."""
+        said = self._assembly.attributes
+        return tuple(name for name in self._assembly.symbols if name in said and said[name].binding)
+
     def elf(self) -> bytes:
         """The file to be loaded: a code object, or an executable program."""
         return self._machine.write(self._assembly)

@@ -1,0 +1,309 @@
+"""One kernel of a file, whatever interface it is of: who reads it, what it takes, and running it once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from understudy.cli.exits import UsageError
+from understudy.cli.files import MAX_CODE_BYTES, read_file
+from understudy.cli.kernel_values import Lds
+from understudy.core.errors import WireError, close_to
+
+DEFAULT_GPU: Final = "gfx900"
+RISCV: Final = "rv64gc"
+MACHINE_RISCV: Final = 243
+MACHINES_AMDCL2: Final = (0xAF5A, 0xAF5B)
+RAW_SUFFIXES: Final = (".bin", ".raw")
+"""Of files that hold code and nothing else."""
+RAW_KERNEL: Final = "kernel"
+"""What the kernel of raw code is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a kernel is run."""
+
+    agent: str = ""
+    engine: str = "jit"
+    tier: str = "auto"
+    exact: bool = False
+    machine_model: str = "large"
+    base: int = 0x1_0000
+
+
+@dataclass(frozen=True, slots=True)
+class RawHeader:
+    """What nobody but the caller knows of raw GPU code; `user` are enable bits of its user SGPRs, without prefix."""
+
+    vgprs: int = 256
+    sgprs: int = 96
+    kernarg_bytes: int = 256
+    lds_bytes: int = 0
+    scratch_bytes: int = 0
+    user: tuple[str, ...] = ("kernarg_segment_ptr",)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run took: instructions (of waves or harts), seconds, translation among them, and what was printed."""
+
+    instructions: int
+    seconds: float
+    printed: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFile:
+    """A file with kernels. `run` takes a kernel, grid, group (None: the kernel's), arguments and options.
+
+    Arrays among the arguments hold afterwards what the kernel has left there. `unit` is what is counted, and
+    `counts_elements` whether a grid is one work-item for each element of an array, where nobody says.
+    """
+
+    interface: str
+    agent: str
+    kernels: tuple[str, ...]
+    run: Callable[[str, tuple[int, ...] | None, tuple[int, ...] | None, Sequence[Any], Options], Outcome]
+    unit: str = "wave instructions"
+    counts_elements: bool = True
+
+    def kernel(self, name: str) -> str:
+        """The kernel of that name, or the only one; `UsageError` where there is no such one."""
+        if name in self.kernels:
+            return name
+        listed = f"there are {', '.join(self.kernels[:20]) or 'none'}{', ...' if len(self.kernels) > 20 else ''}"
+        if name:
+            raise UsageError(f"no kernel {name!r}{close_to(name, self.kernels) or f': {listed}'}")
+        if len(self.kernels) != 1:
+            raise UsageError(f"say which kernel: {listed}")
+        return self.kernels[0]
+
+
+def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
+    """The kernels of a file: of any container, OpenCL C (.cl), assembly text (.s), or else raw code."""
+    data = read_file(path, MAX_CODE_BYTES)
+    if path.suffix == ".s":
+        data, options = _assembled(data, options)
+    elif path.suffix == ".cl":
+        from understudy.host.hsa.compile import compile_opencl
+
+        agent = options.agent or DEFAULT_GPU
+        return _hsa(compile_opencl(data.decode("utf-8", "replace"), agent), options)
+    if not data:
+        raise WireError("the file is empty")
+    from understudy.image.hsa.bundle import is_bundle
+
+    if is_bundle(data):
+        return _hsa(data, options)
+    if data[:4] == b"\x7fELF":
+        machine = int.from_bytes(data[18:20], "little")
+        if machine == MACHINE_RISCV:
+            return _refsi(data)
+        return _opencl(data, options) if machine in MACHINES_AMDCL2 else _hsa(data, options)
+    if not options.agent and path.suffix not in RAW_SUFFIXES:
+        head = f"file starts with {data[:4].hex(' ')}, expected 7f 45 4c 46 (ELF)"
+        raise WireError(f"{head}: say what raw code is for with --agent").at("byte", 0)
+    return _raw(data, options, header)
+
+
+def _assembled(source: bytes, options: Options) -> tuple[bytes, Options]:
+    """Assembly text as a file to be loaded, or as raw code where it is nothing else."""
+    from dataclasses import replace
+
+    from understudy.image.assembly.program import assemble
+
+    made = assemble(source.decode("utf-8", "replace"), options.agent, options.base)
+    is_whole = made.is_object and (made.agent != RISCV or made.exports)
+    return (made.elf() if is_whole else made.code()), replace(options, agent=made.agent)
+
+
+# ---- AMD HSA -------------------------------------------------------------------------------------------------------
+
+
+def _hsa(data: bytes, options: Options) -> KernelFile:
+    from understudy.device.hsa.agents import AGENTS
+    from understudy.host.hsa.executable import read
+
+    code = read(data, options.agent)
+    agent = options.agent or (code.target if code.target in AGENTS else DEFAULT_GPU)
+
+    def run(
+        kernel: str, grid: tuple[int, ...] | None, group: tuple[int, ...] | None, args: Sequence[Any], how: Options
+    ) -> Outcome:
+        from understudy.host.hsa.gpu import Gpu, Local
+
+        settings = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
+        with Gpu.open(agent, exact=how.exact, **settings) as gpu:
+            arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
+            values = [Local(each.size) if isinstance(each, Lds) else each for each in arrays]
+            loaded = gpu.load(data)
+            begin = time.perf_counter()
+            result = gpu.run(loaded, kernel, grid or 1, group, values)
+            seconds = time.perf_counter() - begin
+            for mine, theirs in zip(args, arrays, strict=True):
+                if isinstance(mine, np.ndarray):
+                    mine[...] = theirs
+        return Outcome(result.instructions, seconds)
+
+    return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), run)
+
+
+# ---- AMD OpenCL 2.0 ------------------------------------------------------------------------------------------------
+
+
+def _opencl(data: bytes, options: Options) -> KernelFile:
+    from understudy.image.amdcl2.container import read_container
+
+    container = read_container(data)
+
+    def run(
+        kernel: str, grid: tuple[int, ...] | None, group: tuple[int, ...] | None, args: Sequence[Any], how: Options
+    ) -> Outcome:
+        from understudy.host.amdcl2.objects import Local
+        from understudy.host.amdcl2.program import Program
+
+        values = [Local(each.size) if isinstance(each, Lds) else each for each in args]
+        with Program(container, _engine(how), options.agent or None) as program:
+            begin = time.perf_counter()
+            result = program.kernel(kernel).run(grid or 1, group, values)
+            seconds = time.perf_counter() - begin
+        return Outcome(result.statistics.instructions, seconds)
+
+    agent = options.agent or container.target.name
+    return KernelFile("AMD OpenCL 2.0", agent, tuple(container.kernels), run)
+
+
+def _engine(options: Options) -> Any:
+    """An engine by name, or one whose machine code is all of one tier."""
+    if options.engine != "jit" or options.tier == "auto":
+        return options.engine
+    from understudy.device.hsa.compute import TIERS
+    from understudy.engine.gcn.jit.engine import JitEngine
+
+    return JitEngine(tier=TIERS[options.tier])
+
+
+# ---- RefSi ---------------------------------------------------------------------------------------------------------
+
+
+def _refsi(data: bytes) -> KernelFile:
+    from understudy.image.riscv.program import read_elf
+
+    image = read_elf(data)
+    code = [segment for segment in image.segments if segment.flags & 1]
+    kernels = tuple(
+        name
+        for name, symbol in (image.symbols or {}).items()
+        if symbol.is_global and any(segment.address <= symbol.address < segment.end for segment in code)
+    )
+
+    def run(
+        kernel: str, grid: tuple[int, ...] | None, group: tuple[int, ...] | None, args: Sequence[Any], how: Options
+    ) -> Outcome:
+        from understudy.host.refsi.refsi import RefSi
+
+        if group is not None:
+            raise UsageError("--group: RefSi has no work-groups, only instances (--grid)")
+        if how.exact or how.machine_model != "large":
+            raise UsageError("--exact and --machine-model are for AMD HSA")
+        for each in args:
+            if isinstance(each, Lds | tuple):
+                raise UsageError("RefSi's kernels take numbers and arrays")
+        values = [0 if each is None else each for each in args]
+        with RefSi.open(engine=how.engine, tier=how.tier) as device:
+            device.load_elf(data)
+            begin = time.perf_counter()
+            result = device.launch(kernel, grid if grid and len(grid) > 1 else (grid or (1,))[0], values)
+            seconds = time.perf_counter() - begin
+        return Outcome(result.instructions, seconds, result.console.decode("utf-8", "replace"))
+
+    return KernelFile("RefSi M1", RISCV, kernels, run, "instructions", counts_elements=False)
+
+
+# ---- raw code ------------------------------------------------------------------------------------------------------
+
+
+def _raw(data: bytes, options: Options, header: RawHeader) -> KernelFile:
+    """Code alone: the kernel begins with its first byte, and what its header would say is said by the caller."""
+    if options.agent == RISCV:
+        from understudy.image.assembly.program import assemble
+
+        rows = [", ".join(map(str, data[at : at + 64])) for at in range(0, len(data), 64)]
+        lines = [".text", f".globl {RAW_KERNEL}", f"{RAW_KERNEL}:", *(f".byte {row}" for row in rows)]
+        return _refsi(assemble("\n".join(lines), RISCV, options.base).elf())
+    if len(data) % 4:
+        raise WireError(f"no raw code: {len(data)} bytes are no whole words")
+    from understudy.device.hsa.agents import AGENTS
+
+    agent = options.agent or DEFAULT_GPU
+    if agent not in AGENTS:
+        raise UsageError(f"no agent {agent!r} for raw code: there are {', '.join((RISCV, *AGENTS))}")
+    return _hsa(raw_code_object(data, agent, header), options)
+
+
+def raw_code_object(code: bytes, agent: str, header: RawHeader) -> bytes:
+    """The code object of one kernel without metadata; its user SGPRs in the document's order, then work-group ids."""
+    from understudy.image.hsa.records import USER_SGPRS, CodeProperties, KernelCode, Rsrc1, Rsrc2
+    from understudy.image.hsa.writer import KernelSource, write_code_object
+
+    counts = {name.removeprefix("enable_sgpr_"): count for name, count in USER_SGPRS}
+    for name in header.user:
+        if name not in counts:
+            raise UsageError(f"--user-sgpr {name!r}: there are {', '.join(counts)}")
+    for value, most, option in ((header.vgprs, 256, "--vgprs"), (header.sgprs, 104, "--sgprs")):
+        if not 1 <= value <= most:
+            raise UsageError(f"{option} {value}, expected 1 to {most}")
+
+    def made(record: Any, **values: Any) -> Any:
+        return record(**vars(record.parse(bytes(record.size_bytes))) | values)
+
+    digits = agent.removeprefix("gfx")
+    properties = {f"enable_sgpr_{name}": 1 for name in header.user}
+    if header.scratch_bytes:
+        properties |= {"enable_sgpr_private_segment_buffer": 1, "enable_sgpr_flat_scratch_init": 1}
+    users = sum(count for name, count in USER_SGPRS if properties.get(name))
+    record: KernelCode = made(
+        KernelCode,
+        amd_kernel_code_version_major=1,
+        amd_kernel_code_version_minor=2,
+        amd_machine_kind=1,
+        amd_machine_version_major=int(digits[:-2]),
+        amd_machine_version_minor=int(digits[-2]),
+        amd_machine_version_stepping=int(digits[-1], 16),
+        compute_pgm_rsrc1=made(
+            Rsrc1,
+            granulated_workitem_vgpr_count=(header.vgprs - 1) // 4,
+            granulated_wavefront_sgpr_count=(header.sgprs + 6 + 7) // 8 - 1,
+            float_mode_denorm_32=0,
+            float_mode_denorm_16_64=3,
+            enable_dx10_clamp=1,
+            enable_ieee_mode=1,
+        ),
+        compute_pgm_rsrc2=made(
+            Rsrc2,
+            user_sgpr_count=users,
+            enable_sgpr_private_segment_wave_byte_offset=int(bool(header.scratch_bytes)),
+            enable_sgpr_workgroup_id_x=1,
+            enable_sgpr_workgroup_id_y=1,
+            enable_sgpr_workgroup_id_z=1,
+            enable_vgpr_workitem_id=2,
+        ),
+        kernel_code_properties=made(CodeProperties, private_element_size=1, is_ptr64=1, **properties),
+        workitem_private_segment_byte_size=header.scratch_bytes,
+        workgroup_group_segment_byte_size=header.lds_bytes,
+        kernarg_segment_byte_size=header.kernarg_bytes,
+        wavefront_sgpr_count=min(header.sgprs, 102),
+        workitem_vgpr_count=header.vgprs,
+        kernarg_segment_alignment=4,
+        group_segment_alignment=4,
+        private_segment_alignment=4,
+        wavefront_size=6,
+        call_convention=-1,
+    )
+    return write_code_object("V2", agent, [KernelSource(RAW_KERNEL, code, record)])

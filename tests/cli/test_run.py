@@ -1,0 +1,256 @@
+"""`understudy run`: kernels of every interface, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import understudy
+from tests.host.amdcl2.rig import FOLDER
+from tests.host.hsa.test_small import code
+from understudy.cli import main
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.tier import Tier
+
+Capture = pytest.CaptureFixture[str]
+DATA = Path(understudy.__file__).parent / "data"
+CODE = str(DATA / "hsa_kernels-gfx803.co")
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main([*arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+SAXPY = ["run", CODE, "saxpy", "--arg", "2.5", "--arg", "f32:64:range"]
+
+
+def test_a_kernel_is_run_and_its_arrays_shown(capsys: Capture) -> None:
+    code, out, err = run(capsys, *SAXPY, "--arg", "f32:8x8")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("saxpy: 24 wave instructions in ")
+    assert lines[0].endswith("; 512 bytes of arrays (AMD HSA, V2, gfx803, jit)")
+    assert lines[1] == "argument 1, float32[64]: 0.0 1.0 2.0 3.0 4.0 5.0 6.0 7.0 ..."
+    assert lines[2] == "argument 2, float32[8, 8]: 0.0 2.5 5.0 7.5 10.0 12.5 15.0 17.5 ..."
+
+
+def test_arrays_from_files_and_into_files(capsys: Capture, tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).integers(-9, 9, (64, 16)).astype(np.int32)
+    np.save(tmp_path / "in.npy", rows)
+    (tmp_path / "in.bin").write_bytes(rows.tobytes())
+    np.save(tmp_path / "sorted.npy", np.sort(rows, axis=1))
+    out, raw = tmp_path / "out.npy", tmp_path / "out.bin"
+    expected = ["--arg", "i32:64x16", "--expect", f"1=@{tmp_path}/sorted.npy"]
+
+    def sort(source: str, *more: str) -> tuple[int, str, str]:
+        common = ["run", CODE, "sort_private", "--grid", "64", "--engine", "reference"]
+        return run(capsys, *common, "--arg", source, *expected, *more)
+
+    assert sort(f"@{tmp_path}/in.npy", "--save", f"1={out}", "--save", f"1={raw}")[0] == 0
+    assert np.array_equal(np.load(out), np.sort(rows, axis=1))
+    assert raw.read_bytes() == np.sort(rows, axis=1).tobytes()
+    assert "argument 1: as expected\n" in sort(f"i32:64x16:@{tmp_path}/in.bin")[1]
+
+
+@pytest.mark.parametrize("tier", ["auto", "first", "optimised"])
+def test_tiers_give_the_same(capsys: Capture, monkeypatch: pytest.MonkeyPatch, tier: str) -> None:
+    made: list[Tier | None] = []
+    begin = JitEngine.__init__
+    monkeypatch.setattr(
+        JitEngine,
+        "__init__",
+        lambda engine, threads=None, tier=None: made.append(tier) or begin(engine, threads, tier),  # type: ignore[func-returns-value]
+    )
+    code, out, _ = run(capsys, *SAXPY, "--arg", "f32:64", "--tier", tier)
+    assert code == 0
+    assert out.splitlines()[2] == "argument 2, float32[64]: 0.0 2.5 5.0 7.5 10.0 12.5 15.0 17.5 ..."
+    assert made == [{"auto": None, "first": Tier.THREADED, "optimised": Tier.OPTIMISED}[tier]]
+
+
+def test_local_memory_types_and_sizes(capsys: Capture, tmp_path: Path) -> None:
+    out = tmp_path / "bins.npy"
+    arguments = ["--arg", "u8:1000:random", "--arg", "i32=1000", "--arg", "i32:256", "--arg", "local:1024"]
+    sizes = ["--grid", "256", "--group", "128"]
+    assert run(capsys, "run", CODE, "histogram", *sizes, *arguments, "--save", f"2={out}")[0] == 0
+    assert np.load(out).sum() == 1000
+    first = np.load(out)
+    assert run(capsys, "run", CODE, "histogram", *sizes, *arguments, "--save", f"2={out}")[0] == 0
+    assert (np.load(out) == first).all()
+    assert run(capsys, "run", CODE, "histogram", *sizes, *arguments, "--save", f"2={out}", "--seed", "9")[0] == 0
+    assert (np.load(out) != first).any()
+
+
+@pytest.mark.oracle
+def test_a_source_is_compiled(capsys: Capture) -> None:
+    pytest.importorskip("ziglang")
+    source = str(DATA / "hsa_kernels.cl")
+    code, out, _ = run(capsys, "run", source, "mandelbrot", "--grid", "8x8", "--arg", "u32:8x8", "--arg", "8",
+                       "--arg", "30", "--agent", "gfx906")  # fmt: skip
+    assert code == 0
+    assert "argument 0, uint32[8, 8]: " in out
+
+
+def test_a_fault_is_an_error_of_the_guest(capsys: Capture) -> None:
+    code, _, err = run(capsys, "run", CODE, "broken", "--arg", "f32:64", "--arg", "9")
+    assert code == 1
+    assert err.startswith("error: write of 4 bytes at ")
+    assert "at lane 9" in err
+    assert err.endswith("at kernel broken\n")
+
+
+def test_code_of_the_small_machine_model(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "small.co"
+    file.write_bytes(code("gfx900"))
+    arguments = ["--arg", "i32:64:range", "--arg", "i32:64", "--arg", "local:256", "--arg", "7"]
+    status, out, err = run(capsys, "run", str(file), "k", "--machine-model", "small", *arguments)
+    assert (status, err) == (0, "")
+    assert out.splitlines()[2] == "argument 1, int32[64]: 7 8 9 10 11 12 13 14 ..."
+
+
+def test_exact_bounds(capsys: Capture) -> None:
+    arguments = ["run", CODE, "saxpy", "--grid", "65", "--arg", "1", "--arg", "f32:64", "--arg", "f32:64"]
+    assert run(capsys, *arguments)[0] == 0
+    code, _, err = run(capsys, *arguments, "--exact")
+    assert code == 1
+    assert "array float32[64] ends at" in err
+
+
+def test_both_engines_and_json(capsys: Capture) -> None:
+    code, out, _ = run(capsys, *SAXPY, "--arg", "f32:64:random", "--both-engines", "--json", "--expect", "1=0")
+    assert code == 1
+    found = json.loads(out)
+    assert found["engine"] == "reference and jit"
+    assert found["engines"] == ""
+    assert found["instructions"] == 24
+    assert found["arrays"]["1"] == {"type": "float32", "shape": [64], "first": [0, 1, 2, 3, 4, 5, 6, 7]}
+    assert found["expected"] == {"1": "element 1 is 1.0, expected 0.0; 63 of 64 elements differ"}
+    assert "both engines give the same" in run(capsys, *SAXPY, "--arg", "f32:64:random", "--both-engines")[1]
+
+
+def test_engines_that_differ_are_told(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from understudy.host.hsa.gpu import Gpu
+
+    whole = Gpu.run
+
+    def wrong(gpu: Gpu, code: Any, kernel: str, grid: Any, group: Any, values: Any) -> Any:
+        found = whole(gpu, code, kernel, grid, group, values)
+        if gpu.device.settings.engine == "jit":
+            values[2][5] = -1
+        return found
+
+    monkeypatch.setattr(Gpu, "run", wrong)
+    code, out, _ = run(capsys, *SAXPY, "--arg", "f32:64", "--both-engines")
+    assert code == 1
+    assert out.endswith(
+        "engines differ: argument 2: element 5 is -1.0, on the reference engine 12.5; 1 of 64 elements differ\n"
+    )
+
+
+def test_tolerance(capsys: Capture) -> None:
+    near = [*SAXPY, "--arg", "f32:64:1e-4", "--grid", "1", "--expect", "2=0"]
+    assert run(capsys, *near)[0] == 1
+    assert run(capsys, *near, "--tolerance", "1e-3")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["vadd-bonaire-32-180005", "vadd-tonga-64-200406"])
+def test_amd_opencl_2_programs(capsys: Capture, name: str) -> None:
+    arguments = ["--arg", "u32:100:range", "--arg", "u32:100:2", "--arg", "u32:100", "--arg", "100"]
+    code, out, err = run(capsys, "run", str(FOLDER / f"{name}.clo"), *arguments, "--both-engines")
+    assert (code, err) == (0, "")
+    assert "(AMD OpenCL 2.0, gfx" in out
+    assert "argument 2, uint32[100]: 2 3 4 5 6 7 8 9 ...\nboth engines give the same\n" in out
+    assert run(capsys, "run", str(FOLDER / f"{name}.clo"), *arguments, "--tier", "first")[0] == 0
+
+
+def test_programs_of_refsi(capsys: Capture) -> None:
+    kernels = str(DATA / "kernels.elf")
+    arguments = ["--arg", "i32:64:range", "--arg", "i32:64:100", "--arg", "i32:64", "--arg", "16", "--grid", "4"]
+    code, out, err = run(capsys, "run", kernels, "vector_add", *arguments, "--both-engines")
+    assert (code, err) == (0, "")
+    assert out.startswith("vector_add: 600 instructions in ")
+    assert "argument 2, int32[64]: 100 101 102 103 104 105 106 107 ...\n" in out
+    code, out, _ = run(capsys, "run", kernels, "hello", "--arg", "u8:4:72,105,33,0")
+    assert (code, out.partition("\n")[0]) == (0, "Hi!")
+    assert run(capsys, "run", kernels, "hello", "--group", "4")[0] == 2
+
+
+RAW = """
+    s_load_dwordx2 s[0:1], s[0:1], 0x0
+    s_lshl_b32 s2, s2, 6
+    v_add_u32 v0, s2, v0
+    v_lshlrev_b32 v0, 2, v0
+    s_waitcnt lgkmcnt(0)
+    global_load_dword v1, v0, s[0:1]
+    s_waitcnt vmcnt(0)
+    v_add_u32 v1, 1, v1
+    global_store_dword v0, v1, s[0:1]
+    s_endpgm
+"""
+
+
+def test_raw_code_and_assembly(capsys: Capture, tmp_path: Path) -> None:
+    text, raw, odd = (tmp_path / name for name in ("a.s", "a.bin", "a"))
+    text.write_text(RAW)
+    assert run(capsys, "asm", str(text), "-o", str(raw))[0] == 0
+    odd.write_bytes(raw.read_bytes())
+    header = ["--vgprs", "2", "--sgprs", "8", "--kernarg", "8"]
+    for arguments in ([str(text)], [str(raw), *header], [str(odd), "--agent", "gfx906"]):
+        code, out, err = run(capsys, "run", *arguments, "--arg", "u32:1000:range", "--both-engines")
+        assert (code, err) == (0, "")
+        assert "argument 0, uint32[1000]: 1 2 3 4 5 6 7 8 ...\n" in out
+    code, _, err = run(capsys, "run", str(odd), "--arg", "u32:64")
+    assert (code, "expected 7f 45 4c 46 (ELF): say what raw code is for with --agent, at byte 0x0" in err) == (1, True)
+    scratch = ["--scratch", "64", "--user-sgpr", "private_segment_buffer", "--user-sgpr", "kernarg_segment_ptr"]
+    text.write_text(RAW.replace("s[0:1], s[0:1], 0x0", "s[0:1], s[4:5], 0x0").replace("s2, s2, 6", "s2, s8, 6"))
+    code, out, _ = run(capsys, "run", str(text), *scratch, "--arg", "u32:1000:range")
+    assert "argument 0, uint32[1000]: 1 2 3 4 5 6 7 8 ...\n" in out
+
+
+def test_raw_code_of_risc_v(capsys: Capture, tmp_path: Path) -> None:
+    text, raw = tmp_path / "a.s", tmp_path / "a.bin"
+    text.write_text("lw a3, 0(a1)\naddi a3, a3, 5\nsw a3, 0(a1)\nret\n")
+    assert run(capsys, "asm", str(text), "--agent", "rv64gc", "-o", str(raw), "--format", "binary")[0] == 0
+    for file in (text, raw):
+        code, out, err = run(capsys, "run", str(file), "--agent", "rv64gc", "--arg", "i32:4:range")
+        assert (code, err) == (0, "")
+        assert out.endswith("argument 0, int32[4]: 5 1 2 3\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--grid", "x"], 2, "'x' is no size, expected 1024, 64x64 or 8x8x8"),
+        (["--arg", "many"], 2, "argument 'many' is no number, array (f32:1024:random), file (@FILE) or local:BYTES"),
+        (["--arg", "f33:8:zeros"], 2, "no type 'f33', expected one of i8, u8"),
+        (["--arg", "i32=x"], 2, "'x' is no whole number"),
+        (["--arg", "u8=300"], 2, "does not fit uint8"),
+        (["--arg", "f32:3:1,2"], 2, "2 values, expected 1 or 3"),
+        (["--arg", "f64:99999999999"], 2, "an array of more than 8589934592 bytes"),
+        (["--arg", "@none.npy"], 2, "cannot read none.npy"),
+        (["--arg", f"u8:@{__file__}", "--arg", "f32:7:@none.bin"], 2, "cannot read none.bin"),
+        (["--arg", "7", "--save", "0=out.npy"], 2, "argument 0 is '7': only arrays hold something afterwards"),
+        (["--save", "0=out.npy"], 2, "--save '0=out.npy': there are 0 arguments, counted from 0"),
+        (["--expect", "zero"], 2, "--expect 'zero', expected the number of an argument and what it is"),
+        (["--arg", "f32:2", "--expect", "0=1,2,3"], 2, "3 expected values, the array has 2"),
+        (["--base", "x"], 2, "'x' is no number"),
+        ([], 1, "kernel saxpy takes 3 arguments"),
+        (["--agent", "gfx900"], 1, "the code object is for gfx803, the agent is gfx900"),
+        (["--agent", "gfx1"], 1, "no agent 'gfx1'"),
+    ],
+)
+def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str) -> None:
+    found, _, err = run(capsys, "run", CODE, "saxpy", *arguments)
+    assert found == code
+    assert message in err
+
+
+def test_which_kernel(capsys: Capture) -> None:
+    assert run(capsys, "run", CODE)[2].startswith("error: say which kernel: there are saxpy, ")
+    code, _, err = run(capsys, "run", CODE, "saxp")
+    assert (code, err) == (2, "error: no kernel 'saxp'; close to it: saxpy\n")
