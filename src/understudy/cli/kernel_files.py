@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,6 +13,11 @@ from understudy.cli.exits import UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.cli.kernel_values import Lds
 from understudy.core.errors import WireError, close_to
+
+if TYPE_CHECKING:
+    from understudy.host.amdcl2 import program as amdcl2
+    from understudy.host.hsa import launch as hsa
+    from understudy.host.refsi.launch import LaunchResult
 
 DEFAULT_GPU: Final = "gfx900"
 RISCV: Final = "rv64gc"
@@ -51,10 +55,9 @@ class RawHeader:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run took: instructions (of waves or harts), seconds, translation among them, and what was printed."""
+    """What a run took, and what was printed."""
 
-    instructions: int
-    seconds: float
+    took: hsa.Result | amdcl2.Result | LaunchResult
     printed: str = field(default="", repr=False)
 
 
@@ -143,13 +146,11 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
             values = [Local(each.size) if isinstance(each, Lds) else each for each in arrays]
             loaded = gpu.load(data)
-            begin = time.perf_counter()
             result = gpu.run(loaded, kernel, grid or 1, group, values)
-            seconds = time.perf_counter() - begin
             for mine, theirs in zip(args, arrays, strict=True):
                 if isinstance(mine, np.ndarray):
                     mine[...] = theirs
-        return Outcome(result.instructions, seconds)
+        return Outcome(result)
 
     return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), run)
 
@@ -170,10 +171,7 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
 
         values = [Local(each.size) if isinstance(each, Lds) else each for each in args]
         with Program(container, _engine(how), options.agent or None) as program:
-            begin = time.perf_counter()
-            result = program.kernel(kernel).run(grid or 1, group, values)
-            seconds = time.perf_counter() - begin
-        return Outcome(result.statistics.instructions, seconds)
+            return Outcome(program.kernel(kernel).run(grid or 1, group, values))
 
     agent = options.agent or container.target.name
     return KernelFile("AMD OpenCL 2.0", agent, tuple(container.kernels), run)
@@ -218,10 +216,8 @@ def _refsi(data: bytes) -> KernelFile:
         values = [0 if each is None else each for each in args]
         with RefSi.open(engine=how.engine, tier=how.tier) as device:
             device.load_elf(data)
-            begin = time.perf_counter()
             result = device.launch(kernel, grid if grid and len(grid) > 1 else (grid or (1,))[0], values)
-            seconds = time.perf_counter() - begin
-        return Outcome(result.instructions, seconds, result.console.decode("utf-8", "replace"))
+        return Outcome(result, result.console.decode("utf-8", "replace"))
 
     return KernelFile("RefSi M1", RISCV, kernels, run, "instructions", counts_elements=False)
 

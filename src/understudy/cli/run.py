@@ -187,11 +187,11 @@ def _document(
         "agent": found.agent,
         "engine": options.engine,
         "grid": list(sizes[0] or (1,)),
-        "instructions": outcome.instructions,
+        "instructions": outcome.took.instructions,
         "unit": found.unit,
-        "seconds": outcome.seconds,
-        "rate": outcome.instructions / outcome.seconds if outcome.seconds else 0.0,
-        "bytes": sum(each.nbytes for _, each in arrays),
+        "seconds": outcome.took.time,
+        "rate": outcome.took.rate,
+        "bytes": outcome.took.bytes,
         "printed": outcome.printed,
         "arrays": {
             number: {"type": str(each.dtype), "shape": list(each.shape), "first": _plain(each.reshape(-1)[:SHOWN])}
