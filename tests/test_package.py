@@ -8,10 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
 from fnmatch import fnmatch
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT = PYPROJECT["project"]
 MAX_SDIST_BYTES = 1_800_000
 MAX_FILE_BYTES = 200_000
+MAX_WHEEL_BYTES = 1_300_000
 LEFT_OUT = [f"{each}*" for each in PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["exclude"]]
 KINDS = {
     *(".py", ".typed", ".c", ".h", ".S", ".s", ".cl", ".inc", ".ll", ".sh", ".mk", ".md", ".toml", ".cff"),
@@ -92,9 +95,16 @@ def test_what_is_given_away_imports_nothing_that_is_left_out(folder: str, names:
             assert not {name for name in found if name in left_out or name.rpartition(".")[0] in left_out}, module
 
 
-def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
-    [built] = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
-    found = zipfile.ZipFile(built).namelist()
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    [built] = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    return Path(built)
+
+
+def test_the_wheel_holds_the_package_alone(wheel: Path, tmp_path: Path) -> None:
+    assert wheel.stat().st_size < MAX_WHEEL_BYTES
+    found = zipfile.ZipFile(wheel).namelist()
     assert {name.partition("/")[0].partition("-")[0] for name in found} == {"understudy"}
     assert "understudy/py.typed" in found
     assert "understudy/attach/fletcher/platform.c" in found
@@ -103,7 +113,65 @@ def test_the_wheel_holds_the_package_alone(tmp_path: Path) -> None:
     assert len(tables) > 12
     assert set(tables) <= set(found)
     code = "from understudy.device.acceldev import rules; assert rules.TABLE_SIZE.text and '.whl' in rules.__file__"
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": built}, check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(wheel)}, check=True, cwd=tmp_path)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, installed by pip into a folder of its own."""
+    folder = tmp_path_factory.mktemp("installed")
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--no-compile",
+        "--disable-pip-version-check",
+        "--target",
+        str(folder),
+    ]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(wheel)], check=True)
+    return folder
+
+
+def run_installed(folder: Path, code: str, *missing: str) -> subprocess.CompletedProcess[str]:
+    """Run `code` where Understudy is installed, its source tree is not, and these modules are `missing`.
+
+    Without `site` nothing that points to the source tree is read; what the package depends on is there by its folder.
+    """
+    places = [str(folder), *dict.fromkeys(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))]
+    head = f"import sys; sys.path += {places!r}; sys.modules.update(dict.fromkeys({missing!r}))\n"
+    head += f"import understudy; assert understudy.__file__.startswith({str(folder)!r})\n"
+    command = [sys.executable, "-I", "-S", "-c", head + code]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+
+
+PROGRAMS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_installed_package_runs_what_the_readme_shows(installed: Path) -> None:
+    for program in (PROGRAMS[0], *(text for text in PROGRAMS if "Platform" in text)):
+        done = run_installed(installed, program)
+        assert done.returncode == 0, done.stderr
+    done = run_installed(installed, "from understudy.cli import main; sys.exit(main(['--version']))")
+    assert (done.returncode, done.stdout) == (0, f"understudy {PROJECT['version']}\n")
+
+
+def test_what_lacks_an_extra_says_which(installed: Path) -> None:
+    [program] = [text for text in PROGRAMS if "Platform" in text]
+    done = run_installed(installed, program, "pyarrow")
+    assert done.stderr.splitlines()[-1].endswith("Arrow schemas need pyarrow: pip install 'understudy[arrow]'")
+    done = run_installed(installed, "from understudy.testing import gcn_kernels", "hypothesis")
+    assert done.stderr.splitlines()[-1] == "ImportError: strategies need hypothesis: pip install 'understudy[testing]'"
+
+
+def test_the_installed_package_is_found_by_pytest_and_the_shell(installed: Path) -> None:
+    [found] = [each for each in distributions(path=[str(installed)]) if each.name == "understudy"]
+    assert {(each.group, each.name): each.value for each in found.entry_points} == {
+        ("console_scripts", "understudy"): "understudy.cli:main",
+        ("pytest11", "understudy"): "understudy.testing.plugin",
+    }
+    assert set(found.metadata.get_all("Provides-Extra")) == {*OPTIONAL, "all", "dev"}
 
 
 def test_no_tree_holds_what_somebody_else_built() -> None:

@@ -1,5 +1,6 @@
 """AMD OpenCL 2.0: programs of Catalyst, read, written and run."""
 
+from understudy.device.amdcl2.settings import Settings
 from understudy.host.amdcl2.demo import demo_program
 from understudy.host.amdcl2.program import (
     Addressing,
@@ -35,6 +36,7 @@ __all__ = [
     "Program",
     "Result",
     "Sampler",
+    "Settings",
     "build_kernel",
     "demo_program",
     "image_object",

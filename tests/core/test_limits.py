@@ -9,15 +9,14 @@ import pytest
 from understudy.core.errors import WireError
 from understudy.core.limits import (
     UNATTENDED_SECONDS,
-    UNSAID,
     Stopped,
     TimeLimit,
     Watch,
     default_time_limit,
     past_steps,
     past_time,
-    time_limit,
 )
+from understudy.core.settings import KernelSettings
 
 
 def attend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,8 +45,9 @@ def test_the_environment_says_the_default(
     attend(monkeypatch)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert default_time_limit() == Watch().time_limit_seconds == time_limit(UNSAID) == seconds
-    assert (time_limit(None), time_limit(3)) == (None, 3.0)
+    assert default_time_limit() == Watch().time_limit_seconds == KernelSettings().time_limit_seconds == seconds
+    given = [KernelSettings(time_limit_seconds=each).time_limit_seconds for each in (None, 3)]
+    assert given == [None, 3.0]
 
 
 @pytest.mark.parametrize(("text", "message"), [("soon", "expected a number of seconds or none"), ("0", "above 0")])

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
 
 from understudy.core.errors import RuleError, WireError
 from understudy.core.settings import DeviceSettings
+from understudy.device.acceldev.commands import Fill
 from understudy.device.acceldev.device import AcceldevDevice
 from understudy.device.fletcher.device import FletcherDevice
-from understudy.device.fletcher.kernels import find
+from understudy.device.fletcher.kernels import BUILT_IN, find
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.refsi.device import RefSiDevice
 from understudy.host.acceldev.acceldev import Acceldev
+from understudy.host.acceldev.buffer import DriverError
+from understudy.host.amdcl2.demo import demo_program
 from understudy.host.amdcl2.program import load
 from understudy.host.fletcher.platform import Platform
 from understudy.host.hsa.gpu import Gpu
@@ -29,9 +36,17 @@ DEVICES: dict[str, Callable[..., Any]] = {
     "RefSi": RefSi.open,
     "Acceldev": Acceldev.open,
     "Gpu": Gpu.open,
-    "Platform": lambda **options: Platform(find("sum"), **options),
+    "Platform": partial(Platform.open, "sum"),
+    "Program": lambda **options: load(demo_program("tonga", 200406), **options),
 }
 EVERY = pytest.mark.parametrize("make", DEVICES.values(), ids=DEVICES)
+CHOSEN: dict[str, dict[str, Any]] = {
+    "refsi": {"profile": "refsidrv", "time_limit_seconds": None}, "acceldev": {"poison": True}, "hsa": {"seed": 3},
+    "fletcher": {"profile": "hardware"}, "RefSi": {"harts": 2}, "Acceldev": {"memory_bytes": 1 << 20, "seed": 7},
+    "Gpu": {"agent": "gfx701", "exact": True}, "Platform": {"latency": 3},
+    "Program": {"engine": "reference", "lints": "off"},
+}  # fmt: skip
+"""Settings and whatever else a device of each kind is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +90,65 @@ def test_every_device_knows_its_settings(make: Callable[..., Any]) -> None:
         make(lints="no")
 
 
-@pytest.mark.parametrize("make", [RefSi.open, Acceldev.open, Gpu.open], ids=["RefSi", "Acceldev", "Gpu"])
+@EVERY
 def test_every_device_is_closed_alike(make: Callable[..., Any]) -> None:
     device = make()
     device.close()
     device.close()
     with make() as device:
         pass
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+def test_what_is_pickled_of_a_device_is_its_description(kind: str) -> None:
+    with DEVICES[kind]() as device:
+        usual = pickle.dumps(device)
+    with DEVICES[kind](**CHOSEN[kind]) as device:
+        data = pickle.dumps(device)
+        assert data != usual
+        assert len(data) < 10_000
+        with pickle.loads(data) as again:
+            assert again is not device
+            assert (type(again), repr(again)) == (type(device), repr(device))
+            assert pickle.dumps(again) == data
+
+
+def test_contents_stay_where_they_are() -> None:
+    with RefSi.open(engine="reference") as device:
+        address = device.allocate(8)
+        device.write(address, b"12345678")
+        with pickle.loads(pickle.dumps(device)) as again:
+            assert again.read(again.allocate(8), 8) == bytes(8)
+    with pytest.raises(RuleError, match="the device was shut down"):
+        pickle.dumps(device)
+
+
+def test_a_kernel_travels_by_its_name() -> None:
+    for name in BUILT_IN:
+        assert pickle.loads(pickle.dumps(find(name))) is find(name)
+    nameless = replace(find("sum"), doc="another")
+    with pytest.raises(WireError, match=r"kernel sum has no name in module understudy\.device\.fletcher\.kernels\.sum"):
+        pickle.dumps(nameless)
+
+
+def worked(devices: list[Any]) -> list[str]:
+    """What a worker process does with devices, and the error that it ends with."""
+    for device in devices:
+        device.close()
+    with Acceldev.open() as driver, driver.open_context() as context:
+        context.execute(Fill(value=0, buffer_slot=3, start=0, length=4))
+    return []
+
+
+def test_devices_and_their_errors_cross_processes() -> None:
+    devices = [make(**CHOSEN[kind]) for kind, make in DEVICES.items()]
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        error = pool.submit(worked, devices).exception(timeout=120)
+    for device in devices:
+        device.close()
+    assert isinstance(error, DriverError)
+    assert error.rule is not None
+    assert (error.errno, error.rule.id, error.path[0].kind) == (5, "acceldev/fill-slot", "FILL")
 
 
 def test_a_closed_refsi_device() -> None:
@@ -91,15 +158,8 @@ def test_a_closed_refsi_device() -> None:
         device.allocate(1)
 
 
-def test_a_closed_program(amdcl2_saxpy: bytes) -> None:
-    with load(amdcl2_saxpy, engine="reference") as program:
+def test_a_closed_program() -> None:
+    with load(demo_program("tonga", 200406), engine="reference") as program:
         kernel = program.kernel("saxpy")
     with pytest.raises(RuleError, match="the program was closed, expected an open one"):
         kernel.run(64, 64, [])
-
-
-@pytest.fixture
-def amdcl2_saxpy() -> bytes:
-    from understudy.host.amdcl2.demo import demo_program
-
-    return demo_program("tonga", 200406)

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final
 
 from understudy.core.errors import GuestFault, WireError
@@ -72,21 +71,6 @@ def past_steps(step_limit: int, time_limit_seconds: float | None) -> str:
 def past_time(time_limit_seconds: float, step_limit: int | None) -> str:
     """What ended a kernel that took too long, likewise."""
     return f"{time_limit_seconds:g} s (time_limit_seconds; step_limit is {step_limit})"
-
-
-class Unsaid(Enum):
-    """The type of `UNSAID`."""
-
-    UNSAID = "unsaid"
-
-
-UNSAID: Final = Unsaid.UNSAID
-"""A time limit that nobody gave, where None means that there is none."""
-
-
-def time_limit(seconds: float | Unsaid | None) -> float | None:
-    """The time limit of an option: the default's where it was not given; `WireError` for what is none."""
-    return default_time_limit() if seconds is UNSAID else checked_time_limit(seconds)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from html import escape
 from typing import Any, Final
 
 _LINE: Final = "border:1px solid rgba(128,128,128,.35);padding:.15em .6em;text-align:left;vertical-align:top"
@@ -32,6 +31,8 @@ class Shown:
 
 def html_table(title: str, rows: Rows) -> str:
     """A table as HTML: its title, the names of its columns where the first row has some, and rows."""
+    from html import escape  # few programs show tables
+
     head, *body = [[escape(str(cell)) for cell in row] for row in rows]
     parts = [f'<div><div style="{_TITLE}">{escape(title)}</div><table style="{_TABLE}">']
     if head:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from understudy.core.device import Device
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.line import Line
 from understudy.core.pci import Bar, DmaPort, PciIdentity
 from understudy.core.register_file import RegisterFile
-from understudy.core.shown import Rows, Shown, fields_of
 from understudy.core.snapshot import copied
 from understudy.core.telemetry import CountingTelemetry
 from understudy.core.words import U32, mask
@@ -44,7 +44,7 @@ class DeviceState:
     run: Run | None
 
 
-class AcceldevDevice(Shown):
+class AcceldevDevice(Device[Settings]):
     """An Acceldev: a `PciDevice` with BAR0, one interrupt line, and main memory by DMA.
 
     Give it memory by `connect` before its commands run. Every register access answers at once; what a guest does wrong
@@ -77,9 +77,6 @@ class AcceldevDevice(Shown):
     def __repr__(self) -> str:
         state = "closed" if self._executor.is_closed else "open"
         return f"<AcceldevDevice {self.settings.execution}, engine {self.settings.engine}, {state}>"
-
-    def _rows(self) -> Rows:
-        return fields_of(self.settings)
 
     # ---- what a PCI device shows ---------------------------------------------------------------------------------
 

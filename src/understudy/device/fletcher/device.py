@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from understudy.core.device import Device
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
-from understudy.core.shown import Rows, Shown, fields_of
 from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import CountingTelemetry
 from understudy.device.fletcher.bus import ALL_LANES, Bus, HardwareBus, Reply, Response, check_address
@@ -30,7 +30,7 @@ from understudy.device.fletcher.settings import Settings
 PROFILE_CLEAR: Final = "Profile_clear"
 
 
-class FletcherDevice(Stateful, Shown):
+class FletcherDevice(Stateful, Device[Settings]):
     """A Fletcher design: the registers of a map, and a kernel behind them.
 
     `read` and `write` are accesses of the bus, at byte addresses. In profile "spec" what the document does not allow is
@@ -72,8 +72,8 @@ class FletcherDevice(Stateful, Shown):
     def __repr__(self) -> str:
         return f"<FletcherDevice kernel {self.kernel.name}, profile {self.settings.profile}, {self.state.value}>"
 
-    def _rows(self) -> Rows:
-        return fields_of(self.settings)
+    def _made_of(self) -> tuple[Any, ...]:
+        return (self.map, self.kernel)
 
     # ---- what it shows -------------------------------------------------------------------------------------------
 

@@ -23,8 +23,10 @@ of them the host sees status registers and profile counters move, and may stop o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from understudy.core.errors import WireError
@@ -87,6 +89,13 @@ class Kernel(Shown):
             for each in schema:
                 yield name, each.name, each.type
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        home = getattr(self.run, "__module__", "")
+        for name, value in vars(sys.modules[home]).items() if home in sys.modules else ():
+            if value is self:
+                return _named, (home, name)
+        raise WireError(f"kernel {self.name} has no name in module {home}, expected one to pickle it by")
+
     def map(self, **options: Any) -> FletcherMap:
         """The register map of the kernel's schemas and custom registers; `options` are those of `fletcher_map`."""
         from understudy.device.fletcher.map.build import fletcher_map
@@ -94,6 +103,12 @@ class Kernel(Shown):
         if not self.schemas:
             raise WireError(f"kernel {self.name} works on any schema: give the device a map, expected schemas for one")
         return fletcher_map(self.schemas, custom=self.custom, **options)
+
+
+def _named(module: str, name: str) -> Kernel:
+    found = getattr(import_module(module), name)
+    assert isinstance(found, Kernel)
+    return found
 
 
 def kernel(

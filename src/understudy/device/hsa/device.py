@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy.core.device import Device
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.limits import CLOSED
 from understudy.core.line import Cancel, Observers
-from understudy.core.shown import Rows, Shown, fields_of
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
 from understudy.device.hsa import rules
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from understudy.engine.gcn.memory import GpuMemory
 
 
-class HsaDevice(Shown):
+class HsaDevice(Device[Settings]):
     """A virtual kernel agent; see the module. Options are those of `Settings`.
 
     `memory` is what lies at which address, `findings` what a strict memory found, `fine_mtype` the
@@ -92,16 +91,8 @@ class HsaDevice(Shown):
         state = "closed" if self._executor.is_closed else f"{count} queue{'s' * (count != 1)}"
         return f"<HsaDevice {self.agent.name}, {settings.execution}, engine {settings.engine}, {state}>"
 
-    def _rows(self) -> Rows:
-        return fields_of(self.settings)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _made_of(self) -> tuple[Any, ...]:
+        return (self.agent,)
 
     # ---- what there is -------------------------------------------------------------------------------------------
 

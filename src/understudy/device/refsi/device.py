@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, Final
 
 from understudy.core.allocator import Allocator
+from understudy.core.device import Device
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.forks import FORKED
 from understudy.core.limits import CLOSED
 from understudy.core.occupied import Occupied
 from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
-from understudy.core.shown import Rows, Shown, fields_of
 from understudy.core.snapshot import Stateful
 from understudy.core.space import Unit
 from understudy.core.telemetry import Telemetry
@@ -76,7 +76,7 @@ class KernelStatus:
         return self.error is None
 
 
-class RefSiDevice(Stateful, Shown):
+class RefSiDevice(Stateful, Device[Settings]):
     """RefSi M1 (`family` "m") or G1 ("g"). Give `settings`, or options of `Settings` by name.
 
     Submitted buffers run, in order, when somebody waits or looks at the device. A bad option is a `WireError`.
@@ -171,8 +171,8 @@ class RefSiDevice(Stateful, Shown):
         waiting = f", {count} buffer{'s' * (count != 1)} waiting" if count else ""
         return f"<RefSiDevice {self.family.upper()}1, profile {chosen.profile}, engine {chosen.engine}{waiting}>"
 
-    def _rows(self) -> Rows:
-        return fields_of(self.settings)
+    def _made_of(self) -> tuple[Any, ...]:
+        return (self.family,)
 
     def _open(self) -> None:
         if self.family == "m":

@@ -97,6 +97,9 @@ class Acceldev(Shown):
         for index, context in self.contexts.items():
             yield index, context.count, context.fence_counter, context.is_errored
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.port,)
+
     @classmethod
     def open(cls, memory_bytes: int = MEMORY_BYTES, **settings: Any) -> Self:
         """A fresh device in this process with `memory_bytes` of memory; `settings` are those of the device."""

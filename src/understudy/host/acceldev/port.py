@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, Protocol
 
 from understudy.core.allocator import Allocator
@@ -65,10 +66,14 @@ class LocalPort:
     """An Acceldev and the machine around it, in this process. `settings` are those of the device."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES, **settings: Any) -> None:
+        self.memory_bytes = memory_bytes
         self.memory = PlainMemory((MEMORY_BASE, memory_bytes))
         self.device = AcceldevDevice(**settings)
         self.device.connect(self.memory)
         self._pages = Allocator(MEMORY_BASE, memory_bytes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self.memory_bytes, settings=self.device.settings), ()
 
     @property
     def line(self) -> Line:

@@ -10,6 +10,7 @@ import numpy as np
 
 from understudy.core.errors import WireError
 from understudy.core.limits import checked_time_limit
+from understudy.core.settings import AUTO, JIT, REFERENCE
 from understudy.device.amdcl2.device import TIME_LIMIT
 from understudy.engine.gcn.api import Engine
 from understudy.isa.gcn.target import TARGETS, Target
@@ -32,10 +33,10 @@ def processor_of(target: Any) -> Target:
     return found
 
 
-def engine_of(engine: Any) -> Engine:
-    """An engine by itself or by its name; `WireError` for what is none."""
+def engine_of(engine: Any, tier: str = AUTO) -> Engine:
+    """An engine by itself or by its name, then with that tier; `WireError` for what is none."""
     if isinstance(engine, str):
-        return _named_engine(engine)
+        return _named_engine(engine, tier)
     if not callable(getattr(engine, "run", None)):
         raise WireError(f"engine {engine!r}, expected jit, reference or an engine")
     found: Engine = engine
@@ -43,12 +44,13 @@ def engine_of(engine: Any) -> Engine:
 
 
 @cache
-def _named_engine(name: str) -> Engine:
-    if name == "jit":
+def _named_engine(name: str, tier: str) -> Engine:
+    if name == JIT:
+        from understudy.device.hsa.compute import TIERS
         from understudy.engine.gcn.jit.engine import JitEngine
 
-        return JitEngine()
-    if name == "reference":
+        return JitEngine(tier=TIERS[tier])
+    if name == REFERENCE:
         from understudy.engine.gcn.reference.engine import ReferenceEngine
 
         return ReferenceEngine()

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
-from understudy.core.limits import UNSAID, Unsaid, time_limit
+from understudy.core.settings import JIT
 from understudy.core.shown import Rows, Shown
 from understudy.core.space import Unit
 from understudy.core.took import Took
@@ -28,6 +28,7 @@ from understudy.device.amdcl2 import rules
 from understudy.device.amdcl2.device import OpenclDevice, ProgramState
 from understudy.device.amdcl2.launch import pack_arguments, setup_buffer
 from understudy.device.amdcl2.queue_shape import QueueShape
+from understudy.device.amdcl2.settings import Settings
 from understudy.device.hsa.launch.kernarg import MAX_KERNARG_BYTES
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.engine.gcn.api import Engine, Statistics
@@ -99,16 +100,15 @@ class Result(Took):
 
 def load(
     source: str | Path | bytes | bytearray | memoryview,
-    engine: str | Engine = "jit",
+    engine: str | Engine = JIT,
     target: Target | str | None = None,
-    *,
-    time_limit_seconds: float | Unsaid | None = UNSAID,
+    **settings: Any,
 ) -> Program:
     """The program in a file or in bytes, ready to run.
 
     `engine`: "jit", "reference" or an engine; `target`, perhaps by its name, in place of the processor that the file
-    names; `time_limit_seconds`: how long one kernel may run, None for any time (the default is
-    `core.limits.default_time_limit`'s). `WireError` for what is no such program.
+    names; `settings` are those of the device: tier, time_limit_seconds and what else `Settings` lists. `WireError` for
+    what is no such program.
     """
     if isinstance(source, (str, Path)):
         path = Path(source)
@@ -121,7 +121,11 @@ def load(
             data = bytes(memoryview(source))
         except TypeError:
             raise WireError(f"a program is a path or its bytes, not {type(source).__name__}") from None
-    return Program(read_container(data), engine, target, time_limit_seconds=time_limit_seconds)
+    return Program(read_container(data), engine, target, **settings)
+
+
+def _loaded(data: bytes, engine: str | Engine, target: Target, settings: Settings) -> Program:
+    return Program(read_container(data), engine, target, settings)
 
 
 class Program(Shown):
@@ -130,20 +134,25 @@ class Program(Shown):
     def __init__(
         self,
         container: Container,
-        engine: str | Engine = "jit",
+        engine: str | Engine = JIT,
         target: Target | str | None = None,
-        *,
-        time_limit_seconds: float | Unsaid | None = UNSAID,
+        settings: Settings | None = None,
+        **options: Any,
     ) -> None:
         self.container = container
-        seconds = time_limit(time_limit_seconds)
+        self.settings = chosen = Settings.of(settings, options)
+        own = engine_of(engine, chosen.tier)
         processor = processor_of(target) if target is not None else container.target
-        self.device = OpenclDevice(container.bits, processor, engine_of(engine), seconds)
+        self.device = OpenclDevice(container.bits, processor, own, chosen.time_limit_seconds)
+        self._made_of = engine, processor
         self.target, self.probes = processor, self.device.probes
         self.code: LoadedProgram = self._load()
         self.printf_address, self._printf = self.device.allocate(printf_buffer.SIZE_BYTES, "printf buffer")
         self._is_closed = False
         self._first = self.snapshot()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _loaded, (bytes(self.container.elf.data), *self._made_of, self.settings)
 
     def __enter__(self) -> Self:
         return self

@@ -39,6 +39,7 @@ from understudy.core.took import Took
 from understudy.core.words import U32, mask
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
+from understudy.device.fletcher.kernels import BUILT_IN, find
 from understudy.device.fletcher.map.layout import FletcherMap
 from understudy.device.fletcher.map.registers import (
     CONTROL,
@@ -71,18 +72,23 @@ _TYPES_64: Final = {"uint": "Q", "int": "q", "double": "d"}
 class Platform(Shown):
     """A platform: a virtual device, or anything with the functions of a plug-in.
 
-    `target` is a `FletcherDevice`, a `FletcherPort`, or a virtual kernel: then `options` are those of the device's
-    settings, and its map is the kernel's own.
+    `target` is a `FletcherDevice`, a `FletcherPort`, or a virtual kernel, perhaps by the name of a built-in one: then
+    `options` are those of the device's settings, and its map is the kernel's own.
     """
 
-    def __init__(self, target: FletcherDevice | FletcherPort | VirtualKernel, **options: Any) -> None:
+    def __init__(self, target: FletcherDevice | FletcherPort | VirtualKernel | str, **options: Any) -> None:
+        if isinstance(target, str) and target in BUILT_IN:
+            target = find(target)
         if isinstance(target, VirtualKernel):
-            target = FletcherDevice(target.map(), target, **options)
-        elif not isinstance(target, FletcherDevice) and not hasattr(target, "write_mmio"):
-            raise WireError(f"platform {target!r}, expected a device, a virtual kernel, or a port to a platform")
-        elif options:
+            target, options = FletcherDevice(target.map(), target, **options), {}
+        if isinstance(target, FletcherDevice):
+            target = LocalPort(target)
+        if isinstance(target, str) or not hasattr(target, "write_mmio"):
+            known = f"a device, a virtual kernel, or a port to a platform, or one of {', '.join(BUILT_IN)}"
+            raise WireError(f"platform {target!r}, expected {known}")
+        if options:
             raise WireError(f"options {' '.join(options)} for a device that is there already, expected a kernel")
-        self.port: FletcherPort = LocalPort(target) if isinstance(target, FletcherDevice) else target
+        self.port: FletcherPort = target
         self._is_open = False
 
     def __repr__(self) -> str:
@@ -95,6 +101,16 @@ class Platform(Shown):
             yield f"{buffer.address:#x}", buffer.name
         for custom in layout.customs if layout is not None else ():
             yield f"{custom.address:#x}", custom.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.port.device if isinstance(self.port, LocalPort) else self.port,)
+
+    @classmethod
+    def open(cls, target: FletcherDevice | FletcherPort | VirtualKernel | str, **options: Any) -> Self:
+        """A platform that is initialized already."""
+        made = cls(target, **options)
+        made.init()
+        return made
 
     def name(self) -> str:
         """The platform's name."""
@@ -158,8 +174,13 @@ class Platform(Shown):
             self._is_open = False
             self.port.terminate()
 
+    def close(self) -> None:
+        """The same: every device of this package has it."""
+        self.terminate()
+
     def __enter__(self) -> Self:
-        self.init()
+        if not self._is_open:
+            self.init()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -115,6 +116,9 @@ class Gpu(Shown):
 
     def _rows(self) -> Rows:
         return fields_of(self.device.settings)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), exact=self._arrays.exact), (self.device,)
 
     def __enter__(self) -> Self:
         return self

@@ -44,7 +44,7 @@ class Arrays:
 
     def __init__(self, device: HsaDevice, exact: bool = False) -> None:
         self._device = device
-        self._exact = exact
+        self.exact = exact
         self._lock = threading.RLock()
         self._blocks: list[Block] = []
         """By host address, ascending."""
@@ -60,7 +60,7 @@ class Arrays:
         count = int(np.prod(sizes, dtype=object))
         size = max(count * kind.itemsize, 1)
         try:
-            ram = Ram(size if self._exact else align_up(size, PAGE_SIZE))
+            ram = Ram(size if self.exact else align_up(size, PAGE_SIZE))
         except (MemoryError, OverflowError, OSError, ValueError) as error:
             raise BeyondModel(f"an array of {size} bytes: {error}") from None
         data = np.frombuffer(ram.view, np.uint8)

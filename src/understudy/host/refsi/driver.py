@@ -57,6 +57,9 @@ class RefSiDriver(Shown):
         for entry in () if self._port is None else self._port.info.memory_map:
             yield entry.kind.name, f"{entry.base:#x}", f"{entry.size:#x}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.port,)
+
     def __enter__(self) -> Self:
         return self
 
