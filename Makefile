@@ -2,7 +2,7 @@
 # make quick   the tests that take half a minute      make shuffle  all tests in another order (SEED=n repeats one)
 # make exhaustive  the same with all combinations of everything (twice as long)
 # make demo    install for use only, and show what it does
-# make lint    ruff and mypy alone          make docs    rewrite the generated tables in docs/
+# make lint    ruff and mypy alone          make docs    rewrite generated tables, build the site (build/site)
 # make bench   run the benchmarks           make clean   remove everything that was generated
 # make rocblas fetch the kernels of a BLAS library for make bench (make test has those of two smaller libraries)
 # make guest   Acceldev under QEMU and Linux: see tools/guest.mk
@@ -18,12 +18,13 @@ INPUTS := pyproject.toml Makefile tools/venv.sh
 # One more than there are processors, because some wait: for a guest, a socket, a limit of time.
 PYTEST := $(BIN)/python -m pytest
 SIDE_BY_SIDE = -n $(or $(JOBS),$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+SPHINX := $(BIN)/python -m sphinx -q -W --keep-going -c docs/site
 # Something of every layer and interface, two thousand tests in less than 30 CPU seconds.
 QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/test_code_object.py \
 	engine/gcn/test_group.py engine/gcn/reference/test_reference.py device/refsi/test_rules_*.py host/acceldev/test_acceldev.py \
 	host/amdcl2/test_program.py host/fletcher/test_platform.py host/hsa/test_gpu.py host/refsi/test_refsi.py
 
-.PHONY: test quick exhaustive shuffle demo lint docs bench clean oracles rocblas
+.PHONY: test quick exhaustive shuffle demo lint docs links bench clean oracles rocblas
 
 test: $(DEV) oracles
 	@$(MAKE) --no-print-directory lint
@@ -49,6 +50,11 @@ demo: $(USE)
 
 docs: $(DEV)
 	$(BIN)/python tools/gen_docs.py
+	$(SPHINX) -b html docs build/site
+
+# Whether what pages link to elsewhere is still there: needs the network.
+links: $(DEV)
+	$(SPHINX) -b linkcheck docs build/links
 
 bench: $(DEV) oracles
 	$(BIN)/python benchmarks/run.py
