@@ -25,10 +25,11 @@ html_show_sphinx = False
 linkcheck_anchors = False
 
 CONTENTS = {
+    "Ten minutes": ["tutorials/refsi", "tutorials/hsa", "tutorials/gcn", "tutorials/acceldev", "tutorials/fletcher"],
     "Interfaces": ["refsi", "acceldev", "hsa-host", "hsa", "amdcl2", "fletcher", "fletcher-maps"],
     "Machine code": ["gcn", "gcn-opcodes", "engines"],
-    "Tools": ["pytest"],
-    "Reference": ["public", "api", "performance"],
+    "Tools": ["assembly-and-running", "pytest"],
+    "Reference": ["public", "api", "performance", "glossary"],
     "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
 }
 """The pages of the site, in the order of its menu. A page that is in none of the groups is an error."""

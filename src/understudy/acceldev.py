@@ -2,9 +2,20 @@
 
 from understudy.core.pci import PlainMemory
 from understudy.device.acceldev import registers
-from understudy.device.acceldev.commands import Fence, Fill, Nop, RunCommand, page_table, user_code, words_of
+from understudy.device.acceldev.commands import (
+    BindSlotCommand,
+    Fence,
+    FenceCommand,
+    Fill,
+    Nop,
+    NopCommand,
+    RunCommand,
+    page_table,
+    user_code,
+    words_of,
+)
 from understudy.device.acceldev.device import AcceldevDevice
-from understudy.device.acceldev.events import Lint
+from understudy.device.acceldev.events import ContextErrored, Lint
 from understudy.device.acceldev.settings import Settings
 from understudy.host.acceldev.acceldev import CODE, DATA, Acceldev, Buffer, Context, DriverError
 
@@ -13,13 +24,17 @@ __all__ = [
     "DATA",
     "Acceldev",
     "AcceldevDevice",
+    "BindSlotCommand",
     "Buffer",
     "Context",
+    "ContextErrored",
     "DriverError",
     "Fence",
+    "FenceCommand",
     "Fill",
     "Lint",
     "Nop",
+    "NopCommand",
     "PlainMemory",
     "RunCommand",
     "Settings",

@@ -1,24 +1,52 @@
-"""The README and the documentation are programs too: their Python blocks run, page by page, and print what they say."""
+"""The README and the pages of docs are programs too: their Python blocks and commands run, and print what they say."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
     return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
+def commands(block: str) -> Iterator[tuple[str, str]]:
+    """Each command, with its here-document, and what it prints."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        head, _, rest = part.partition("\n")
+        document = re.search(r"<<'(\w+)'", head)
+        if document:
+            body, _, rest = rest.partition(f"{document[1]}\n")
+            head = f"{head}\n{body}{document[1]}\n"
+        yield head, rest
+
+
+def said(command: str) -> str:
+    """What a shell shows of a command."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command], env=os.environ | {"PATH": path, "COLUMNS": "100"}, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    ).stdout  # fmt: skip
+
+
 @pytest.mark.filterwarnings("error::understudy.core.lint.LintWarning")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page_runs(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@every_page
+def test_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
     printed = ""
     for language, text in blocks(page):
@@ -27,6 +55,9 @@ def test_page_runs(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
             printed = capsys.readouterr().out
         elif language == "text":
             assert printed == text
+        elif language == "console":
+            for command, expected in commands(text):
+                assert said(command) == expected, command
 
 
 def test_readme_and_tutorials_have_programs() -> None:
@@ -34,7 +65,7 @@ def test_readme_and_tutorials_have_programs() -> None:
     assert {name for name, count in counts.items() if count} >= {"README.md", "refsi.md", "engines.md"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every_page
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
