@@ -282,6 +282,8 @@ def model(kind: str, w: int, m: int, v: int, c: int) -> int:
             return m - 1 if 0 < m <= v else v
         case "mskor":
             return (m & ~c | v) % top
+        case "wrap":
+            return (m + v) % top if m < c else m - c
     real = (lambda n: np.uint32(n).view(np.float32)) if w == 32 else (lambda n: np.uint64(n).view(np.float64))
     x, y, z = real(m), real(v), real(c)
     if kind == "fadd":
