@@ -13,12 +13,13 @@ import pyarrow as pa
 import pytest
 
 import understudy
-from understudy import acceldev, amdcl2, fletcher, hsa, refsi
+from understudy import acceldev, amdcl2, fletcher, gcn, hsa, refsi, riscv
 from understudy.core.shown import MOST_ROWS, html_table
 from understudy.device.refsi import registers
 from understudy.device.refsi.commands import RunInstances
 from understudy.engine.gcn.strict.findings import Finding, Host
 from understudy.image.hsa.code_object import read_code_object
+from understudy.isa.gcn.state import Wave
 
 SCHEMA = pa.schema([pa.field("a", pa.list_(pa.list_(pa.int8())))], metadata={"fletcher_name": "R"})
 
@@ -71,7 +72,8 @@ def things() -> Iterator[dict[str, Any]]:
             "Fletcher device": fletcher.FletcherDevice(fletcher.find("sum").map(), fletcher.find("sum")),
             "Fletcher finding": fletcher.check_design([SCHEMA]).findings[0],
             "Fletcher agreement": fletcher.check_design([SCHEMA]),
-            "bound": (context, buffer, kernel),
+            "register map": fletcher.find("sum").map(), "HSA queue": gpu.queue(16),
+            "hart": riscv.Hart(0, None), "wave": Wave(), "bound": (context, buffer, kernel),
         }  # fmt: skip
 
 
@@ -81,7 +83,7 @@ KINDS = (
     *("HSA kernel", "HSA result", "AQL packet", "code object", "kernel of a code object", "finding of caches"),
     *("Program", "OpenCL kernel", "container", "OpenCL result", "Acceldev", "Acceldev command", "Acceldev result"),
     *("Acceldev device", "Platform", "virtual kernel", "Fletcher result", "Fletcher device", "Fletcher finding"),
-    "Fletcher agreement",
+    *("Fletcher agreement", "register map", "HSA queue", "hart", "wave"),
 )
 
 
@@ -109,6 +111,26 @@ def test_what_belongs_to_a_device_has_a_line(things: dict[str, Any]) -> None:
     assert repr(context) == "<context 0, 1 buffer>"
     assert repr(buffer) == "<buffer of 4,096 bytes, slot 0>"
     assert repr(kernel) == "<kernel on understudy, RecordBatches queued: 1>"
+
+
+@pytest.mark.parametrize(
+    ("thing", "line"),
+    [
+        (riscv.Ram(1 << 16), "<RAM of 65,536 bytes>"),
+        (acceldev.PlainMemory((0x1000, 4096)), "<memory: 4,096 bytes at 0x1000>"),
+        (gcn.GpuMemory(), "<memory of 48 address bits, 0 mapped>"),
+        (gcn.ReferenceEngine(), "<reference engine of waves>"),
+        (gcn.JitEngine(threads=1), "<JIT engine of waves, 1 thread>"),
+        (riscv.ReferenceEngine(), "<reference engine of harts>"),
+        (riscv.JitEngine(), "<JIT engine of harts>"),
+        (
+            amdcl2.Image(np.zeros((4, 4, 4), np.uint8), amdcl2.ChannelOrder.CL_RGBA, amdcl2.ChannelType.CL_UNORM_INT8),
+            "<image IMAGE_2D of uint8[4, 4, 4]>",
+        ),
+    ],
+)
+def test_parts_have_a_line(thing: Any, line: str) -> None:
+    assert repr(thing) == line
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -45,7 +45,7 @@ from understudy.testing import Drawn
 BUFFER = 0x4F00_0000
 END = 0x77_0000
 SLOTS = {0: 4096, 5: 8192}
-AGENTS = ("gfx700", "gfx803", "gfx900", "gfx906")
+AGENTS = ("gfx700", "gfx803", "gfx906")
 
 
 # ---- what our devices and readers say of a value: the rule or the damage, None where nothing is wrong ----------------
@@ -222,7 +222,7 @@ CASES: dict[str, tuple[SearchStrategy[Drawn[Any]], Callable[[Any], str | None], 
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.data())
 def test_what_is_drawn_is_taken_or_refused_for_what_is_wrong_with_it(name: str, data: st.DataObject) -> None:
     strategy, judge, texts = CASES[name]
@@ -257,7 +257,7 @@ def test_only_what_is_asked_for_is_wrong(name: str) -> None:
 def mistakes_of(strategy: SearchStrategy[Drawn[Any]]) -> set[str | None]:
     seen = set()
 
-    @settings(max_examples=15)
+    @settings(max_examples=10)
     @given(strategy)
     def draw(drawn: Drawn[Any]) -> None:
         seen.add(drawn.breaks)
@@ -267,7 +267,9 @@ def mistakes_of(strategy: SearchStrategy[Drawn[Any]]) -> set[str | None]:
 
 
 def test_mistakes_shrink_to_themselves() -> None:
-    found = find(testing.refsi_buffers(), lambda drawn: drawn.breaks == "refsi/copy-unit")
+    quick = settings(max_examples=100, phases=(Phase.generate, Phase.shrink), database=None)
+    only = testing.refsi_buffers(breaks=["refsi/copy-unit"])
+    found = find(only, lambda drawn: drawn.breaks is not None, settings=quick)
     commands = decode_all(memoryview(found.value).cast("Q"), lenient=True)
     assert [each.opcode.name for _, each in commands] == ["COPY_MEM64", "FINISH"]
 

@@ -134,6 +134,9 @@ class PlainMemory:
             self._rams.append((base, ram))
         self._direct = tuple(DirectRange(base, ram.view) for base, ram in sorted(self._rams, key=lambda pair: pair[0]))
 
+    def __repr__(self) -> str:
+        return f"<memory: {', '.join(f'{ram.size:,} bytes at {base:#x}' for base, ram in self._rams) or 'none'}>"
+
     def read(self, address: int, size: int) -> bytes:
         """`size` bytes at `address`; `AccessFault` where not all of it is RAM."""
         return self._space.read(address, size, _BUS_MASTER)

@@ -61,6 +61,9 @@ class Ram:
         self.view = memoryview(self._map)[PAGE_SIZE : PAGE_SIZE + size]
         self.base_host = int(np.frombuffer(self.view, dtype=np.uint8).ctypes.data)
 
+    def __repr__(self) -> str:
+        return f"<RAM of {self.size:,} bytes>"
+
     def clear(self) -> None:
         """Zero everything; the host address stays."""
         if sys.platform == "linux":

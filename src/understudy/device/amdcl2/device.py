@@ -91,6 +91,9 @@ class OpenclDevice(Stateful):
         self._watch = Watch(None)
         """What may end the kernel that runs."""
 
+    def __repr__(self) -> str:
+        return f"<OpenclDevice {self.target.name}, {self.bits} bits>"
+
     # ---- memory --------------------------------------------------------------------------------------------------
 
     def map(self, buffer: Any, name: str, writable: bool = True) -> int:

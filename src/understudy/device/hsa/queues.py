@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError
+from understudy.core.shown import Rows, Shown
 from understudy.core.words import U64
 from understudy.device.hsa import rules
 from understudy.device.hsa.atomics import Word
@@ -88,7 +89,7 @@ class Progress:
 
 
 @dataclass(slots=True, eq=False)
-class Queue:
+class Queue(Shown):
     """One AQL queue of a device: made by `HsaDevice.create_queue`. `address` is that of amd_queue_t, its handle."""
 
     device: QueueOwner
@@ -143,6 +144,15 @@ class Queue:
 
     def __repr__(self) -> str:
         return f"<queue {self.number} at {self.address:#x}, {self.size} packets>"
+
+    def _rows(self) -> Rows:
+        yield ()
+        yield "ring", f"{self.ring_address:#x}"
+        yield "doorbell", f"{self.doorbell.address:#x}"
+        yield "written", self.load_write_index()
+        yield "read", self.load_read_index()
+        yield "active", bool(self.is_active)
+        yield "error", self.error or ""
 
     # ---- what memory says ----------------------------------------------------------------------------------------
 

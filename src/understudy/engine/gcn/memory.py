@@ -117,6 +117,9 @@ class GpuMemory(Stateful):
         self.tables_address = int(self._level1.ctypes.data)
         self.version = 0
 
+    def __repr__(self) -> str:
+        return f"<memory of {self.bits} address bits, {len(self._maps)} mapped>"
+
     def __iter__(self) -> Iterator[Mapped]:
         return iter(tuple(self._maps))
 

@@ -94,6 +94,9 @@ class ReferenceEngine:
         self._lock = threading.RLock()
         tell_forks(self)
 
+    def __repr__(self) -> str:
+        return "<reference engine of harts>"
+
     def after_fork(self) -> None:
         """In a child process: no other thread has anything locked."""
         self._lock = threading.RLock()

@@ -68,6 +68,9 @@ class Image:
             raise WireError(f"an image has 1, 2 or 3 axes, not {len(shape)}")
         self.texels: Texels = texels(kind if kind is not None else KINDS_BY_AXES[len(shape)], self.format, shape)
 
+    def __repr__(self) -> str:
+        return f"<image {self.texels.kind.name} of {self.array.dtype}{list(self.array.shape)}>"
+
     def rows(self, memory: Any) -> np.ndarray:
         """The image's texels in device memory as an array: slices, rows, columns, words."""
         t = self.texels

@@ -68,6 +68,9 @@ class Context:
         self._first: list[int] = []
         self._is_enabled = False
 
+    def __repr__(self) -> str:
+        return f"<context on {self.platform.name()}, RecordBatches queued: {self.num_recordbatches()}>"
+
     def queue_record_batch(self, record_batch: Any, mem_type: str = ANY, *, whole: bool = False) -> None:
         """Queue a RecordBatch, of any Arrow producer. Nothing reaches the device before `enable`.
 

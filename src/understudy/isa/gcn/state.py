@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from understudy.core.shown import Rows, Shown
+
 LANES: Final = 64
 VGPRS: Final = 256
 SGPRS: Final = 128
@@ -159,7 +161,7 @@ class Mode:
         return bool(bits & 1), bool(bits & 2)
 
 
-class Wave:
+class Wave(Shown):
     """One wavefront: views of one block of bytes. `block` may be a slice of a larger buffer (64-byte aligned)."""
 
     __slots__ = ("address", "block", "index", "sgpr", "vgpr", "words")
@@ -173,6 +175,18 @@ class Wave:
         self.vgpr = block[VGPR_AT:SGPR_AT].view(np.uint32).reshape(VGPRS, LANES)
         self.sgpr = block[SGPR_AT:WORDS_AT].view(np.uint32)
         self.words = block[WORDS_AT:STATE_BYTES].view(np.uint64)
+
+    def __repr__(self) -> str:
+        return f"<wave {self.index}, pc {self.pc:#x}, {int(self.words[RETIRED]):,} instructions retired>"
+
+    def _rows(self) -> Rows:
+        yield "register", "value", "lanes 0 to 3"
+        for name, at in (("exec", EXEC), ("vcc", VCC)):
+            yield name, f"{self.s64(at):#x}", ""
+        for n in range(16):
+            yield f"s{n}", f"{int(self.sgpr[n]):#x}", ""
+        for n in range(16):
+            yield f"v{n}", "", ", ".join(f"{int(value):#x}" for value in self.vgpr[n, :4])
 
     def s64(self, n: int) -> int:
         """Scalar registers n and n + 1 as one number."""

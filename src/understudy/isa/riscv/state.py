@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from understudy.core.errors import WireError
+from understudy.core.shown import Rows, Shown
 from understudy.core.snapshot import Stateful
 from understudy.isa.riscv.port import HartPort
 
@@ -61,7 +62,7 @@ def check_vlen(bits: int) -> None:
         raise WireError(f"vector registers have a power of two of bits, {LEAST_VLEN} to {MOST_VLEN}, not {bits}")
 
 
-class Hart(Stateful):
+class Hart(Stateful, Shown):
     """Registers and privileged state of one hart.
 
     `words` is a memoryview of unsigned 64-bit words shared with translated code: use the word offsets of this
@@ -106,6 +107,14 @@ class Hart(Stateful):
         self.words[RESERVED_ADDRESS] = NO_ADDRESS
         self.csr.clear()
         self.privilege = M
+
+    def __repr__(self) -> str:
+        return f"<hart {self.index}, pc {self.pc:#x}, {self.retired:,} instructions retired>"
+
+    def _rows(self) -> Rows:
+        yield "register", "value", "register", "value"
+        for n in range(32):
+            yield f"x{n}", f"{self.words[n]:#x}", f"f{n}", f"{self.words[F + n]:#x}"
 
     @property
     def own_words(self) -> memoryview[int]:

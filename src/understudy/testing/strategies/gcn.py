@@ -123,11 +123,12 @@ def _operations(processor: Target) -> tuple[tuple[Op, str], ...]:
 def _instruction(draw: DrawFn, processor: Target, op: Op, form: str) -> bytes:
     is_vector = form.startswith("V")
     shown = slots(op, form)
-    # A vector operation reads one scalar at most, and VCC counts.
-    has_scalar = not is_vector or "m64" not in op.sources
-    may_be_literal = form in LITERAL_FORMS and not any(slot.kind == "literal" for slot in shown)
+    is_literal = any(slot.kind == "literal" for slot in shown)
+    # A vector operation reads one scalar at most, and VCC and literals count.
+    has_scalar = not is_vector or not ("m64" in op.sources or is_literal)
+    may_be_literal = form in LITERAL_FORMS and has_scalar and not is_literal
     fields: dict[str, int] = {}
-    literal: int | None = draw(WORD) if any(slot.kind == "literal" for slot in shown) else None
+    literal: int | None = draw(WORD) if is_literal else None
     for slot in shown:
         if slot.kind == "v":
             fields[slot.field] = _register(draw, slot)

@@ -117,14 +117,13 @@ def _bytes(chunks: list[int]) -> bytes:
 def _wrong(commands: SearchStrategy[Command], memory: range) -> dict[str, SearchStrategy[tuple[int, ...]]]:
     """The chunks of one command that breaks a rule, by the rule's name."""
     places, nowhere = st.sampled_from(memory), st.sampled_from(NOWHERE)
-    fixed = commands.filter(lambda command: not command.REST)
     registers = st.just(7) | st.integers(r.NUM_CMP_REGISTERS, (1 << 32) - 1)
     windows = st.sampled_from([r.WINDOW_MODE.offset + n for n in range(8)])
     return {
-        "header-packet-id": st.builds(_with_bits, fixed, st.just(30), st.just(2), st.integers(0, 2)),
-        "header-reserved": st.builds(_with_bits, fixed, st.just(0), st.just(8), st.integers(1, 255)),
-        "header-opcode": st.builds(_with_bits, fixed, st.just(8), st.just(8), st.integers(len(COMMANDS), 255)),
-        "header-count": st.builds(_miscounted, fixed, st.integers(0, 31)),
+        "header-packet-id": st.builds(_with_bits, commands, st.just(30), st.just(2), st.integers(0, 2)),
+        "header-reserved": st.builds(_with_bits, commands, st.just(0), st.just(8), st.integers(1, 255)),
+        "header-opcode": st.builds(_with_bits, commands, st.just(8), st.just(8), st.integers(len(COMMANDS), 255)),
+        "header-count": st.builds(_miscounted, commands, st.integers(0, 31)),
         "zero-extension": st.builds(
             _extended,
             st.builds(RunInstances, BYTE, WORD, st.lists(WORD, max_size=7).map(tuple)),

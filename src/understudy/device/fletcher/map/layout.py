@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 import pyarrow as pa
 
 from understudy.core.errors import WireError
+from understudy.core.shown import Rows, Shown, some
 from understudy.device.fletcher.map.flatten import BufferKind
 from understudy.device.fletcher.map.registers import CONTROL, REGISTER_BYTES, RESULT, STATUS
 
@@ -107,7 +108,7 @@ class MmioField:
 
 
 @dataclass(frozen=True)
-class FletcherMap:
+class FletcherMap(Shown):
     """The register map of a design. `size_bytes` is the number of bytes from `offset` to the end of the last register.
 
     `buffers` are those of all batches in register order. `profile_enable` and `profile_clear` are None only in
@@ -125,6 +126,15 @@ class FletcherMap:
     streams: tuple[ProfileStream, ...]
     fields: tuple[MmioField, ...]
     size_bytes: int
+
+    def __repr__(self) -> str:
+        names = some(batch.name for batch in self.batches)
+        return f"<register map of {names}: {self.size_bytes} bytes, profile {self.profile}>"
+
+    def _rows(self) -> Rows:
+        yield "byte", "bits", "behaviour", "register"
+        for each in self.fields:
+            yield f"{each.address:#x}", f"{each.lsb + each.width - 1}:{each.lsb}", each.behaviour, each.name
 
     @property
     def control(self) -> int:

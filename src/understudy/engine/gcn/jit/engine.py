@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
 from understudy.core.forks import tell_forks
+from understudy.core.shown import count
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
@@ -87,6 +88,9 @@ class JitEngine:
         self._next_look = 0.0
         self._pool: PinnedPool | None = None
         tell_forks(self)
+
+    def __repr__(self) -> str:
+        return f"<JIT engine of waves, {count(self.threads, 'thread')}>"
 
     def after_fork(self) -> None:
         """In a child process: what another thread was compiling is hot here too, and found once more."""

@@ -246,6 +246,9 @@ class ReferenceEngine:
         self._decoded: WeakKeyDictionary[GpuMemory, tuple[tuple[int, Target], dict[int, Cached]]] = WeakKeyDictionary()
         """By memory: the mappings and the target that instructions were decoded for, and these."""
 
+    def __repr__(self) -> str:
+        return "<reference engine of waves>"
+
     def stepper(self, dispatch: Dispatch) -> Stepper:
         """What executes single instructions of this dispatch."""
         memory = dispatch.memory

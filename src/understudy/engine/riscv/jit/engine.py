@@ -111,6 +111,9 @@ class JitEngine(ReferenceEngine):
         if llvm.is_x86():  # here, so that opening a device pays for LLVM and not its first kernel
             self.runtime = _shared_runtime(self.cache.folder)
 
+    def __repr__(self) -> str:
+        return "<JIT engine of harts>"
+
     def after_fork(self) -> None:
         """In a child process: what the other thread was compiling is asked for once more."""
         super().after_fork()
