@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from understudy.engine.riscv.pages import MASK64
 from understudy.engine.riscv.stops import Trap
 from understudy.ir import softfloat
-from understudy.isa.riscv import floatstate
-from understudy.isa.riscv.csrnames import MSTATUS
+from understudy.isa.riscv import floatstate, vectorstate
 from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import FRM, VL, VSTART, VTYPE, VXRM, VXSAT, Hart
 from understudy.isa.riscv.vector import vtype
-from understudy.isa.riscv.vector.groups import Group, Mask, Place, Scalar, Source
+from understudy.isa.riscv.vector.groups import Group, Mask, Place, Scalar, Source, Walk
 from understudy.isa.riscv.vector.vtype import VType
 
-VS: Final = 3 << 9
-"""The field of mstatus that switches vectors on; all ones: they were written."""
 Element = Callable[..., Any]
 
 
@@ -36,9 +33,8 @@ class Vectors:
     def store(self, w: int, address: int, v: int) -> None:
         """Aligned store."""
 
-    @property
-    def vlen(self) -> int:
-        """Bits of a register."""
+    def register_bits(self) -> int:
+        """VLEN."""
         return self.hart.vlen
 
     # -- what is in force
@@ -46,20 +42,16 @@ class Vectors:
     def vector(self, *, resumes: bool = False) -> VType:
         """Begin an instruction that depends on vtype."""
         self.vector_untyped(resumes=resumes)
-        found = vtype.parse(self.words[VTYPE], self.vlen)
+        found = vtype.parse(self.words[VTYPE], self.hart.vlen)
         if found is None:
             raise IllegalInstruction("vector instruction while vtype.vill is set: no vset* has run, or it was refused")
         return found
 
     def vector_untyped(self, *, resumes: bool = False) -> None:
         """Begin one that does not."""
-        csr = self.hart.csr
-        status = csr.get(MSTATUS, 0)
-        if not status & VS:
-            raise IllegalInstruction("vector instruction while mstatus.VS is Off")
+        vectorstate.use(self.hart)
         if not resumes and self.words[VSTART]:
             raise IllegalInstruction(f"vstart is {self.words[VSTART]}: only loads and stores begin in the middle")
-        csr[MSTATUS] = status | VS
 
     def vector_float(self) -> None:
         """It is about floats."""
@@ -79,7 +71,7 @@ class Vectors:
         """Set vtype and vl; gives vl."""
         self.vector_untyped(resumes=True)
         words = self.words
-        found = vtype.parse(bits, self.vlen)
+        found = vtype.parse(bits, self.hart.vlen)
         words[VTYPE] = vtype.VILL if found is None else bits
         words[VL] = 0 if found is None else min(words[VL] if length is None else length, found.vlmax)
         words[VSTART] = 0
@@ -89,7 +81,7 @@ class Vectors:
 
     def _elements(self, n: int, width: int) -> tuple[memoryview, int]:
         """All registers as elements of `width` bits, and where register `n` begins in them."""
-        return self.hart.vectors[width], n * self.vlen // width
+        return self.hart.vectors[width], n * self.hart.vlen // width
 
     def _column(self, source: Source, count: int) -> Iterable[int]:
         """Elements 0 to count - 1."""
@@ -162,7 +154,7 @@ class Vectors:
 
     def v_at(self, group: Group, index: int) -> int:
         """An element by its index; 0 behind the group's end."""
-        if index >= vtype.elements(self.vlen, group.width, group.emul):
+        if index >= vtype.elements(self.hart.vlen, group.width, group.emul):
             return 0
         elements, first = self._elements(group.n, group.width)
         return elements[first + index]
@@ -186,18 +178,22 @@ class Vectors:
     def v_copy(self, to: int, n: int, count: int) -> None:
         """`count` whole registers."""
         elements, first = self._elements(n, 64)
-        size = count * self.vlen // 64
-        at = to * self.vlen // 64
+        size = count * self.hart.vlen // 64
+        at = to * self.hart.vlen // 64
         elements[at : at + size] = elements[first : first + size]
 
     # -- memory
+
+    def _addresses(self, walk: Walk, count: int) -> list[int]:
+        """Of elements 0 to count - 1."""
+        base, step = walk.base, walk.step
+        return [base + offset * step & MASK64 for offset in self._column(walk.offsets, count)]  # type: ignore[operator]
 
     def v_load(
         self,
         dest: Group,
         count: int,
-        address: Element,
-        offsets: Source,
+        walk: Walk,
         masked: bool,
         *,
         fields: int = 1,
@@ -206,9 +202,9 @@ class Vectors:
         """Elements of memory into groups."""
         words, width = self.words, dest.width
         places = [self._elements(dest.n + field * dest.registers, width) for field in range(fields)]
-        offset = list(self._column(offsets, count))
+        addresses = self._addresses(walk, count)
         for k in self._body(masked, count):
-            at = address(self, offset[k])
+            at = addresses[k]
             try:
                 for elements, first in places:
                     elements[first + k] = self.load(width, at)
@@ -225,8 +221,7 @@ class Vectors:
         self,
         source: Group,
         count: int,
-        address: Element,
-        offsets: Source,
+        walk: Walk,
         masked: bool,
         *,
         fields: int = 1,
@@ -234,9 +229,9 @@ class Vectors:
         """Elements of groups into memory."""
         words, width = self.words, source.width
         places = [self._elements(source.n + field * source.registers, width) for field in range(fields)]
-        offset = list(self._column(offsets, count))
+        addresses = self._addresses(walk, count)
         for k in self._body(masked, count):
-            at = address(self, offset[k])
+            at = addresses[k]
             try:
                 for elements, first in places:
                     self.store(width, at, elements[first + k])

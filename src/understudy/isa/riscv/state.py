@@ -42,6 +42,10 @@ SHARED: Final = 85
 """Not 0 while other harts run at the same time: whatever synchronizes with them then waits until they do not."""
 SYNCHRONIZED: Final = 86
 """Not 0 once the hart has executed an atomic or a fence."""
+VECTORS: Final = 87
+"""The address of the vector registers."""
+NATIVE_VLEN: Final = 88
+"""Bits of a vector register where translated code may use them: vectors are on and known to be written; else 0."""
 WORDS: Final = 96
 
 NO_ADDRESS: Final = (1 << 64) - 1
@@ -92,7 +96,9 @@ class Hart(Stateful, Shown):
         check_vlen(bits)
         if bits != self.vlen:
             self.vlen = bits
-            registers = np.zeros(VECTOR_REGISTERS * bits // 64, dtype=np.uint64).data.cast("B")
+            memory = np.zeros(VECTOR_REGISTERS * bits // 64, dtype=np.uint64)
+            self.words[VECTORS] = int(memory.ctypes.data)
+            registers = memory.data.cast("B")
             elements = registers, registers.cast("H"), registers.cast("I"), registers.cast("Q")
             self.vectors: dict[int, memoryview[int]] = dict(zip((8, 16, 32, 64), elements, strict=True))
 

@@ -63,6 +63,14 @@ class Floats:
         self.fused = fused
         self.fma_formats: set[str] = set()
 
+    def type(self, fmt: str) -> str:
+        """The type of floats."""
+        return TYPE[fmt]
+
+    def suffix(self, fmt: str) -> str:
+        """The end of an intrinsic's name."""
+        return SUFFIX[fmt]
+
     def trunc(self, to: int, w: int, a: str) -> str:
         """The low bits; those of a boxed float stay known as that float, so that it can be stored as one."""
         held = self.representations.float_of.get(a)
@@ -89,8 +97,10 @@ class Floats:
         self.control.side(self.text.let(f"icmp ne i64 {frm}, {rm}"))
 
     def _rounded(self, name: str, fmt: str, operands: tuple[Held, ...]) -> Held:
-        ty = TYPE[fmt]
-        return Held(fmt, "r", self._call(ty, f"{name}.{SUFFIX[fmt]}", *(f"{ty} {v.name}" for v in operands), *ROUNDED))
+        ty = self.type(fmt)
+        return Held(
+            fmt, "r", self._call(ty, f"{name}.{self.suffix(fmt)}", *(f"{ty} {v.name}" for v in operands), *ROUNDED)
+        )
 
     fadd = _arithmetic("fadd")
     fsub = _arithmetic("fsub")
@@ -103,7 +113,7 @@ class Floats:
         if not self.fused:
             self.control.side("true")
         self._rounding(rm)  # before the cold path, which has an effect
-        ty = TYPE[fmt]
+        ty = self.type(fmt)
         cold, join = self.text.fresh("nan"), self.text.fresh("fma")
         nan = self.text.let(f"fcmp uno {ty} {c.name}, {c.name}")
         self.text.put(f"br i1 {nan}, label %{cold}, label %{join}, !prof !0")
@@ -118,7 +128,7 @@ class Floats:
 
     def fneg(self, fmt: str, a: Held) -> Held:
         """Flip the sign bit."""
-        return Held(fmt, a.kind if a.kind == "x" else "r", self.text.let(f"fneg {TYPE[fmt]} {a.name}"))
+        return Held(fmt, a.kind if a.kind == "x" else "r", self.text.let(f"fneg {self.type(fmt)} {a.name}"))
 
     # -- comparisons
 
@@ -129,9 +139,11 @@ class Floats:
     fmax = _extreme("ogt", "and")
 
     def _compare(self, kind: str, predicate: str, fmt: str, a: Held, b: Held) -> str:
-        ty = TYPE[fmt]
+        ty = self.type(fmt)
         operands = f"{ty} {a.name}", f"{ty} {b.name}"
-        return self._call("i1", f"{kind}.{SUFFIX[fmt]}", *operands, f'metadata !"{predicate}"', STRICT)
+        return self._call(
+            self.ints.type(1), f"{kind}.{self.suffix(fmt)}", *operands, f'metadata !"{predicate}"', STRICT
+        )
 
     def _extreme(self, fmt: str, a: Held, b: Held, predicate: str, zeros: str) -> Held:
         o = self.ints
@@ -139,20 +151,20 @@ class Floats:
         first = self._compare("fcmp", predicate, fmt, a, b)
         same = self._compare("fcmp", "oeq", fmt, a, b)
         x, y = self.representations.f_bits(fmt, a), self.representations.f_bits(fmt, b)
-        both = self.text.let(f"{zeros} i{w} {x}, {y}")
+        both = self.text.let(f"{zeros} {self.ints.type(w)} {x}, {y}")
         pick = o.select(w, same, both, o.select(w, first, x, y))
         pick = o.select(w, self.is_nan(fmt, y), x, pick)
         quiet = o.const(w, INFINITY[fmt] | (1 << (w - 10 if fmt == "s" else w - 13)))
         other = o.select(w, self.is_nan(fmt, y), quiet, y)
         pick = o.select(w, self.is_nan(fmt, x), other, pick)
-        return Held(fmt, "b", self.text.let(f"bitcast i{w} {pick} to {TYPE[fmt]}"))
+        return Held(fmt, "b", self.text.let(f"bitcast {self.ints.type(w)} {pick} to {self.type(fmt)}"))
 
     def is_nan(self, fmt: str, bits: str) -> str:
         """Whether a bit pattern is a NaN's."""
         o = self.ints
         w = BITS[fmt]
         magnitude = o.and_(w, bits, o.const(w, (1 << (w - 1)) - 1))
-        return self.text.let(f"icmp ugt i{w} {magnitude}, {INFINITY[fmt]}")
+        return self.text.let(f"icmp ugt {self.ints.type(w)} {magnitude}, {o.const(w, INFINITY[fmt])}")
 
     def fclass(self, fmt: str, a: Held) -> str:
         """Class mask."""
@@ -177,20 +189,20 @@ class Floats:
 
     def f_to_f(self, to: str, fmt: str, a: Held, rm: int) -> Held:
         """Convert between formats; widening is exact and does not round."""
-        source, target = TYPE[fmt], TYPE[to]
+        source, target = self.type(fmt), self.type(to)
         if to == "d":
             if rm > 4 and rm != 7:
                 self.control.side("true")
-            name = self._call(target, "fpext.f64.f32", f"{source} {a.name}", STRICT)
+            name = self._call(target, f"fpext.{self.suffix(to)}.{self.suffix(fmt)}", f"{source} {a.name}", STRICT)
         else:
             self._rounding(rm)
-            name = self._call(target, "fptrunc.f32.f64", f"{source} {a.name}", *ROUNDED)
+            name = self._call(target, f"fptrunc.{self.suffix(to)}.{self.suffix(fmt)}", f"{source} {a.name}", *ROUNDED)
         return Held(to, "r", name)
 
     def f_to_int(self, w: int, signed: bool, fmt: str, a: Held, rm: int) -> str:
         """Convert to an integer; everything near or beyond the range leaves."""
         o = self.ints
-        ty, fw = TYPE[fmt], BITS[fmt]
+        ty, fw = self.type(fmt), BITS[fmt]
         bits = self.representations.f_bits(fmt, a)
         span = w - 1 if signed or w == 64 else w
         if signed:
@@ -201,8 +213,8 @@ class Floats:
         name = a.name
         if rm != 1:
             self._rounding(rm)
-            name = self._call(ty, f"rint.{SUFFIX[fmt]}", f"{ty} {name}", *ROUNDED)
-        wide = self._call("i64", f"fptosi.i64.{SUFFIX[fmt]}", f"{ty} {name}", STRICT)
+            name = self._call(ty, f"rint.{self.suffix(fmt)}", f"{ty} {name}", *ROUNDED)
+        wide = self._call("i64", f"fptosi.i64.{self.suffix(fmt)}", f"{ty} {name}", STRICT)
         return o.trunc(w, 64, wide)
 
     def int_to_f(self, fmt: str, w: int, signed: bool, v: str, rm: int) -> Held:
@@ -216,8 +228,8 @@ class Floats:
             v = o.sext(64, 32, v) if signed else o.zext(64, 32, v)
         elif not signed:
             self.control.side(o.slt(64, v, "0"))
-        ty = TYPE[fmt]
-        name = self._call(ty, f"sitofp.{SUFFIX[fmt]}.i64", f"i64 {v}", *ROUNDED)
+        ty = self.type(fmt)
+        name = self._call(ty, f"sitofp.{self.suffix(fmt)}.i64", f"i64 {v}", *ROUNDED)
         return Held(fmt, "b", name)
 
 

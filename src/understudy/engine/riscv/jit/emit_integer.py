@@ -9,14 +9,14 @@ from understudy.ir.builder import Text
 
 def _binary(word: str) -> Callable[..., str]:
     """An operation on two numbers of `w` bits."""
-    return lambda self, w, a, b: self.text.let(f"{word} i{w} {a}, {b}")
+    return lambda self, w, a, b: self.text.let(f"{word} {self.type(w)} {a}, {b}")
 
 
 def _cast(word: str) -> Callable[..., str]:
     """An operation that changes the width."""
 
     def cast(self: Integers, to: int, w: int, a: str) -> str:
-        return a if a == "0" or to == w else self.text.let(f"{word} i{w} {a} to i{to}")
+        return a if a == "0" or to == w else self.text.let(f"{word} {self.type(w)} {a} to {self.type(to)}")
 
     return cast
 
@@ -27,6 +27,10 @@ class Integers:
     def __init__(self, text: Text) -> None:
         self.text = text
         self.uses_clmul = False
+
+    def type(self, w: int) -> str:
+        """The type of values of `w` bits."""
+        return f"i{w}"
 
     sub = _binary("sub")
     mul = _binary("mul")
@@ -55,7 +59,7 @@ class Integers:
 
     def add(self, w: int, a: str, b: str) -> str:
         """a + b."""
-        return a if b == "0" else b if a == "0" else self.text.let(f"add i{w} {a}, {b}")
+        return a if b == "0" else b if a == "0" else self.text.let(f"add {self.type(w)} {a}, {b}")
 
     def clmul(self, a: str, b: str) -> str:
         """Carry-less 64 x 64 -> 128."""
@@ -64,11 +68,11 @@ class Integers:
 
     def select(self, w: int, c: str, a: str, b: str) -> str:
         """A if c else b."""
-        return self.text.let(f"select i1 {c}, i{w} {a}, i{w} {b}")
+        return self.text.let(f"select {self.type(1)} {c}, {self.type(w)} {a}, {self.type(w)} {b}")
 
     def not1(self, c: str) -> str:
         """The opposite."""
-        return self.text.let(f"xor i1 {c}, 1")
+        return self.text.let(f"xor {self.type(1)} {c}, {self.const(1, 1)}")
 
 
 CLMUL_PORTABLE = """

@@ -15,14 +15,16 @@ from understudy.engine.riscv.jit.emit_integer import CLMUL_PORTABLE, CLMUL_X86, 
 from understudy.engine.riscv.jit.emit_loop import Loops
 from understudy.engine.riscv.jit.emit_memory import Memory
 from understudy.engine.riscv.jit.emit_registers import TYPE, Registers, Representations
+from understudy.engine.riscv.jit.emit_vector import Vectors
 from understudy.engine.riscv.jit.floatreps import INTEGER, Reps, analyse
 from understudy.engine.riscv.jit.region import Block, Region, is_system
 from understudy.engine.riscv.jit.strides import strides
 from understudy.ir.builder import Text
 from understudy.ir.composed import Composed
 from understudy.isa.riscv import state as layout
+from understudy.isa.riscv.insn import IllegalInstruction
 
-_TABLES: Final = ("loads", "stores", "load_ends", "store_ends")
+_TABLES: Final = ("loads", "stores", "load_ends", "store_ends", "vectors")
 
 
 class Algebra(
@@ -32,18 +34,20 @@ class Algebra(
     registers=Registers,
     representations=Representations,
     control=Control,
+    vectors=Vectors,
     ints=Integers,
 ):
     """`isa.riscv.algebra.Algebra` for the instruction at `pc`."""
 
-    def __init__(self, text: Text, fused: bool) -> None:
+    def __init__(self, text: Text, features: frozenset[str], vlen: int) -> None:
         self.pc = self.next_pc = 0
         self.ints = Integers(text)
-        self.representations = Representations(text)
+        self.representations = Representations(text, self.ints)
         self.registers = Registers(text, self.representations)
         self.control = Control(text, self.ints, self.registers)
         self.memory = Memory(text, self.ints, self.registers, self.control)
-        self.floats = Floats(text, self.ints, self.representations, self.control, fused)
+        self.floats = Floats(text, self.ints, self.representations, self.control, "fma" in features)
+        self.vectors = Vectors(text, self.ints, self.control, features, vlen)
 
 
 class RegionEmitter:
@@ -58,7 +62,8 @@ class RegionEmitter:
         self.native_float = native_float
         self.reps_before: dict[int, Reps] = analyse(region) if native_float else {start: {} for start in region.blocks}
         self._text = Text()
-        self._algebra = algebra = Algebra(self._text, "fma" in features)
+        self._algebra = algebra = Algebra(self._text, features, region.vlen)
+        self._vtypes = region.vtypes
         self._ints, self._registers, self._control = algebra.ints, algebra.registers, algebra.control
         self._loops = Loops(self._text, self._ints, self._registers, algebra.memory, self._control)
         self._back: tuple[int, str] | None = None
@@ -86,6 +91,8 @@ class RegionEmitter:
         self._registers.begin(self.reps_before[start])
         self._text.start(label)
         self._control.begin()
+        before = [bits for pc, bits in sorted(self._vtypes.items()) if pc < start]
+        self._algebra.vectors.begin(before[-1] if before else None)
 
     def _body(self, block: Block, checked: bool = True) -> None:
         algebra, control, start, least = self._algebra, self._control, block.start, self.region.least[block.start]
@@ -97,7 +104,10 @@ class RegionEmitter:
             if is_system(insn, self.native_float):
                 self._leave(pc, STEP)
                 return
-            insn.spec.meaning(algebra, insn)
+            try:
+                insn.spec.meaning(algebra, insn)
+            except IllegalInstruction:  # a vector instruction: reserved, or not for this one
+                control.side("true")
         self._end(block)
 
     def _leave(self, pc: int, code: int) -> None:
@@ -230,6 +240,11 @@ class RegionEmitter:
             "polls": layout.POLLS,
             "shared": layout.SHARED,
             "synchronized": layout.SYNCHRONIZED,
+            "vstart": layout.VSTART,
+            "vl": layout.VL,
+            "vtype": layout.VTYPE,
+            "native_vlen": layout.NATIVE_VLEN,
+            "q_vectors": layout.VECTORS,
             "q_loads": layout.LOAD_TABLE,
             "q_stores": layout.STORE_TABLE,
             "q_load_ends": layout.LOAD_ENDS,

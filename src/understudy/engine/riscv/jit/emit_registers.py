@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.floatreps import FORMAT, INTEGER, Rep, Reps
 from understudy.ir.builder import Text
 from understudy.isa.riscv import state as layout
@@ -27,26 +28,39 @@ class Held:
 class Representations:
     """Float values in their forms. `float_of` has, by the name of its bits, the float that they were made from."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: Text, ints: Integers) -> None:
         self.text = text
+        self.ints = ints
         self.float_of: dict[str, Held] = {}
+
+    def type(self, fmt: str) -> str:
+        """The type of floats."""
+        return TYPE[fmt]
+
+    def nan(self, fmt: str) -> str:
+        """The canonical NaN."""
+        return CANONICAL
 
     def exact(self, v: Held) -> Held:
         """The same value with its own bits: a raw NaN becomes the canonical one."""
         if v.kind != "r":
             return v
-        ty = TYPE[v.fmt]
+        ty = self.type(v.fmt)
         nan = self.text.let(f"fcmp uno {ty} {v.name}, {v.name}")
-        return Held(v.fmt, "b", self.text.let(f"select i1 {nan}, {ty} {CANONICAL}, {ty} {v.name}"))
+        return Held(
+            v.fmt, "b", self.text.let(f"select {self.ints.type(1)} {nan}, {ty} {self.nan(v.fmt)}, {ty} {v.name}")
+        )
 
     def f_bits(self, fmt: str, v: Held) -> str:
         """Bit pattern."""
         v = self.exact(v)
-        return self.text.let(f"bitcast {TYPE[fmt]} {v.name} to i{BITS[fmt]}")
+        return self.text.let(f"bitcast {self.type(fmt)} {v.name} to {self.ints.type(BITS[fmt])}")
 
     def f_from_bits(self, fmt: str, v: str) -> Held:
         """The float with this bit pattern."""
-        return Held(fmt, "b" if v == "0" else "x", self.text.let(f"bitcast i{BITS[fmt]} {v} to {TYPE[fmt]}"))
+        return Held(
+            fmt, "b" if v == "0" else "x", self.text.let(f"bitcast {self.ints.type(BITS[fmt])} {v} to {self.type(fmt)}")
+        )
 
     def as_integer(self, v: Held) -> str:
         """All 64 register bits of a float."""

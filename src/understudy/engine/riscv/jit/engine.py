@@ -271,6 +271,7 @@ class JitEngine(ReferenceEngine):
         region = discover(pc, lambda at: self.peek_insn(context, at), frozenset({home}), context.native)
         if not region.blocks or (self.coherent and not self._guard_all(context, region)):
             return None
+        region.vlen = context.hart.vlen if region.uses_vectors else 0
         key = region_key(region, context.native, llvm.QUICK)
         versions = self.translations.setdefault((pc, context.native), [])
         for translation in versions:

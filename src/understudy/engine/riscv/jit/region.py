@@ -61,10 +61,22 @@ class Region:
     calls_itself: bool = False
     least: dict[int, int] = field(default_factory=dict)
     slack: int = 0
+    vlen: int = 0
 
     def debt(self, start: int) -> int:
         """Fuel that is paid but not used yet where block `start` begins; nothing before a check or outside."""
         return 0 if start in self.budget else self.least.get(start, 0)
+
+    @property
+    def uses_vectors(self) -> bool:
+        """Whether the width of vector registers matters."""
+        return any(insn.spec.extension in ("V", "Zve64d") for block in self.blocks.values() for _, insn in block.insns)
+
+    @property
+    def vtypes(self) -> dict[int, int]:
+        """vtype by the pc of the instruction that sets it."""
+        every = (each for block in self.blocks.values() for each in block.insns)
+        return {pc: insn.imm for pc, insn in every if insn.name in ("vsetvli", "vsetivli")}
 
     @property
     def size(self) -> int:
@@ -83,7 +95,7 @@ def is_call(insn: Insn) -> bool:
 
 def is_system(insn: Insn, native_float: bool) -> bool:
     """Whether `insn` is left to the reference engine."""
-    return insn.spec.flow == "system" or (not native_float and insn.spec.extension in ("F", "D"))
+    return insn.spec.flow == "system" or (not native_float and insn.spec.extension in ("F", "D", "Zve64d"))
 
 
 def discover(entry: int, fetch: Fetch, stops: Set[int] = frozenset(), native_float: bool = True) -> Region:
@@ -196,7 +208,7 @@ def _budget(region: Region) -> None:
 def region_key(part: Region, native_float: bool, tier: int) -> str:
     """The name under which a region's object is kept."""
     digest = hashlib.sha256(translator_key())
-    digest.update(f"{part.entry:x} {native_float} {tier} {sorted(part.entries)}".encode())
+    digest.update(f"{part.entry:x} {native_float} {tier} {part.vlen} {sorted(part.entries)}".encode())
     for start, block in sorted(part.blocks.items()):
         words = " ".join(f"{insn.word:x}" for _, insn in block.insns)
         digest.update(f"{start:x} {block.successors} {words};".encode())

@@ -11,8 +11,8 @@ from understudy.engine.riscv.jit.region import Region
 from understudy.engine.riscv.pages import PageTables, Words, zeros
 from understudy.engine.riscv.reference import Context, ReferenceEngine
 from understudy.ir import llvm
-from understudy.isa.riscv import floatstate
-from understudy.isa.riscv.state import CODE_TABLE, FRM, RETURN_ADDRESS, Hart
+from understudy.isa.riscv import floatstate, vectorstate
+from understudy.isa.riscv.state import CODE_TABLE, FRM, NATIVE_VLEN, RETURN_ADDRESS, Hart
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -62,6 +62,7 @@ class JitContext(Context):
                 self.uninstall()
         native = words[FRM] <= 3 and floatstate.is_dirty(self.hart)
         self.native = native
+        words[NATIVE_VLEN] = self.hart.vlen if vectorstate.is_dirty(self.hart) else 0
         words[CODE_TABLE] = self.addresses[native]
         return native
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from understudy.isa.riscv.algebra import Float, SystemAlgebra
 from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.vector.groups import Group, Place, Source
+from understudy.isa.riscv.vector.groups import Group, Place, Source, Walk
 from understudy.isa.riscv.vector.vtype import VType
 from understudy.isa.word import Value
 
@@ -22,8 +22,8 @@ from understudy.isa.word import Value
 class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
     """Lanes."""
 
-    vlen: int
-    """Bits of a register."""
+    def register_bits(self) -> int:
+        """VLEN, which is known where a meaning runs."""
 
     # what is in force
     def vector(self, *, resumes: bool = False) -> VType:
@@ -99,28 +99,18 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
         self,
         dest: Group,
         count: Value,
-        address: Callable[..., Value],
-        offsets: Source,
+        walk: Walk,
         masked: bool,
         *,
         fields: int = 1,
         first_fault: bool = False,
     ) -> None:
-        """Elements before number `count` (64 bits) of `fields` groups, from address(o, element k of `offsets`) on.
+        """Elements before number `count` (64 bits) of `fields` groups, whose elements lie one behind the other.
 
         An access that faults leaves vstart at its element; behind element 0 with `first_fault` it ends the body there.
         """
 
-    def v_store(
-        self,
-        source: Group,
-        count: Value,
-        address: Callable[..., Value],
-        offsets: Source,
-        masked: bool,
-        *,
-        fields: int = 1,
-    ) -> None:
+    def v_store(self, source: Group, count: Value, walk: Walk, masked: bool, *, fields: int = 1) -> None:
         """The same to memory."""
 
 

@@ -354,4 +354,5 @@ def _unary(name: str, funct6: str, code: str, meaning: VectorMeaning) -> VectorR
     return name, pattern(funct6, "fvv", first=code), "vd, vs2[, vm]", meaning
 
 
-FLOATING: Final = section(_rows())
+ONE_BY_ONE: Final = ("vfcvt", "vfwcvt", "vfncvt", "vfrsqrt7", "vfrec7", "vfclass", "vfmv.f.s", "vfmv.s.f")
+FLOATING: Final = section(_rows(), lambda name: not name.startswith(ONE_BY_ONE), "Zve64d")

@@ -49,6 +49,18 @@ class Index:
     width: int = 64
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Addresses of elements: `base` and, for element k, `step` bytes for each unit of element k of `offsets`.
+
+    `step` is a number where the instruction has it; else, as `base`, a value of 64 bits.
+    """
+
+    base: Value
+    offsets: Source
+    step: int | Value
+
+
 INDEX: Final = Index()
 V0: Final = Mask(0)
 Place = Group | Mask

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Final
 
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
-from understudy.isa.riscv.vector.groups import INDEX, Group, Source, check, check_group, check_unmasked, refuse
-from understudy.isa.riscv.vector.rows import Element, VectorRow, group, is_masked, section
+from understudy.isa.riscv.vector.groups import INDEX, Group, Walk, check, check_group, check_unmasked, refuse
+from understudy.isa.riscv.vector.rows import VectorRow, group, is_masked, section
 from understudy.isa.word import Value
 
 WIDTHS: Final = {8: "000", 16: "101", 32: "110", 64: "111"}
@@ -18,39 +18,16 @@ LOAD, STORE = "0000111", "0100111"
 
 
 def _transfer(
-    o: VectorOps,
-    i: Insn,
-    data: Group,
-    fields: int,
-    address: Element,
-    offsets: Source,
-    loads: bool,
-    first_fault: bool = False,
+    o: VectorOps, i: Insn, data: Group, fields: int, walk: Walk, loads: bool, first_fault: bool = False
 ) -> None:
     """Check the groups of all fields and move them."""
     check_group(data, fields)
     if not loads:
-        o.v_store(data, o.vl(), address, offsets, is_masked(i), fields=fields)
+        o.v_store(data, o.vl(), walk, is_masked(i), fields=fields)
         return
     if is_masked(i):
         check_unmasked(data.n)
-    o.v_load(data, o.vl(), address, offsets, is_masked(i), fields=fields, first_fault=first_fault)
-
-
-@cache
-def _walk(step: int) -> Element:
-    """An address `step` bytes further with each element."""
-    return lambda o, base, k: o.add(64, base, o.mul(64, k, o.const(64, step)))
-
-
-def _stride(o: VectorOps, base: Value, k: Value, step: Value) -> Value:
-    return o.add(64, base, o.mul(64, k, step))
-
-
-@cache
-def _jump(width: int) -> Element:
-    """An address as many bytes further as an index of `width` bits says."""
-    return lambda o, base, index: o.add(64, base, index if width == 64 else o.zext(64, width, index))
+    o.v_load(data, o.vl(), walk, is_masked(i), fields=fields, first_fault=first_fault)
 
 
 def unit(width: int, fields: int, loads: bool, first_fault: bool = False) -> VectorMeaning:
@@ -58,8 +35,8 @@ def unit(width: int, fields: int, loads: bool, first_fault: bool = False) -> Vec
 
     def meaning(o: VectorOps, i: Insn) -> None:
         t = o.vector(resumes=True)
-        base, f = o.x(i.rs1), _walk(fields * width // 8)
-        _transfer(o, i, group(i.rd, t, width), fields, lambda o, k: f(o, base, k), INDEX, loads, first_fault)
+        walk = Walk(o.x(i.rs1), INDEX, fields * width // 8)
+        _transfer(o, i, group(i.rd, t, width), fields, walk, loads, first_fault)
 
     return meaning
 
@@ -69,8 +46,7 @@ def strided(width: int, fields: int, loads: bool) -> VectorMeaning:
 
     def meaning(o: VectorOps, i: Insn) -> None:
         t = o.vector(resumes=True)
-        base, step = o.x(i.rs1), o.x(i.rs2)
-        _transfer(o, i, group(i.rd, t, width), fields, lambda o, k: _stride(o, base, k, step), INDEX, loads)
+        _transfer(o, i, group(i.rd, t, width), fields, Walk(o.x(i.rs1), INDEX, o.x(i.rs2)), loads)
 
     return meaning
 
@@ -87,8 +63,7 @@ def indexed(width: int, fields: int, loads: bool) -> VectorMeaning:
             for field in range(fields):
                 part = Group(data.n + field * data.registers, data.width, data.emul)
                 check(part, (index,), masked=False, apart=fields > 1)
-        base, f = o.x(i.rs1), _jump(width)
-        _transfer(o, i, data, fields, lambda o, k: f(o, base, k), index, loads)
+        _transfer(o, i, data, fields, Walk(o.x(i.rs1), index, 1), loads)
 
     return meaning
 
@@ -112,15 +87,14 @@ def whole(width: int, count: int, loads: bool) -> VectorMeaning:
         if i.rd % count:
             raise refuse(f"v{i.rd} does not begin a group of {count} registers")
         data = Group(i.rd, width, count.bit_length() - 1)
-        _whole(o, i, data, o.const(64, count * o.vlen // width), loads)
+        _whole(o, i, data, o.const(64, count * o.register_bits() // width), loads)
 
     return meaning
 
 
 def _whole(o: VectorOps, i: Insn, data: Group, count: Value, loads: bool) -> None:
-    base, f = o.x(i.rs1), _walk(data.width // 8)
     go = o.v_load if loads else o.v_store
-    go(data, count, lambda o, k: f(o, base, k), INDEX, masked=False)
+    go(data, count, Walk(o.x(i.rs1), INDEX, data.width // 8), masked=False)
 
 
 def _pattern(nf: int, mop: str, vm: str, second: str, width: str, opcode: str) -> str:
@@ -152,4 +126,5 @@ def _rows() -> Iterator[VectorRow]:
                 yield name, words, "vd, (rs1)", whole(width, count, loads)
 
 
-MEMORY: Final = section(_rows())
+_NEIGHBOURS: Final = re.compile(r"v[ls]e\d+\.v|v[ls][1248]r(e\d+)?\.v")
+MEMORY: Final = section(_rows(), lanes=lambda name: _NEIGHBOURS.fullmatch(name) is not None)

@@ -25,11 +25,16 @@ Element = Callable[..., Value]
 """A function (o, values of elements) of an algebra."""
 
 
-def section(rows: Iterable[VectorRow]) -> tuple[Row[Spec], ...]:
-    """Rows of the extension."""
+def section(
+    rows: Iterable[VectorRow], lanes: Callable[[str], bool] = lambda name: False, extension: str = "V"
+) -> tuple[Row[Spec], ...]:
+    """Rows of the extension; those whose names are of `lanes` ask for nothing but what is done on all lanes at once."""
     return tuple(
         Row(
-            name, Pattern.parse(pattern, 32, KINDS), operands, Spec(name, "V", "system", cast("SystemMeaning", meaning))
+            name,
+            Pattern.parse(pattern, 32, KINDS),
+            operands,
+            Spec(name, extension, "next" if lanes(name) else "system", cast("SystemMeaning", meaning)),
         )
         for name, pattern, operands, meaning in rows
     )

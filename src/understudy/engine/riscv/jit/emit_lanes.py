@@ -1,0 +1,90 @@
+"""The algebra over LLVM vectors: elements of a register group side by side, for functions of elements."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from understudy.engine.riscv.jit.emit_control import Control
+from understudy.engine.riscv.jit.emit_float import SUFFIX, Floats
+from understudy.engine.riscv.jit.emit_integer import Integers
+from understudy.engine.riscv.jit.emit_registers import BITS, CANONICAL, TYPE, Held, Representations
+from understudy.ir.builder import Text
+from understudy.ir.composed import Composed
+
+ONE: Final = {"s": 0x3F80_0000, "d": 0x3FF0_0000_0000_0000}
+"""What inactive lanes compute with, so that they raise nothing."""
+
+
+class LaneIntegers(Integers):
+    """Values have `lanes` elements."""
+
+    def __init__(self, text: Text, lanes: int) -> None:
+        super().__init__(text)
+        self.lanes = lanes
+
+    def type(self, w: int) -> str:
+        """The type of elements of `w` bits."""
+        return f"<{self.lanes} x i{w}>"
+
+    def const(self, w: int, n: int) -> str:
+        """The same number in all lanes."""
+        return f"splat (i{w} {super().const(w, n)})"
+
+
+class LaneRepresentations(Representations):
+    """Floats side by side; those outside of the mask `active` are ones."""
+
+    def __init__(self, text: Text, ints: LaneIntegers, active: str) -> None:
+        super().__init__(text, ints)
+        self.lanes = ints.lanes
+        self.active = active
+
+    def type(self, fmt: str) -> str:
+        """The type of floats."""
+        return f"<{self.lanes} x {TYPE[fmt]}>"
+
+    def nan(self, fmt: str) -> str:
+        """The canonical NaN in all lanes."""
+        return f"splat ({TYPE[fmt]} {CANONICAL})"
+
+    def f_from_bits(self, fmt: str, v: str) -> Held:
+        """The floats with these bit patterns."""
+        w = BITS[fmt]
+        return super().f_from_bits(fmt, self.ints.select(w, self.active, v, self.ints.const(w, ONE[fmt])))
+
+
+class LaneFloats(Floats):
+    """Arithmetic of floats side by side."""
+
+    representations: LaneRepresentations
+
+    def type(self, fmt: str) -> str:
+        """The type of floats."""
+        return self.representations.type(fmt)
+
+    def suffix(self, fmt: str) -> str:
+        """The end of an intrinsic's name."""
+        return f"v{self.representations.lanes}{SUFFIX[fmt]}"
+
+    def trunc(self, to: int, w: int, a: str) -> str:
+        """The low bits."""
+        return self.ints.trunc(to, w, a)
+
+    def fma(self, fmt: str, a: Held, b: Held, c: Held, rm: int) -> Held:
+        """a * b + c; where some `c` is a NaN, of which hosts differ in their flags, the reference engine does it."""
+        if not self.fused:
+            self.control.side("true")
+        ty, lanes = self.type(fmt), self.representations.lanes
+        nan = self.text.let(f"fcmp uno {ty} {c.name}, {c.name}")
+        some = self.text.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", f"<{lanes} x i1> {nan}")
+        self.control.side(some)
+        return self._rounded("fma", fmt, (a, b, c))
+
+
+class Lanes(Composed, floats=LaneFloats, representations=LaneRepresentations, ints=LaneIntegers):
+    """What functions of elements ask for, for `lanes` elements of which the mask `active` takes part."""
+
+    def __init__(self, text: Text, control: Control, fused: bool, lanes: int, active: str) -> None:
+        self.ints = LaneIntegers(text, lanes)
+        self.representations = LaneRepresentations(text, self.ints, active)
+        self.floats = LaneFloats(text, self.ints, self.representations, control, fused)

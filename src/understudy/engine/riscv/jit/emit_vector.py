@@ -1,0 +1,245 @@
+"""Vector instructions of the algebra: register groups lie in the hart's memory, a meaning works on all lanes at once.
+
+vtype is known where an instruction is translated: a vset* before it in its block said so, or a check of what it most
+likely is. What is not as expected (another vtype, vstart, vectors off, a page that is not there) leaves to the
+reference engine, and so does every instruction whose row says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from understudy.engine.riscv.jit.emit_control import Control
+from understudy.engine.riscv.jit.emit_integer import Integers
+from understudy.engine.riscv.jit.emit_lanes import Lanes
+from understudy.ir.builder import Text
+from understudy.isa.riscv.insn import IllegalInstruction
+from understudy.isa.riscv.vector import vtype
+from understudy.isa.riscv.vector.groups import V0, Group, Index, Mask, Place, Scalar, Source, Walk
+from understudy.isa.riscv.vector.vtype import VType
+
+MOST_LANES: Final = 1024
+"""Elements of a group that are worth while to be one LLVM value."""
+MOST_BYTES: Final = 4096
+"""Of an access: so it lies in two pages at most."""
+
+
+class Vectors:
+    """Registers of `vlen` bits. `used`: whether the function needs their addresses."""
+
+    def __init__(self, text: Text, ints: Integers, control: Control, features: frozenset[str], vlen: int) -> None:
+        self.text = text
+        self.ints = ints
+        self.control = control
+        self.features = features
+        self.vlen = vlen
+        self.used = False
+        self.begin(None)
+
+    def begin(self, likely: int | None) -> None:
+        """A block begins, where vtype is most likely this."""
+        self._likely = likely
+        self._bits: int | None = None
+        self._on = self._at_start = False
+        self._vl: str | None = None
+
+    # -- what is in force
+
+    def register_bits(self) -> int:
+        """VLEN."""
+        return self.vlen
+
+    def vector(self, *, resumes: bool = False) -> VType:
+        """Begin an instruction that depends on vtype."""
+        self.vector_untyped(resumes=resumes)
+        bits = self._likely if self._bits is None else self._bits
+        found = None if bits is None else vtype.parse(bits, self.vlen)
+        if found is None or found.vlmax > MOST_LANES:
+            raise IllegalInstruction("left to the reference engine")
+        if self._bits is None:
+            now = self.text.let("load i64, ptr %vtype")
+            self.control.side(self.text.let(f"icmp ne i64 {now}, {bits}"))
+            self._bits = bits
+        return found
+
+    def vector_untyped(self, *, resumes: bool = False) -> None:
+        """Begin one that does not."""
+        self._switched_on()
+        if not self._at_start:
+            start = self.text.let("load i64, ptr %vstart")
+            self.control.side(self.text.let(f"icmp ne i64 {start}, 0"))
+            self._at_start = True
+
+    def _switched_on(self) -> None:
+        self.used = True
+        if not self._on:
+            vlen = self.text.let("load i64, ptr %native_vlen")
+            self.control.side(self.text.let(f"icmp ne i64 {vlen}, {self.vlen}"))
+            self._on = True
+
+    def vector_float(self) -> None:
+        """Floats are on and frm is legal where code with floats is translated."""
+
+    def vl(self) -> str:
+        """Elements in the body."""
+        if self._vl is None:
+            self._vl = self.text.let("load i64, ptr %vl")
+        return self._vl
+
+    def configure(self, bits: str, length: str | None) -> str:
+        """Set vtype and vl; gives vl."""
+        self._switched_on()
+        found = vtype.parse(int(bits), self.vlen)
+        if found is None:
+            raise IllegalInstruction("left to the reference engine")
+        wanted = self.vl() if length is None else length
+        vl = self.text.call("i64", "llvm.umin.i64", f"i64 {wanted}", f"i64 {found.vlmax}")
+        for name, value in (("vl", vl), ("vtype", bits), ("vstart", "0")):
+            self.text.put(f"store i64 {value}, ptr %{name}")
+        self._vl, self._bits, self._at_start = vl, int(bits), True
+        return vl
+
+    # -- registers
+
+    def _place(self, n: int) -> str:
+        """The address of a register."""
+        return self.text.let(f"getelementptr i8, ptr %vectors, i64 {n * self.vlen // 8}")
+
+    def _bits_of(self, n: int, lanes: int) -> str:
+        """The first bits of a register as a mask of `lanes`."""
+        whole = max(lanes, 8)
+        bits = self.text.let(f"load i{whole}, ptr {self._place(n)}, align 1")
+        if lanes < whole:
+            bits = self.text.let(f"trunc i{whole} {bits} to i{lanes}")
+        return self.text.let(f"bitcast i{lanes} {bits} to <{lanes} x i1>")
+
+    def _column(self, source: Source, lanes: int) -> str:
+        text = self.text
+        if isinstance(source, Group):
+            return text.let(f"load <{lanes} x i{source.width}>, ptr {self._place(source.n)}, align 1")
+        if isinstance(source, Mask):
+            return self._bits_of(source.n, lanes)
+        if isinstance(source, Scalar):
+            ty = f"<{lanes} x i{source.width}>"
+            first = text.let(f"insertelement {ty} poison, i{source.width} {source.value}, i64 0")
+            return text.let(f"shufflevector {ty} {first}, {ty} poison, <{lanes} x i32> zeroinitializer")
+        return self._numbers(lanes, source.width)
+
+    def _numbers(self, lanes: int, width: int) -> str:
+        return self.text.call(f"<{lanes} x i{width}>", f"llvm.stepvector.v{lanes}i{width}")
+
+    def _active(self, masked: bool, lanes: int, count: str) -> str:
+        """The lanes before number `count` that take part."""
+        text = self.text
+        w = 8 if lanes < 256 else 16
+        ty = f"<{lanes} x i{w}>"
+        low = count if not count.startswith("%") else text.let(f"trunc i64 {count} to i{w}")
+        first = text.let(f"insertelement {ty} poison, i{w} {low}, i64 0")
+        bound = text.let(f"shufflevector {ty} {first}, {ty} poison, <{lanes} x i32> zeroinitializer")
+        active = text.let(f"icmp ult {ty} {self._numbers(lanes, w)}, {bound}")
+        if masked:
+            active = text.let(f"and <{lanes} x i1> {active}, {self._bits_of(V0.n, lanes)}")
+        return active
+
+    def v_map(
+        self, dest: Place, sources: tuple[Source, ...], f: Callable[..., str], masked: bool, *, saturates: bool = False
+    ) -> None:
+        """dest[k] = f(o, elements k of the sources)."""
+        text = self.text
+        assert self._bits is not None
+        found = vtype.parse(self._bits, self.vlen)
+        assert found is not None
+        lanes = found.vlmax
+        active = self._active(masked, lanes, self.vl())
+        o = Lanes(text, self.control, "fma" in self.features, lanes, active)
+        new = f(o, *[self._column(source, lanes) for source in sources])
+        old = self._column(dest, lanes)
+        ty = f"<{lanes} x i{dest.width}>"
+        new = text.let(f"select <{lanes} x i1> {active}, {ty} {new}, {ty} {old}")
+        if isinstance(dest, Group):
+            text.put(f"store {ty} {new}, ptr {self._place(dest.n)}, align 1")
+            return
+        bits, whole = text.let(f"bitcast {ty} {new} to i{lanes}"), max(lanes, 8)
+        if lanes < whole:
+            place = self._place(dest.n)
+            kept = text.let(f"and i8 {text.let(f'load i8, ptr {place}')}, {256 - (1 << lanes)}")
+            bits = text.let(f"or i8 {kept}, {text.let(f'zext i{lanes} {bits} to i8')}")
+        text.put(f"store i{whole} {bits}, ptr {self._place(dest.n)}, align 1")
+
+    def v_copy(self, to: int, n: int, count: int) -> None:
+        """`count` whole registers."""
+        ty = f"<{count * self.vlen // 64} x i64>"
+        text = self.text
+        text.put(f"store {ty} {text.let(f'load {ty}, ptr {self._place(n)}, align 1')}, ptr {self._place(to)}, align 1")
+
+    # -- memory
+
+    def v_load(
+        self, dest: Group, count: str, walk: Walk, masked: bool, *, fields: int = 1, first_fault: bool = False
+    ) -> None:
+        """Elements of memory into a group."""
+        self._move(dest, count, walk, masked, loads=True)
+
+    def v_store(self, source: Group, count: str, walk: Walk, masked: bool, *, fields: int = 1) -> None:
+        """Elements of a group into memory."""
+        self._move(source, count, walk, masked, loads=False)
+
+    def _move(self, group: Group, count: str, walk: Walk, masked: bool, loads: bool) -> None:
+        """One access of neighbouring elements: all of them, or those of a mask."""
+        text, w = self.text, group.width
+        lanes = vtype.elements(self.vlen, w, group.emul)
+        narrow = w < 32 and "avx512bw" not in self.features
+        if lanes > MOST_LANES or lanes * w // 8 > MOST_BYTES or not isinstance(walk.offsets, Index):
+            raise IllegalInstruction("left to the reference engine")
+        pointer = self._pointer(str(walk.base), count, w, "loads" if loads else "stores")
+        ty, place = f"<{lanes} x i{w}>", self._place(group.n)
+        whole, part, join = text.fresh("whole"), text.fresh("part"), text.fresh("on")
+        full = text.let(f"icmp eq i64 {count}, {lanes}")
+        if masked or narrow:
+            full = "false" if masked else full
+            if narrow:
+                self.control.side(text.let(f"xor i1 {full}, true"))
+        text.put('fence syncscope("singlethread") seq_cst')
+        text.branch(full, whole, part)
+        text.start(whole)
+        source, target = (pointer, place) if loads else (place, pointer)
+        text.put(f"store {ty} {text.let(f'load {ty}, ptr {source}, align 1')}, ptr {target}, align 1")
+        text.put(f"br label %{join}")
+        text.start(part)
+        if narrow:
+            text.put("unreachable")
+        else:
+            active, mask = self._active(masked, lanes, count), f"<{lanes} x i1>"
+            old = text.let(f"load {ty}, ptr {place}, align 1")
+            if loads:
+                kind, operands = (
+                    f"v{lanes}i{w}.p0",
+                    (f"ptr align {w // 8} {pointer}", f"{mask} {active}", f"{ty} {old}"),
+                )
+                new = text.call(ty, f"llvm.masked.load.{kind}", *operands)
+                text.put(f"store {ty} {new}, ptr {place}, align 1")
+            else:
+                operands = f"{ty} {old}", f"ptr align {w // 8} {pointer}", f"{mask} {active}"
+                text.call_void(f"llvm.masked.store.v{lanes}i{w}.p0", *operands)
+            text.put(f"br label %{join}")
+        text.start(join)
+        text.put('fence syncscope("singlethread") seq_cst')
+
+    def _pointer(self, base: str, count: str, w: int, table: str) -> str:
+        """Where an access of `count` neighbouring elements begins, which lies in memory as a whole."""
+        text, o = self.text, self.ints
+        self.control.side(o.eq(64, count, "0"))
+        size = w // 8
+        if size > 1:
+            self.control.side(o.ne(64, o.and_(64, base, str(size - 1)), "0"))
+        last = o.add(64, base, o.sub(64, o.mul(64, count, str(size)), "1"))
+        beyond = o.lshr(64, o.or_(64, base, last), "32")
+        self.control.side(o.ne(64, beyond, "0"))
+        addends = []
+        for address in (base, last):
+            slot = text.let(f"getelementptr i64, ptr %{table}, i64 {o.lshr(64, address, '12')}")
+            addends.append(text.let(f"load i64, ptr {slot}"))
+        self.control.side(o.eq(64, addends[0], "0"))
+        self.control.side(o.ne(64, *addends))
+        return text.let(f"inttoptr i64 {o.add(64, addends[0], base)} to ptr")
