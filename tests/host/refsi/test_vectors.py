@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.device.refsi.m1 import FOLDER
+from tests.isa.riscv.test_oracle import OBJDUMP
 from understudy.core.errors import WireError
 from understudy.host.refsi.refsi import RefSi
 
@@ -26,3 +32,72 @@ def test_a_kernel_of_vector_instructions_adds(profile: str, engine: str) -> None
 def test_widths_that_no_device_has(vlen: int) -> None:
     with pytest.raises(WireError, match=f"64 to 65536, not {vlen}"):
         RefSi.open(family="g", profile="refsidrv", vlen=vlen)
+
+
+SOURCE = Path(__file__).with_name("vectorised.c")
+CLANG, HOST_CC = shutil.which("clang-16") or shutil.which("clang"), shutil.which("cc")
+LD = shutil.which("riscv64-unknown-elf-ld")
+SAME = ("-fwrapv", "-ffp-contract=off", "-fno-math-errno")
+GUEST = (
+    "--target=riscv64",
+    "-march=rv64gcv_zvl512b",
+    "-mabi=lp64d",
+    "-mcmodel=medany",
+    "-ffreestanding",
+    "-fno-builtin",
+)
+KERNELS = {
+    "saxpy": "fff", "quotient": "ddd", "dot": "ibb", "total": "lii", "divide": "iii", "choose": "fff", "reverse": "hhh",
+    "stride": "iii", "gather": "iii", "convert": "idf", "widen": "dfi", "narrow": "bih", "shift": "iii", "copy": "bbb",
+    "pairs": "iii", "matmul": "fff",
+}  # fmt: skip
+TYPES = {"b": np.int8, "h": np.int16, "i": np.int32, "l": np.int64, "f": np.float32, "d": np.float64}
+
+
+def data(random: np.random.Generator, letter: str, count: int) -> np.ndarray[tuple[int], np.dtype[np.generic]]:
+    """Numbers of all sizes; floats that a 32-bit integer holds, some of them 0."""
+    if letter in "fd":
+        return (random.normal(0, 1000, count) * random.integers(0, 4, count)).astype(TYPES[letter])
+    info = np.iinfo(TYPES[letter])
+    return random.integers(info.min, info.max, count, TYPES[letter], endpoint=True)
+
+
+def canonical(array: np.ndarray[tuple[int], np.dtype[np.generic]]) -> bytes:
+    """The bytes, with one NaN for all: the host's has another sign."""
+    return np.where(array == array, array, array.dtype.type(np.nan) if array.dtype.kind == "f" else array).tobytes()
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(
+    not (CLANG and HOST_CC and LD and OBJDUMP),
+    reason="needs clang, a compiler for this host and riscv64-unknown-elf-ld",
+)
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
+def test_vectorised_programs_compute_what_the_host_does(level: str, tmp_path: Path) -> None:
+    """Whole strips and rests, on the JIT, and on the reference engine where that is not long."""
+    native, compiled, linked = tmp_path / "native.so", tmp_path / "guest.o", tmp_path / "guest.elf"
+    subprocess.run([str(HOST_CC), level, "-w", *SAME, "-fPIC", "-shared", "-o", native, SOURCE], check=True)
+    subprocess.run([str(CLANG), level, "-w", *GUEST, *SAME, "-c", "-o", compiled, SOURCE], check=True)
+    subprocess.run(
+        [str(LD), "-static", "--no-relax", "-e0", "-Ttext-segment=0x10000", "-o", linked, compiled], check=True
+    )
+    listing = subprocess.run([str(OBJDUMP), "-d", linked], check=True, capture_output=True, text=True).stdout
+    assert ("vsetvli" in listing) == (level != "-O1")
+    library = ctypes.CDLL(str(native))
+    random = np.random.default_rng(7)
+    with RefSi.open() as jit, RefSi.open(engine="reference") as reference:
+        for device in (jit, reference):
+            device.load_elf(linked.read_bytes())
+        for count in (300, 2000):
+            for name, letters in KERNELS.items():
+                arrays = [data(random, letter, count) for letter in letters]
+                results = []
+                for device in (jit, reference) if count == 300 else (jit,):
+                    there = [device.array(array) for array in arrays]
+                    device.launch(name, 1, [*there, count])
+                    results.append(canonical(there[0].array))
+                function = getattr(library, name)
+                function(
+                    ctypes.c_long(0), *(array.ctypes.data_as(ctypes.c_void_p) for array in arrays), ctypes.c_long(count)
+                )
+                assert results == [canonical(arrays[0])] * len(results), (name, count)
