@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from understudy.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -32,32 +36,53 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
         yield head, rest
 
 
-def said(command: str) -> str:
-    """What a shell shows of a command."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-c", command], env=os.environ | {"PATH": path, "COLUMNS": "100"}, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    ).stdout  # fmt: skip
+class Shell:
+    """Runs commands as a shell does, but `understudy` in this process."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capfd = capfd
+        self._monkeypatch = monkeypatch
+
+    def said(self, command: str) -> str:
+        """What is shown of a pipeline."""
+        said, errors = "", ""
+        for part in command.split(" | "):
+            words = part.removesuffix(" 2>&1")
+            if words.startswith("understudy "):
+                self._monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
+                main(shlex.split(words)[1:])
+                said, told = self._capfd.readouterr()
+                if words == part:
+                    errors += told
+                else:
+                    said += told
+            else:
+                said = subprocess.run(
+                    ["bash", "-c", part], input=said, text=True, check=True, stdout=subprocess.PIPE
+                ).stdout
+        return said + errors
 
 
 @pytest.mark.filterwarnings("error::understudy.core.lint.LintWarning")
 @every_page
 def test_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("COLUMNS", "100")
+    shell = Shell(capfd, monkeypatch)
     names: dict[str, object] = {"__name__": page.stem}
     printed = ""
     for language, text in blocks(page):
         if language == "python":
             exec(compile(text, str(page), "exec"), names)
-            printed = capsys.readouterr().out
+            printed = capfd.readouterr().out
         elif language == "text":
             assert printed == text
         elif language == "console":
             for command, expected in commands(text):
-                assert said(command) == expected, command
+                assert shell.said(command) == expected, command
 
 
 def test_readme_and_tutorials_have_programs() -> None:
