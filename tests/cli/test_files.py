@@ -30,6 +30,7 @@ READS = {
     ("check", "path"): ["check", "--memory-model", "FILE"],
     ("disasm", "file"): ["disasm", "FILE"],
     ("doctor", "files"): ["doctor", "--warm", "FILE"],
+    ("exec", "schemas"): ["exec", "--schema", "FILE", "true"],
     ("fletcher check", "schemas"): ["fletcher", "check", "FILE"],
     ("fletcher map", "schemas"): ["fletcher", "map", "FILE"],
     ("inspect", "file"): ["inspect", "FILE"],

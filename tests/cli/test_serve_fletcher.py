@@ -10,7 +10,7 @@ import pytest
 
 from understudy.cli import main
 from understudy.cli.exits import ExitCode, UsageError
-from understudy.cli.serve_fletcher import _plan, load_kernel
+from understudy.cli.serve_fletcher import load_kernel, register_map
 from understudy.device.fletcher.kernel import kernel
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "fletcher"
@@ -65,8 +65,8 @@ def test_kernels_from_files(file: Path) -> None:
 def test_schemas_for_kernels_that_take_any() -> None:
     anything = kernel("anything")(lambda job: 0)
     with pytest.raises(UsageError, match="kernel anything takes any schemas, expected --schema for each"):
-        _plan(anything, [], "fletchgen", 0)
-    plan = _plan(anything, [VECTORS / "multi.0.as", VECTORS / "multi.1.as"], "runtime", 8)
+        register_map(anything, [], "fletchgen", 0)
+    plan = register_map(anything, [VECTORS / "multi.0.as", VECTORS / "multi.1.as"], "runtime", 8)
     assert len(plan.batches) == 2
     assert plan.offset == 8
 

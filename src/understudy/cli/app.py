@@ -13,6 +13,7 @@ from understudy.cli.assembly import asm, disasm
 from understudy.cli.check import check
 from understudy.cli.demo import demo
 from understudy.cli.doctor import doctor
+from understudy.cli.exec_program import exec_program
 from understudy.cli.exits import ExitCode, exit_code, report, report_bug
 from understudy.cli.inspect import inspect
 from understudy.cli.run import run
@@ -34,6 +35,7 @@ app.command("check")(check)
 app.command("demo")(demo)
 app.command("disasm")(disasm)
 app.command("doctor")(doctor)
+app.command("exec", context_settings={"allow_interspersed_args": False})(exec_program)
 app.command("inspect")(inspect)
 app.command("run")(run)
 

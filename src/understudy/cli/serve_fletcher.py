@@ -84,7 +84,7 @@ def serve_fletcher(
 
     chosen = load_kernel(kernel)
     settings = Settings(profile=profile.value, execution=THREADED if threaded else SYNCHRONOUS, lints=OFF)
-    device = FletcherDevice(_plan(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
+    device = FletcherDevice(register_map(chosen, schemas or [], order.value, parse_offset(offset)), chosen, settings)
     path = socket
     if path is None:
         path = default_socket()
@@ -92,7 +92,7 @@ def serve_fletcher(
     if threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
     with closing(Output()) as output, Server(DevicePlatform(device, keep=keep)) as server:
-        tell = _teller(trace, output.say)
+        tell = teller(trace, output.say)
         if not quiet:
             server.probes.subscribe(tell)
             device.probes.subscribe(tell)
@@ -141,7 +141,7 @@ def _run_file(path: Path) -> Any:
     return module
 
 
-def _plan(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> FletcherMap:
+def register_map(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> FletcherMap:
     """The register map of the kernel, with the given schemas instead of its own."""
     from understudy.device.fletcher.map.build import fletcher_map
 
@@ -152,7 +152,7 @@ def _plan(kernel: Kernel, schemas: list[Path], profile: str, offset: int) -> Fle
     return fletcher_map(batches or kernel.schemas, custom=kernel.custom, profile=named, offset=offset)
 
 
-def _teller(trace: bool, say: Callable[[str], None]) -> Callable[[Event], None]:
+def teller(trace: bool, say: Callable[[str], None]) -> Callable[[Event], None]:
     """A probe that says what a host's author wants to know, a line each; of equal findings the first few."""
     findings = Repeated(say)
 

@@ -1,0 +1,101 @@
+"""`understudy exec`: an unmodified host program, with a virtual device where it looks for a real one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from understudy.cli.attachments import ATTACHMENTS, Wanted
+from understudy.cli.exits import UsageError
+from understudy.cli.output import Output
+from understudy.cli.serve_fletcher import DeviceProfile, MapProfile
+
+SIGNALLED: Final = 128
+"""Added to the number of the signal that ended a program, as shells do."""
+
+
+def exec_program(
+    program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="The program, best behind --.")],
+    devices: Annotated[
+        list[str] | None,
+        typer.Option("--device", metavar="NAME", help=f"What it finds: {', '.join(ATTACHMENTS)} (default); repeat."),
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option(metavar="KERNEL", help="Fletcher: a built-in kernel, or FILE.py:NAME for one of your own.")
+    ] = "sum",
+    schemas: Annotated[
+        list[Path] | None,
+        typer.Option("--schema", metavar="FILE", help="Fletcher: schema of a RecordBatch, not the kernel's; repeat."),
+    ] = None,
+    profile: Annotated[
+        DeviceProfile, typer.Option(help="Fletcher: registers as documented, or as generated.")
+    ] = DeviceProfile.SPEC,
+    order: Annotated[
+        MapProfile, typer.Option("--map", help="Fletcher: the generator's register map, or the run-time library's.")
+    ] = MapProfile.FLETCHGEN,
+    offset: Annotated[str, typer.Option(metavar="N", help="Fletcher: address of the first register.")] = "0",
+    threaded: Annotated[
+        bool, typer.Option("--threaded", help="The kernel has a thread of its own: registers answer at once.")
+    ] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Say every register access.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
+) -> None:
+    """Run a host program unmodified: a device is started, the environment says where, and it ends with the program.
+
+    What the device sees, and what the program does wrong, is said on standard error. The exit status is the program's,
+    128 and the signal's number where one ended it.
+
+      understudy exec --kernel sum -- ./sum_host data.arrow
+
+      understudy exec --kernel kernels.py:upper -- python host.py
+    """
+    for name in devices or ():
+        if name not in ATTACHMENTS:
+            raise UsageError(f"no device {name!r}: there are {', '.join(ATTACHMENTS)}")
+    wanted = Wanted(kernel, tuple(schemas or ()), profile.value, order.value, offset, threaded, trace)
+    environment = dict(os.environ)
+    with ExitStack() as stack:
+        output = stack.enter_context(closing(Output(sys.stderr)))
+        for name in dict.fromkeys(devices or ["fletcher"]):
+            say = (lambda line: None) if quiet else output.say
+            environment |= stack.enter_context(ATTACHMENTS[name](wanted, say))
+        status = _run(program, environment)
+    raise typer.Exit(status)
+
+
+def _run(program: list[str], environment: Mapping[str, str]) -> int:
+    """The exit status of a program, to which signals for this process go."""
+    try:
+        started = subprocess.Popen(program, env=environment)
+    except OSError as error:
+        raise UsageError(f"cannot run {program[0]}: {error.strerror or error}") from None
+    with _passed_on(started):
+        status = started.wait()
+    return SIGNALLED - status if status < 0 else status
+
+
+@contextmanager
+def _passed_on(program: subprocess.Popen[bytes]) -> Iterator[None]:
+    """SIGTERM and SIGHUP go to the program; Ctrl-C, which it has got itself from the terminal, is left to it."""
+
+    def pass_on(number: int, _: object) -> None:
+        program.send_signal(number)
+
+    def leave(number: int, _: object) -> None:
+        pass
+
+    handlers = {signal.SIGINT: leave, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,92 @@
+"""`understudy exec`: unmodified host programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.attach.fletcher.rig import ROOT, needs_compiler
+from understudy.cli import main
+from understudy.cli.attachments import ATTACHMENTS
+
+pytest.importorskip("pyarrow")
+pytestmark = [needs_compiler, pytest.mark.slow]
+Capture = pytest.CaptureFixture[str]
+EXEC = "import sys; from understudy.cli import main; sys.exit(main(['exec', *sys.argv[1:]]))"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A host program that knows nothing of Understudy."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))
+    program = tmp_path_factory.mktemp("host") / "sum_host"
+    source = ROOT / "examples" / "fletcher" / "sum_host.c"
+    subprocess.run([compiler, "-std=gnu11", "-O1", str(source), "-o", str(program), "-ldl"], check=True)
+    return str(program)
+
+
+def run(capfd: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = main(["exec", *arguments])
+    out, err = capfd.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize("platform", [[], ["understudy", "7", "-2"]], ids=["any platform", "a named one"])
+def test_a_program_finds_the_device(capfd: Capture, host: str, platform: list[str]) -> None:
+    code, out, err = run(capfd, "--kernel", "sum", "--", host, *platform)
+    assert (code, out) == (0, f"understudy: sum = {5 if platform else -6}\n")
+    assert [line.partition(":")[0] for line in err.splitlines()] == [
+        "host 1 connected", "kernel sum starts", "kernel sum is done", "host 1 is gone",
+    ]  # fmt: skip
+
+
+def test_registers_are_told_and_a_thread_runs_the_kernel(capfd: Capture, host: str) -> None:
+    code, out, err = run(capfd, "--trace", "--threaded", "--map", "runtime", host)
+    assert (code, out) == (0, "understudy: sum = -6\n")
+    assert "W 0x000 <= 0x00000001 control\n" in err
+    assert run(capfd, "--quiet", host) == (0, "understudy: sum = -6\n", "")
+
+
+def test_the_exit_status_is_the_programs(capfd: Capture) -> None:
+    assert run(capfd, "--", "sh", "-c", "exit 7") == (7, "", "no program has looked for a Fletcher platform\n")
+    assert run(capfd, "--quiet", "--", "sh", "-c", "kill -9 $$")[0] == 128 + signal.SIGKILL
+
+
+def test_signals_go_to_the_program(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    script = f"trap 'exit 5' TERM; touch {begun}; while :; do sleep 0.01; done"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    with subprocess.Popen(
+        [sys.executable, "-c", EXEC, "--quiet", "--", "sh", "-c", script], env=environment
+    ) as process:
+        while not begun.exists() and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.terminate()
+        assert process.wait(30) == 5
+
+
+def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
+    garbage = tmp_path / "garbage"
+    garbage.write_bytes(b"\x00\x01\x02")
+    garbage.chmod(0o755)
+    for arguments, message in (
+        (["--", "no-such-program"], "cannot run no-such-program: No such file or directory"),
+        (["--", str(tmp_path)], f"cannot run {tmp_path}: Permission denied"),
+        (["--", str(garbage)], f"cannot run {garbage}: Exec format error"),
+        (["--device", "tpu", "--", "true"], f"no device 'tpu': there are {', '.join(ATTACHMENTS)}"),
+        (["--kernel", "nothing", "--", "true"], "there is no kernel 'nothing', expected one of "),
+        (["--kernel", "/no.py:x", "--", "true"], "cannot read /no.py: No such file or directory"),
+        (["--schema", "/no/schema", "--", "true"], "cannot read /no/schema: No such file or directory"),
+        ([], "Missing argument"),
+    ):
+        code, out, err = run(capfd, *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
