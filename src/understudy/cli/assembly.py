@@ -44,21 +44,26 @@ def asm(
     agent: Agent = "",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write it.")] = None,
     form: Annotated[
-        Output | None, typer.Option("--format", help="Words, bytes of code, or an ELF file; see below.")
+        Output | None, typer.Option("--format", help="Words, bytes of code, or an ELF file; see above.")
     ] = None,
     show_encoding: Annotated[
         bool, typer.Option("--show-encoding", help="Print each instruction with its bytes, as llvm-mc does.")
     ] = False,
     base: Annotated[str, typer.Option(metavar="ADDRESS", help="Where a RISC-V program is linked.")] = "0x10000",
 ) -> None:
-    """Assemble a file: of AMD GPUs into a code object or bare code, of RISC-V into a linked program.
+    """Assemble text of AMD GPUs into a code object or bare code, of RISC-V into a program.
 
-    Without --agent the file says what it is for; gfx900 if it does not. Without --output words are printed. With it,
-    .bin and .raw are bytes of code; other names get an ELF file, and bytes where the source is bare GPU code.
+    Without --agent the file says what it is for; gfx900 if it does not.
 
-      clang -target amdgcn-amd-amdhsa -mcpu=gfx900 -S k.cl; understudy asm k.s -o k.co
+    Without --output words are printed. With it, .bin and .raw are bytes of
+    code; other names get an ELF file, and bytes where the source is bare GPU
+    code. --format chooses by hand.
 
-      echo 'v_add_f32 v0, v1, v2' | understudy asm - --agent gfx803 --show-encoding
+      clang -target amdgcn-amd-amdhsa -mcpu=gfx900 -S k.cl
+
+      understudy asm k.s -o k.co
+
+      echo 's_add_u32 s0, s1, s2' | understudy asm - --show-encoding
     """
     from understudy.image.assembly.program import assemble  # the tables take a while to load
 
@@ -141,11 +146,13 @@ def disasm(
 ) -> None:
     """Show machine code as assembly text that `asm` turns into the same bytes.
 
-    Files of AMD GPUs (code objects, OpenCL 2.0 programs) and RISC-V say what they are; raw code is for --agent, gfx900
-    by default. What is no instruction is shown as data; then the exit status is 1 (3 for extensions that are not
-    modelled), and the reasons are on standard error.
+    Files of AMD GPUs (code objects, OpenCL 2.0 programs) and RISC-V say what
+    they are; raw code is for --agent, gfx900 by default.
 
-      understudy disasm kernels.co
+    What is no instruction is shown as data; then the exit status is 1 (3 for
+    what is not modelled), and the reasons are on standard error.
+
+      understudy disasm kernels.co --kernel saxpy
 
       understudy disasm --agent rv64gc --word 0x00000513 --word 0x4501
     """

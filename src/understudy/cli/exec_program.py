@@ -48,10 +48,12 @@ def exec_program(
     trace: Annotated[bool, typer.Option("--trace", help="Say every register access.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
 ) -> None:
-    """Run a host program unmodified: a device is started, the environment says where, and it ends with the program.
+    """Run a host program, unmodified, with a virtual device where it looks for a real one.
 
-    What the device sees, and what the program does wrong, is said on standard error. The exit status is the program's,
-    128 and the signal's number where one ended it.
+    The device is started, the environment says where it is, and it ends with
+    the program. What it sees, and what the program does wrong, is said on
+    standard error. The exit status is the program's, or 128 and the number of
+    the signal that ended it.
 
       understudy exec --kernel sum -- ./sum_host data.arrow
 

@@ -39,12 +39,12 @@ def run(
     file: Annotated[Path, typer.Argument(help="A file with kernels, OpenCL C (.cl), assembly (.s), or raw code.")],
     kernel: Annotated[str, typer.Argument(help="The kernel's name; not needed where there is one.")] = "",
     grid: Annotated[
-        str, typer.Option(metavar="SIZE", help="Work-items, or RefSi's instances: 1024, 64x64 or 8x8x8; see below.")
+        str, typer.Option(metavar="SIZE", help="Work-items, or RefSi's instances: 1024, 64x64 or 8x8x8; see above.")
     ] = "",
     group: Annotated[
         str, typer.Option(metavar="SIZE", help="Work-items of a work-group; by default as the kernel says, or 64.")
     ] = "",
-    arguments: Annotated[list[str] | None, typer.Option("--arg", metavar="VALUE", help="See below.")] = None,
+    arguments: Annotated[list[str] | None, typer.Option("--arg", metavar="VALUE", help="See above.")] = None,
     expect: Annotated[
         list[str] | None,
         typer.Option(metavar="N=VALUE", help="Argument N (from 0) holds this afterwards: numbers, or a file's array."),
@@ -78,19 +78,27 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Run a kernel, and print what its arrays hold then: code objects (HSA), AMD OpenCL 2.0 programs, RISC-V programs
-    (on RefSi), OpenCL C where a clang is found, assembly text, raw code.
+    """Run one kernel of any interface, and print what its arrays hold then.
 
-    Each --arg is one argument: 7, 2.5, 0x10; u32=7 with its type; an array f32:1024:random (or zeros, ones, range, or
-    numbers between commas), i32:64x64; a file's, @in.npy, or its bytes as f32:@in.bin; local:1024 for bytes of LDS;
-    null. Without --grid there is a work-item for each element of the largest array; on RefSi, one instance. Raw code
-    needs arguments with types; it has s[0:1] = arguments, then the work-group's x, y, z, and v0 to v2 = the work-item.
+    Of code objects (HSA), AMD OpenCL 2.0 programs, RISC-V programs (on RefSi),
+    OpenCL C where a clang is found, assembly text, and raw code (.bin, .raw, or
+    any file with --agent).
 
-    Exit status 1 where the kernel fails, an array is not as expected, or engines differ.
+    Each --arg is one argument, in order: 7, 2.5, 0x10; u32=7 with its type;
+    an array f32:1024:random (or zeros, ones, range, 2.5, or 1,2,3), i32:64x64;
+    a file's array @in.npy, or its bytes as f32:@in.bin; local:1024 for bytes of
+    LDS; null.
 
-      understudy run kernels.co saxpy --arg f32=2 --arg f32:1024:range --arg f32:1024:ones --save 2=out.npy
+    Without --grid there is a work-item for each element of the largest array;
+    on RefSi, one instance. Raw GPU code needs arguments with types; it has
+    s[0:1] = their address, s2 to s4 = the work-group, v0 to v2 = the work-item.
 
-      understudy run code.bin --agent gfx803 --grid 64 --arg u32:64:range --expect 0=@wanted.npy --both-engines
+    Exit status 1 where the kernel fails, an array is not as expected, or the
+    engines differ.
+
+      understudy run k.co saxpy --arg 2.5 --arg f32:64:range --arg f32:64
+
+      understudy run k.bin --arg u32:64:range --expect 0=@wanted.npy
     """
     from understudy.cli.kernel_files import Options, RawHeader, read_kernels
     from understudy.cli.kernel_values import numbered, parse
