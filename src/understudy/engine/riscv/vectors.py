@@ -152,6 +152,29 @@ class Vectors:
             state = f(self, state, *rows[k])
         return state
 
+    def v_reduce(
+        self, source: Group, start: Scalar, neutral: int, f: Element, masked: bool, *, signed: bool = False
+    ) -> int:
+        """start = f(o, start, element k), extended."""
+        elements = list(self._column(source, self.words[VL]))
+        state: Any = start.value
+        for k in self._body(masked, len(elements)):
+            a = elements[k]
+            if signed and a >> source.width - 1:
+                a += (1 << start.width) - (1 << source.width)
+            state = f(self, state, a)
+        return int(state)
+
+    def v_count(self, mask: Mask, masked: bool) -> int:
+        """How many bits are 1."""
+        bits = self._bits(mask.n, self.words[VL])
+        return sum(bits[k] for k in self._body(masked, len(bits)))
+
+    def v_find(self, mask: Mask, masked: bool) -> int:
+        """The number of the first bit that is 1."""
+        bits = self._bits(mask.n, self.words[VL])
+        return next((k for k in self._body(masked, len(bits)) if bits[k]), MASK64)
+
     def v_at(self, group: Group, index: int) -> int:
         """An element by its index; 0 behind the group's end."""
         if index >= vtype.elements(self.hart.vlen, group.width, group.emul):

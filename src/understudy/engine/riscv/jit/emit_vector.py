@@ -152,7 +152,7 @@ class Vectors:
         assert found is not None
         lanes = found.vlmax
         active = self._active(masked, lanes, self.vl())
-        o = Lanes(text, self.control, "fma" in self.features, lanes, active)
+        o = self._lanes(lanes, active)
         new = f(o, *[self._column(source, lanes) for source in sources])
         old = self._column(dest, lanes)
         ty = f"<{lanes} x i{dest.width}>"
@@ -166,6 +166,71 @@ class Vectors:
             kept = text.let(f"and i8 {text.let(f'load i8, ptr {place}')}, {256 - (1 << lanes)}")
             bits = text.let(f"or i8 {kept}, {text.let(f'zext i{lanes} {bits} to i8')}")
         text.put(f"store i{whole} {bits}, ptr {self._place(dest.n)}, align 1")
+
+    def v_reduce(
+        self,
+        source: Group,
+        start: Scalar,
+        neutral: int,
+        f: Callable[..., str],
+        masked: bool,
+        *,
+        signed: bool = False,
+    ) -> str:
+        """Elements extended, halves of them combined until one is left, and that with `start`."""
+        text, w = self.text, start.width
+        lanes = vtype.elements(self.vlen, source.width, source.emul)
+        active = self._active(masked, lanes, self.vl())
+        o = self._lanes(lanes, active)
+        value = self._column(source, lanes)
+        value = o.sext(w, source.width, value) if signed else o.zext(w, source.width, value)
+        value = o.select(w, active, value, o.const(w, neutral))
+        while lanes > 1:
+            ty, lanes = f"<{lanes} x i{w}>", lanes // 2
+            parts = []
+            for first in (0, lanes):
+                numbers = ", ".join(f"i32 {first + k}" for k in range(lanes))
+                parts.append(text.let(f"shufflevector {ty} {value}, {ty} poison, <{lanes} x i32> <{numbers}>"))
+            value = f(self._lanes(lanes, "poison"), *parts)
+        return f(self.ints, str(start.value), text.let(f"extractelement <1 x i{w}> {value}, i64 0"))
+
+    def _lanes(self, lanes: int, active: str) -> Lanes:
+        return Lanes(self.text, self.control, "fma" in self.features, lanes, active)
+
+    def _found(self, mask: Mask, masked: bool) -> tuple[str, str]:
+        """The bits of a mask that take part as one number, and its type."""
+        assert self._bits is not None
+        found = vtype.parse(self._bits, self.vlen)
+        assert found is not None
+        lanes = found.vlmax
+        active = self._active(masked, lanes, self.vl())
+        bits = self.text.let(f"and <{lanes} x i1> {active}, {self._bits_of(mask.n, lanes)}")
+        number = self.text.let(f"bitcast <{lanes} x i1> {bits} to i{lanes}")
+        wide = max(lanes, 64)
+        return (self.text.let(f"zext i{lanes} {number} to i{wide}") if lanes < wide else number), f"i{wide}"
+
+    def v_count(self, mask: Mask, masked: bool) -> str:
+        """How many bits are 1."""
+        bits, ty = self._found(mask, masked)
+        number = self.text.call(ty, f"llvm.ctpop.{ty}", f"{ty} {bits}")
+        return self.ints.trunc(64, int(ty[1:]), number)
+
+    def v_find(self, mask: Mask, masked: bool) -> str:
+        """The number of the first bit that is 1."""
+        bits, ty = self._found(mask, masked)
+        number = self.text.call(ty, f"llvm.cttz.{ty}", f"{ty} {bits}", "i1 false")
+        none = self.text.let(f"icmp eq {ty} {bits}, 0")
+        return self.ints.select(64, none, "-1", self.ints.trunc(64, int(ty[1:]), number))
+
+    def v_first(self, group: Group) -> str:
+        """Element 0."""
+        return self.text.let(f"load i{group.width}, ptr {self._place(group.n)}, align 1")
+
+    def v_set_first(self, group: Group, value: str) -> None:
+        """Set element 0, unless vl is 0."""
+        old = self.v_first(group)
+        new = self.ints.select(group.width, self.ints.eq(64, self.vl(), "0"), old, value)
+        self.text.put(f"store i{group.width} {new}, ptr {self._place(group.n)}, align 1")
 
     def v_copy(self, to: int, n: int, count: int) -> None:
         """`count` whole registers."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from understudy.isa.riscv.algebra import Float, SystemAlgebra
 from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.vector.groups import Group, Place, Source, Walk
+from understudy.isa.riscv.vector.groups import Group, Mask, Place, Scalar, Source, Walk
 from understudy.isa.riscv.vector.vtype import VType
 from understudy.isa.word import Value
 
@@ -78,6 +78,20 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
 
     def v_fold(self, sources: tuple[Source, ...], state: Value, f: Callable[..., Value], masked: bool) -> Value:
         """state = f(o, state, elements k of the sources), one element after the other; gives the last one."""
+
+    def v_reduce(
+        self, source: Group, start: Scalar, neutral: int, f: Callable[..., Value], masked: bool, *, signed: bool = False
+    ) -> Value:
+        """start = f(o, start, element k), extended to the width of `start`, in any order.
+
+        So f is associative and commutative; `neutral` changes nothing.
+        """
+
+    def v_count(self, mask: Mask, masked: bool) -> Value:
+        """How many bits are 1, 64 bits."""
+
+    def v_find(self, mask: Mask, masked: bool) -> Value:
+        """The number of the first bit that is 1, 64 bits; -1 where there is none."""
 
     def v_at(self, group: Group, index: Value) -> Value:
         """An element by a 64-bit index, whatever vl is; 0 behind the group's end."""

@@ -27,26 +27,13 @@ def logical(f: Callable[[Word, Word], Word]) -> VectorMeaning:
 def count(o: VectorOps, i: Insn) -> None:
     """rd = how many bits are 1."""
     o.vector()
-    f = element(counted, (Scalar(64, o.const(64, 0)), Mask(i.rs2)))
-    o.set_x(i.rd, o.v_fold((Mask(i.rs2),), o.const(64, 0), f, is_masked(i)))
-
-
-def counted(total: Word, bit: Word) -> Word:
-    """One more where the bit is 1."""
-    return total + bit.zext(64)
+    o.set_x(i.rd, o.v_count(Mask(i.rs2), is_masked(i)))
 
 
 def first(o: VectorOps, i: Insn) -> None:
     """rd = the number of the first bit that is 1, or -1."""
     o.vector()
-    none = o.const(64, -1)
-    f = element(earliest, (Scalar(64, none), Mask(i.rs2), INDEX))
-    o.set_x(i.rd, o.v_fold((Mask(i.rs2), INDEX), none, f, is_masked(i)))
-
-
-def earliest(found: Word, bit: Word, k: Word) -> Word:
-    """k where the bit is the first one."""
-    return ((found == -1) & bit).select(k, found)
+    o.set_x(i.rd, o.v_find(Mask(i.rs2), is_masked(i)))
 
 
 Seen = Callable[[Word, Word], Word]
@@ -128,4 +115,4 @@ def _rows() -> Iterator[VectorRow]:
     yield "vid.v", pattern("010100", "mvv", first="10001", vs2="00000"), "vd[, vm]", identity
 
 
-MASK: Final = section(_rows(), lanes=lambda name: name.endswith(".mm") or name == "vid.v")
+MASK: Final = section(_rows(), lanes=lambda name: name.endswith(".mm") or name in ("vid.v", "vcpop.m", "vfirst.m"))

@@ -126,5 +126,5 @@ def _rows() -> Iterator[VectorRow]:
                 yield name, words, "vd, (rs1)", whole(width, count, loads)
 
 
-_NEIGHBOURS: Final = re.compile(r"v[ls]e\d+\.v|v[ls][1248]r(e\d+)?\.v")
+_NEIGHBOURS: Final = re.compile(r"v[ls]e\d+(ff)?\.v|v[ls][1248]r(e\d+)?\.v")
 MEMORY: Final = section(_rows(), lanes=lambda name: _NEIGHBOURS.fullmatch(name) is not None)

@@ -167,4 +167,4 @@ def _rows() -> Iterator[VectorRow]:
         yield f"vmv{count}r.v", bits, "vd, vs2", copy(count)
 
 
-PERMUTATION: Final = section(_rows(), lanes=lambda name: name.endswith("r.v"))
+PERMUTATION: Final = section(_rows(), lanes=lambda name: name.endswith("r.v") or name in ("vmv.x.s", "vmv.s.x"))

@@ -26,20 +26,23 @@ from understudy.isa.riscv.vector.rows import (
 from understudy.isa.riscv.word import Word
 
 
-def fold(f: Callable[[Word, Word], Word], *, to: int = 1, signed: bool = False) -> VectorMeaning:
-    """vd[0] = f(... f(vs1[0], vs2[0]) ..., vs2[vl - 1]); `to`: the width of vd and vs1 in SEW."""
+def fold(
+    f: Callable[[Word, Word], Word], neutral: Callable[[int], int], *, to: int = 1, signed: bool = False
+) -> VectorMeaning:
+    """vd[0] = f(... f(vs1[0], vs2[0]) ..., vs2[vl - 1]); `to`: the width of vd and vs1 in SEW.
 
-    def g(total: Word, a: Word) -> Word:
-        return f(total, a.extended(total.width, signed))
+    `neutral` of a width is the number that changes nothing.
+    """
 
     def meaning(o: VectorOps, i: Insn) -> None:
         t = o.vector()
         source, width = group(i.rs2, t, t.sew), to * t.sew
+        dest = Group(i.rd, width, 0)
         check_group(source)
-        check_group(Group(i.rd, width, 0))
-        first = o.v_first(Group(i.rs1, width, 0))
-        h = element(g, (Scalar(width, first), source))
-        o.v_set_first(Group(i.rd, width, 0), o.v_fold((source,), first, h, is_masked(i)))
+        check_group(dest)
+        start = Scalar(width, o.v_first(Group(i.rs1, width, 0)))
+        g = element(f, (start, start))
+        o.v_set_first(dest, o.v_reduce(source, start, neutral(width), g, is_masked(i), signed=signed))
 
     return meaning
 
@@ -61,17 +64,22 @@ def fold_floats(f: OnFloats, *, to: int = 1) -> VectorMeaning:
 
 SUM: Final[OnFloats] = lambda o, t, total, a: o.fadd(t, total, a, DYNAMIC)  # noqa: E731
 
+NOTHING: Final[Callable[[int], int]] = lambda w: 0  # noqa: E731
+ALL: Final[Callable[[int], int]] = lambda w: (1 << w) - 1  # noqa: E731
+MOST: Final[Callable[[int], int]] = lambda w: (1 << w - 1) - 1  # noqa: E731
+LEAST: Final[Callable[[int], int]] = lambda w: 1 << w - 1  # noqa: E731
+
 INTEGERS: Final[tuple[tuple[str, str, str, VectorMeaning], ...]] = (
-    ("vredsum",   "000000", "mvv", fold(add)),
-    ("vredand",   "000001", "mvv", fold(and_)),
-    ("vredor",    "000010", "mvv", fold(or_)),
-    ("vredxor",   "000011", "mvv", fold(xor)),
-    ("vredminu",  "000100", "mvv", fold(least(below))),
-    ("vredmin",   "000101", "mvv", fold(least(less))),
-    ("vredmaxu",  "000110", "mvv", fold(most(below))),
-    ("vredmax",   "000111", "mvv", fold(most(less))),
-    ("vwredsumu", "110000", "ivv", fold(add, to=2)),
-    ("vwredsum",  "110001", "ivv", fold(add, to=2, signed=True)),
+    ("vredsum",   "000000", "mvv", fold(add, NOTHING)),
+    ("vredand",   "000001", "mvv", fold(and_, ALL)),
+    ("vredor",    "000010", "mvv", fold(or_, NOTHING)),
+    ("vredxor",   "000011", "mvv", fold(xor, NOTHING)),
+    ("vredminu",  "000100", "mvv", fold(least(below), ALL)),
+    ("vredmin",   "000101", "mvv", fold(least(less), MOST)),
+    ("vredmaxu",  "000110", "mvv", fold(most(below), NOTHING)),
+    ("vredmax",   "000111", "mvv", fold(most(less), LEAST)),
+    ("vwredsumu", "110000", "ivv", fold(add, NOTHING, to=2)),
+    ("vwredsum",  "110001", "ivv", fold(add, NOTHING, to=2, signed=True)),
 )  # fmt: skip
 
 FLOATS: Final[tuple[tuple[str, str, str, VectorMeaning], ...]] = (
@@ -89,4 +97,4 @@ def _rows() -> Iterator[VectorRow]:
         yield f"{name}.vs", pattern(funct6, category), "vd, vs2, vs1[, vm]", meaning
 
 
-REDUCTION: Final = section(_rows())
+REDUCTION: Final = section(_rows(), lanes=lambda name: not name.startswith("vf"))
