@@ -92,6 +92,12 @@ CLASSES: Final = {
     "image_store, unorm8": (
         "gfx900", TEXTURE.format(form=0x00A0_0000), "image_store v[20:23], v[28:29], s[24:31] dmask:0xf unorm",
     ),
+    "image_load, sRGB": (
+        "gfx900", TEXTURE.format(form=0x24A0_0000), "image_load v[20:23], v[28:29], s[24:31] dmask:0xf unorm",
+    ),
+    "image_store, sRGB": (
+        "gfx900", TEXTURE.format(form=0x24A0_0000), "image_store v[20:23], v[28:29], s[24:31] dmask:0xf unorm",
+    ),
     "image_load, float": (
         "gfx900", TEXTURE.format(form=0x1C40_0000), "image_load v20, v[28:29], s[24:31] dmask:0x1 unorm",
     ),

@@ -23,7 +23,7 @@ WRITTEN = (formats.UNORM, formats.SNORM, formats.UINT, formats.SINT, formats.FLO
 
 
 def has(dfmt: int, nfmt: int, *, store: bool) -> bool:
-    """Whether translated code reads or writes texels of a format: all that the reference engine does, but sRGB."""
+    """Whether translated code reads or writes texels of a format: all that the reference engine does."""
     layout = formats.widths(dfmt, image=True)[: 2 if dfmt == formats.UNUSED_HIGH else 4]
     if dfmt == formats.SHARED_EXPONENT:
         return True
@@ -140,9 +140,32 @@ def test_images_in_translated_code(number: int, name: str, part: int, every: lis
     assert not every[number].stepped
 
 
+def test_srgb_in_translated_code(every: list[Translated]) -> None:
+    """Also next to where one component ends and another begins."""
+    rng = np.random.default_rng(11)
+    begin = start(rng, FLUSH)
+    lanes, ends = np.arange(64), np.array(formats.srgb_steps(8), np.uint32)
+    begin.vgprs[2:5], begin.vgprs[3] = lanes % 9, lanes // 9
+    begin.vgprs[12:16] = ends[np.arange(256).reshape(4, 64)] - (lanes & 1)
+    begin.sgprs[8:16] = Image(height=8, nfmt=formats.SRGB).words(8)
+    begin.sgprs[8] = DATA >> 8
+    begin.sgprs[9] &= 0xFFFF_FF00
+    operands = "s[8:15] dmask:0xf unorm"
+    code = assemble(
+        target("gfx803"),
+        f"image_load v[20:23], v[2:5], {operands}\nimage_store v[12:15], v[2:5], {operands}\n"
+        f"image_store v[20:23], v[6:9], {operands}\nimage_load v[24:27], v[2:5], {operands}\ns_endpgm\n",
+    )
+    expected = on_reference("gfx803", code, begin)
+    assert not expected.error
+    for engine in every:
+        assert not differences(expected, engine("gfx803", code, begin)), engine
+        assert not engine.stepped, engine
+
+
 ODDITIES = {
     "addresses_behind_the_last_vector_register": (Image("2D array", depth=3), "image_load v[20:23], v254, {} da"),
-    "a_colour_space_that_only_numpy_has": (Image(nfmt=formats.SRGB), "image_load v[20:23], v[2:4], {}"),
+    "a_colour_space_that_only_numpy_has": (Image(dfmt=12, nfmt=formats.SRGB), "image_load v[20:23], v[2:4], {}"),
     "a_layout_that_is_not_modelled": (Image(mode=3), "image_store v[12:15], v[2:4], {}"),
     "texels_behind_the_end_of_memory": (Image(width=4000, height=4000, pitch=4000), "image_load v[20:23], v[2:4], {}"),
 }

@@ -56,6 +56,9 @@ class WaveIntegers(IntegerAlgebra[V], Protocol[V]):
     def bitreverse(self, w: int, a: V) -> V:
         """The bits in the opposite order."""
 
+    def entry(self, w: int, a: V, table: tuple[int, ...]) -> V:
+        """Number `a` of a table of 32-bit numbers; `a` has 32 bits and is below its length."""
+
     def ule(self, w: int, a: V, b: V) -> V:
         """Unsigned a <= b, width 1."""
 

@@ -77,6 +77,10 @@ class Word(word.Word):
         """The bits in the opposite order."""
         return self._unary("bitreverse")
 
+    def entry(self, table: tuple[int, ...]) -> Self:
+        """That number of a table, of 32 bits."""
+        return type(self)(self.algebra, 32, self.algebra.entry(32, self.known(32, "a number of an entry"), table))
+
     def _unary(self, name: str) -> Self:
         return type(self)(self.algebra, self.width, getattr(self.algebra, name)(self.width, self.value))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Final
 
@@ -72,6 +73,21 @@ class Integers:
     _or = _plain("or_", "or")
     _shl = _plain("shl", "shl")
     _lshr = _plain("lshr", "lshr")
+
+    def entry(self, w: int, a: Value, table: tuple[int, ...]) -> Value:
+        """Number `a` of a table, which lies beside the code."""
+        if a.number is not None:
+            return self.text.number(w, table[a.number])
+        text, lanes, kind = self.text, self.text.lanes, self.text.itype(w, True)
+        row = ", ".join(f"i32 {number}" for number in table)
+        name = f"table{zlib.crc32(row.encode()):08x}"
+        text.declarations[name] = f"@{name} = internal unnamed_addr constant [{len(table)} x i32] [{row}]"
+        places = text.let(f"getelementptr i32, ptr @{name}, {kind} {text.bits(a, True)}")
+        every = f"{text.itype(1, True)} splat (i1 true)"
+        gather = f"llvm.masked.gather.v{lanes}i32.v{lanes}p0"
+        return Value(
+            w, True, text.call(kind, gather, f"<{lanes} x ptr> align 4 {places}", every, f"{kind} zeroinitializer")
+        )
 
     def const(self, w: int, n: int) -> Value:
         """The number n."""

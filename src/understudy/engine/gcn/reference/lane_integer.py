@@ -147,6 +147,10 @@ class LaneIntegers:
     bitreverse = _unary(lambda w, a: int(f"{a:0{w}b}"[::-1], 2), _mirror)
     # fmt: on
 
+    def entry(self, w: int, a: Value, table: tuple[int, ...]) -> Value:
+        """Number `a` of a table."""
+        return table[a] if type(a) is int else np.array(table, np.uint32)[a]
+
     def select(self, w: int, c: Value, a: Value, b: Value) -> Value:
         """`a` where the width-1 value `c` is 1, else `b`."""
         if type(c) is int:

@@ -11,6 +11,7 @@ round to the nearest, ties to even (Choice ``gcn/format-write``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -65,6 +66,8 @@ IMAGE_WIDTHS: Final[dict[int, tuple[int, ...]]] = BUFFER_WIDTHS | {
 SHARED_EXPONENT: Final = 24
 UNUSED_HIGH: Final = 22
 ONE: Final = fp.power("s", 0)
+TABLED: Final = 8
+"""Bits of the widest components whose sRGB numbers stand in tables."""
 
 
 def widths(dfmt: int, *, image: bool) -> tuple[int, ...]:
@@ -189,6 +192,38 @@ def linear_to_srgb(c: Lanes) -> Lanes:
     return np.where(c <= 0.0031308, c * 12.92, 1.055 * c ** (1 / 2.4) - 0.055)
 
 
+def _srgb_component(c: Lanes, width: int) -> Lanes:
+    """The sRGB component of `width` bits that is nearest to binary32 bits between 0 and 1."""
+    return np.rint(linear_to_srgb(numbers(c)) * float((1 << width) - 1)).astype(np.uint32)
+
+
+@cache
+def _srgb_numbers(width: int) -> tuple[int, ...]:
+    """What components of `width` bits read as."""
+    top = (1 << width) - 1
+    return tuple(bits_of(srgb_to_linear(np.arange(top + 1) / float(top))).tolist())
+
+
+@cache
+def srgb_steps(width: int) -> tuple[int, ...]:
+    """The least number between 0 and 1 whose component of `width` bits is this one, by component."""
+    wanted = np.arange(1 << width, dtype=np.uint32)
+    least = np.zeros(len(wanted), np.uint32)
+    for bit in range(ONE.bit_length() - 1, -1, -1):
+        below = least + np.uint32((1 << bit) - 1)  # bits below this one are all that may be missing
+        least += np.where(_srgb_component(np.minimum(below, np.uint32(ONE)), width) < wanted, np.uint32(1 << bit), 0)
+    return tuple(least.tolist())
+
+
+def _last_below(a: Word, steps: tuple[int, ...]) -> Word:
+    """The number of the last of 2**n steps that is not above `a`; the first one is not."""
+    number, size = a.const(0), len(steps) // 2
+    while size:
+        number = (a >= (number + size).entry(steps)).select(number + size, number)
+        size //= 2
+    return number
+
+
 def read_component(a: Word, width: int, nfmt: int, position: int) -> Word:
     """What a register gets from a component, an unsigned integer of `width` bits; `position` 3 is alpha."""
     top = (1 << width) - 1
@@ -203,6 +238,8 @@ def read_component(a: Word, width: int, nfmt: int, position: int) -> Word:
     if nfmt == SSCALED:
         return signed(a, width).ffrom_int("s", True, "raw")
     if width < 32 and nfmt == SRGB and position < 3:
+        if width <= TABLED:
+            return a.entry(_srgb_numbers(width))
         return by_lane(a, lambda n: bits_of(srgb_to_linear(n / float(top))))
     if width < 32 and nfmt in (UNORM, SRGB):
         return ratio(a, top)
@@ -248,7 +285,9 @@ def write_component(a: Word, width: int, nfmt: int, position: int) -> Word:
         return to_small(a, width)
     if width < 32 and nfmt == SRGB and position < 3:
         held = clamped(a, ONE)
-        return by_lane(held, lambda n: np.rint(linear_to_srgb(numbers(n)) * float(top)).astype(np.uint32))
+        if width <= TABLED:
+            return _last_below(held, srgb_steps(width))
+        return by_lane(held, lambda n: _srgb_component(n, width))
     if width < 32 and nfmt in (UNORM, SRGB):
         return nearest(clamped(a, ONE), top, width)
     if width < 32 and nfmt == SNORM:
