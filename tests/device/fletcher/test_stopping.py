@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
+from tests.interrupting import SOON, interrupted, soon
 from understudy.core.limits import Stopped
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel

@@ -12,7 +12,7 @@ import pytest
 
 from tests.device.hsa.rig import COUNT, Bench, dispatch
 from tests.device.test_forks import in_a_child
-from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
+from tests.interrupting import SOON, interrupted, soon
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.limits import Stopped, TimeLimit
 from understudy.device.hsa.exceptions import QueueError

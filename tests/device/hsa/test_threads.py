@@ -19,7 +19,7 @@ from tests.device.hsa.rig import Bench, dispatch
 from tests.device.hsa.test_interrupts import FLAG
 from tests.device.refsi.m1 import Bench as RefSiBench
 from tests.engine.gcn.programs import program
-from tests.engine.gcn.test_interrupts import SOON
+from tests.interrupting import SOON
 from understudy.core.errors import RuleError
 from understudy.device.hsa.signals import Condition
 from understudy.engine.gcn.jit.engine import HOT, LOOK_SECONDS, JitEngine

@@ -13,7 +13,7 @@ import pytest
 
 from tests.device.refsi.test_sharing import PROGRAM
 from tests.device.test_forks import in_a_child
-from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
+from tests.interrupting import SOON, interrupted, soon
 from understudy.core.errors import RuleError
 from understudy.core.event import Event
 from understudy.core.limits import Stopped, TimeLimit

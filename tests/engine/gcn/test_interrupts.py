@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
@@ -17,6 +14,7 @@ import pytest
 from tests.engine.gcn.jit.test_jit import engine, store
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import CODE
+from tests.interrupting import SOON, interrupted, soon
 from understudy.core.limits import Stopped, TimeLimit, Watch
 from understudy.core.order import Arbiter
 from understudy.engine.gcn.api import Dispatch, Engine
@@ -25,8 +23,6 @@ from understudy.engine.gcn.reference.exceptions import ExceptionEngine, Exceptio
 from understudy.engine.gcn.strict.coherence import StrictEngine
 from understudy.engine.gcn.ticks import TICKS
 
-SOON: Final = 30.0
-"""Seconds in which a loaded machine must have done what takes a tenth of one: a hang takes for ever."""
 FOREVER: Final = 1 << 60
 ENDLESS: Final = {
     "branch": "again: | s_branch again",
@@ -51,25 +47,6 @@ everywhere = pytest.mark.parametrize("name", ENGINES)
 def named(name: str) -> Engine:
     """One for all tests of that engine."""
     return ENGINES[name]()
-
-
-@contextmanager
-def soon() -> Iterator[None]:
-    """What is in here must not hang."""
-    before = time.monotonic()
-    yield
-    assert time.monotonic() - before < SOON
-
-
-@contextmanager
-def interrupted(after_seconds: float = 0.3) -> Iterator[None]:
-    """Ctrl-C after a while."""
-    timer = threading.Timer(after_seconds, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.join()
 
 
 def many(text: str, groups: int = 8, **options: Any) -> Dispatch:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
+from tests.interrupting import SOON, interrupted, soon
 from understudy.device.acceldev.commands import Fence, Fill, UserCommand
 from understudy.host.acceldev.acceldev import Acceldev, Context, DriverError
 

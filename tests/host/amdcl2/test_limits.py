@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.device.test_forks import in_a_child
-from tests.engine.gcn.test_interrupts import SOON, interrupted, soon
 from tests.host.amdcl2.rig import NEWEST, kernel, program
+from tests.interrupting import SOON, interrupted, soon
 from understudy.core.errors import RuleError, WireError
 from understudy.core.limits import Stopped, TimeLimit
 from understudy.host.amdcl2.program import Program, load

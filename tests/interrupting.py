@@ -1,0 +1,33 @@
+"""Ctrl-C while something runs, and what must not hang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+SOON: Final = 30.0
+"""Seconds in which a loaded machine must have done what takes a tenth of one: a hang takes for ever."""
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """What is in here must not hang."""
+    before = time.monotonic()
+    yield
+    assert time.monotonic() - before < SOON
+
+
+@contextmanager
+def interrupted(after_seconds: float = 0.3) -> Iterator[None]:
+    """Ctrl-C after a while."""
+    timer = threading.Timer(after_seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
