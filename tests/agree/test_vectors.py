@@ -91,7 +91,7 @@ def natural_state(vtype: int, vl: int) -> State:
     """Floats and integers of moderate size everywhere."""
     x, f = [0] * 32, [0xFFFF_FFFF_4040_0000] * 32
     x[11], x[16] = 5, vectors.MEMORY + 64
-    registers = b"".join(struct.pack("<4f", n + 1, 2.5 * n, -n - 0.5, 7) for n in range(32))
+    registers = b"".join(struct.pack("<4f", n + 1, 2 + n / 16, n + 0.5, 7) for n in range(32))
     return State(x, f, 0, vl, vtype, 0, 0, registers)
 
 
@@ -136,4 +136,4 @@ def _exists(name: str, sew: int) -> bool:
     """Whether an instruction is legal on e32,m1 or e64,m1."""
     if ".vf8" in name:
         return sew == 64
-    return sew == 32 or not name.startswith(("vw", "vfw", "vnsr"))
+    return sew == 32 or not name.startswith(("vw", "vfw", "vfn", "vnsr", "vnclip")) or name.startswith("vfnm")

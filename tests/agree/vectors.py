@@ -514,7 +514,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--show", type=int, default=5)
     parser.add_argument("--engine", choices=ENGINES, default="reference")
     given = parser.parse_args(arguments)
-    wanted = [name for name in NAMES if any(part in name for part in given.names.split(","))]
+    wanted = [name for name in (*ARITHMETIC, *ACCESSES) if any(part in name for part in given.names.split(","))]
 
     def maker(random: Random, vlen: int) -> Case:
         return make(random, vlen, [random.choice(wanted)] if given.names else ())

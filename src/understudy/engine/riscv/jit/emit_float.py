@@ -21,6 +21,8 @@ ROUNDED: Final = ('metadata !"round.dynamic"', STRICT)
 
 # Largest magnitudes that convert without leaving the range under any rounding mode, as bit patterns.
 IN_RANGE: Final = {
+    ("s", 15): 0x46FF_FE00,
+    ("s", 16): 0x477F_FF00,
     ("s", 31): 0x4EFF_FFFF,
     ("s", 32): 0x4F7F_FFFF,
     ("s", 63): 0x5EFF_FFFF,
@@ -70,6 +72,14 @@ class Floats:
     def suffix(self, fmt: str) -> str:
         """The end of an intrinsic's name."""
         return SUFFIX[fmt]
+
+    def int_suffix(self) -> str:
+        """The same of 64-bit integers."""
+        return "i64"
+
+    def any(self, condition: str) -> str:
+        """Whether a condition holds somewhere."""
+        return condition
 
     def trunc(self, to: int, w: int, a: str) -> str:
         """The low bits; those of a boxed float stay known as that float, so that it can be stored as one."""
@@ -209,12 +219,13 @@ class Floats:
             magnitude = o.and_(fw, bits, o.const(fw, (1 << (fw - 1)) - 1))
         else:
             magnitude = bits  # a negative number is a large unsigned one and leaves
-        self.control.side(self.text.let(f"icmp ugt i{fw} {magnitude}, {IN_RANGE[fmt, span]}"))
+        beyond = self.text.let(f"icmp ugt {o.type(fw)} {magnitude}, {o.const(fw, IN_RANGE[fmt, span])}")
+        self.control.side(self.any(beyond))
         name = a.name
         if rm != 1:
             self._rounding(rm)
             name = self._call(ty, f"rint.{self.suffix(fmt)}", f"{ty} {name}", *ROUNDED)
-        wide = self._call("i64", f"fptosi.i64.{self.suffix(fmt)}", f"{ty} {name}", STRICT)
+        wide = self._call(o.type(64), f"fptosi.{self.int_suffix()}.{self.suffix(fmt)}", f"{ty} {name}", STRICT)
         return o.trunc(w, 64, wide)
 
     def int_to_f(self, fmt: str, w: int, signed: bool, v: str, rm: int) -> Held:
@@ -224,12 +235,12 @@ class Floats:
             self._rounding(rm)
         elif rm > 4 and rm != 7:
             self.control.side("true")
-        if w == 32:
-            v = o.sext(64, 32, v) if signed else o.zext(64, 32, v)
+        if w < 64:
+            v = o.sext(64, w, v) if signed else o.zext(64, w, v)
         elif not signed:
-            self.control.side(o.slt(64, v, "0"))
+            self.control.side(self.any(o.slt(64, v, o.const(64, 0))))
         ty = self.type(fmt)
-        name = self._call(ty, f"sitofp.{self.suffix(fmt)}.i64", f"i64 {v}", *ROUNDED)
+        name = self._call(ty, f"sitofp.{self.suffix(fmt)}.{self.int_suffix()}", f"{o.type(64)} {v}", *ROUNDED)
         return Held(fmt, "b", name)
 
 

@@ -66,6 +66,20 @@ class LaneFloats(Floats):
         """The end of an intrinsic's name."""
         return f"v{self.representations.lanes}{SUFFIX[fmt]}"
 
+    def int_suffix(self) -> str:
+        """The same of 64-bit integers."""
+        return f"v{self.representations.lanes}i64"
+
+    def any(self, condition: str) -> str:
+        """Whether a condition holds in some lane."""
+        lanes = self.representations.lanes
+        return self.text.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", f"<{lanes} x i1> {condition}")
+
+    def int_to_f(self, fmt: str, w: int, signed: bool, v: str, rm: int) -> Held:
+        """Convert from integers, those of inactive lanes being 0."""
+        v = self.ints.select(w, self.representations.active, v, self.ints.const(w, 0))
+        return super().int_to_f(fmt, w, signed, v, rm)
+
     def trunc(self, to: int, w: int, a: str) -> str:
         """The low bits."""
         return self.ints.trunc(to, w, a)
@@ -74,10 +88,8 @@ class LaneFloats(Floats):
         """a * b + c; where some `c` is a NaN, of which hosts differ in their flags, the reference engine does it."""
         if not self.fused:
             self.control.side("true")
-        ty, lanes = self.type(fmt), self.representations.lanes
-        nan = self.text.let(f"fcmp uno {ty} {c.name}, {c.name}")
-        some = self.text.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", f"<{lanes} x i1> {nan}")
-        self.control.side(some)
+        nan = self.text.let(f"fcmp uno {self.type(fmt)} {c.name}, {c.name}")
+        self.control.side(self.any(nan))
         return self._rounded("fma", fmt, (a, b, c))
 
 

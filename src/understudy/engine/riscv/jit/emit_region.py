@@ -243,6 +243,8 @@ class RegionEmitter:
             "vstart": layout.VSTART,
             "vl": layout.VL,
             "vtype": layout.VTYPE,
+            "vxsat": layout.VXSAT,
+            "vxrm": layout.VXRM,
             "native_vlen": layout.NATIVE_VLEN,
             "q_vectors": layout.VECTORS,
             "q_loads": layout.LOAD_TABLE,

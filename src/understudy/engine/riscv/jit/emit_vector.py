@@ -87,6 +87,10 @@ class Vectors:
             self._vl = self.text.let("load i64, ptr %vl")
         return self._vl
 
+    def vxrm(self) -> str:
+        """The fixed-point rounding mode."""
+        return self.text.let(f"trunc i64 {self.text.let('load i64, ptr %vxrm')} to i8")
+
     def configure(self, bits: str, length: str | None) -> str:
         """Set vtype and vl; gives vl."""
         self._switched_on()
@@ -153,7 +157,8 @@ class Vectors:
         lanes = found.vlmax
         active = self._active(masked, lanes, self.vl())
         o = self._lanes(lanes, active)
-        new = f(o, *[self._column(source, lanes) for source in sources])
+        computed = f(o, *[self._column(source, lanes) for source in sources])
+        new = self._saturated(o, active, *computed) if saturates else computed
         old = self._column(dest, lanes)
         ty = f"<{lanes} x i{dest.width}>"
         new = text.let(f"select <{lanes} x i1> {active}, {ty} {new}, {ty} {old}")
@@ -166,6 +171,14 @@ class Vectors:
             kept = text.let(f"and i8 {text.let(f'load i8, ptr {place}')}, {256 - (1 << lanes)}")
             bits = text.let(f"or i8 {kept}, {text.let(f'zext i{lanes} {bits} to i8')}")
         text.put(f"store i{whole} {bits}, ptr {self._place(dest.n)}, align 1")
+
+    def _saturated(self, o: Lanes, active: str, value: str, over: str) -> str:
+        """The value, after noting where it is not what it should be."""
+        text = self.text
+        some = o.floats.any(o.ints.and_(1, active, over))
+        sticky = text.let(f"or i64 {text.let('load i64, ptr %vxsat')}, {text.let(f'zext i1 {some} to i64')}")
+        text.put(f"store i64 {sticky}, ptr %vxsat")
+        return value
 
     def v_reduce(
         self,

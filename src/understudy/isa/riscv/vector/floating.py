@@ -354,5 +354,5 @@ def _unary(name: str, funct6: str, code: str, meaning: VectorMeaning) -> VectorR
     return name, pattern(funct6, "fvv", first=code), "vd, vs2[, vm]", meaning
 
 
-ONE_BY_ONE: Final = ("vfcvt", "vfwcvt", "vfncvt", "vfrsqrt7", "vfrec7", "vfclass", "vfmv.f.s", "vfmv.s.f")
+ONE_BY_ONE: Final = ("vfrsqrt7", "vfrec7", "vfclass", "vfmv.f.s", "vfncvt.rod")
 FLOATING: Final = section(_rows(), lambda name: not name.startswith(ONE_BY_ONE), "Zve64d")
