@@ -33,6 +33,7 @@ LEFT_OUT = [f"{each}*" for each in PYPROJECT["tool"]["hatch"]["build"]["targets"
 KINDS = {
     *(".py", ".typed", ".c", ".h", ".S", ".s", ".cl", ".inc", ".ll", ".sh", ".mk", ".md", ".toml", ".cff"),
     ".gitignore",
+    *(".html", ".css", ".js", ".png"),
     *(".json", ".yaml", ".txt", ".tsv", ".as", ".clo", ".co", ".elf", ".o"),
 }
 """Kinds of files that we write, or that tests compare with; no archive, wheel or library of anybody."""
@@ -187,7 +188,9 @@ def test_no_tree_holds_what_somebody_else_built() -> None:
 
 # ---- dependencies ----------------------------------------------------------------------------------------------------
 
-OPTIONAL = {"arrow": {"pyarrow"}, "kernels": {"ziglang"}, "testing": {"hypothesis", "pytest"}}
+OPTIONAL = {"arrow": {"pyarrow"}, "kernels": {"ziglang"}, "testing": {"hypothesis", "pytest"}, "vcd": {"pyvcd"}}
+NAMED_OTHERWISE = {"vcd": "pyvcd"}
+"""Packages by the module that is imported of them, where that has another name."""
 
 
 def imported() -> set[str]:
@@ -202,7 +205,8 @@ def imported() -> set[str]:
                 found.add(node.module.partition(".")[0])
             elif isinstance(node, ast.Constant) and node.value in {"pyarrow", "ziglang"}:
                 found.add(str(node.value))
-    return found - set(sys.stdlib_module_names) - {"understudy"}
+    found -= {*sys.stdlib_module_names, "understudy"}
+    return {NAMED_OTHERWISE.get(name, name) for name in found}
 
 
 def test_dependencies_are_what_the_package_imports() -> None:

@@ -9,6 +9,7 @@ missing() {
     command -v riscv64-unknown-elf-gcc >/dev/null || echo gcc-riscv64-unknown-elf
     command -v gcc >/dev/null || echo gcc
     command -v ghdl >/dev/null || echo ghdl-mcode
+    command -v chromium >/dev/null || echo chromium
     command -v clang-16 >/dev/null || echo clang-16
     command -v clang-15 >/dev/null || echo clang-15
     command -v ld.lld-16 >/dev/null || echo lld-16

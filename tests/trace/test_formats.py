@@ -11,8 +11,9 @@ from understudy.core.errors import ModelBug
 from understudy.core.event import Event, Probes
 from understudy.core.space import Unit
 from understudy.trace.chrome import ChromeTrace
-from understudy.trace.jsonl import JsonlTrace, to_object
+from understudy.trace.jsonl import JsonlTrace
 from understudy.trace.text import TextTrace, line
+from understudy.trace.values import to_object
 
 FORMATS = [TextTrace, JsonlTrace, ChromeTrace]
 

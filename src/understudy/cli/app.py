@@ -16,7 +16,9 @@ from understudy.cli.doctor import doctor
 from understudy.cli.exec_program import exec_program
 from understudy.cli.exits import ExitCode, exit_code, report, report_bug
 from understudy.cli.inspect import inspect
+from understudy.cli.report import report as report_page
 from understudy.cli.run import run
+from understudy.cli.trace import trace
 from understudy.core.errors import UnderstudyError
 
 app = typer.Typer(
@@ -37,7 +39,9 @@ app.command("disasm")(disasm)
 app.command("doctor")(doctor)
 app.command("exec", context_settings={"allow_interspersed_args": False})(exec_program)
 app.command("inspect")(inspect)
+app.command("report")(report_page)
 app.command("run")(run)
+app.command("trace")(trace)
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,7 +10,8 @@ import json
 import re
 
 from understudy.core.event import Event
-from understudy.trace.values import Plain, event_fields, kind, plain
+from understudy.trace.reading import Record
+from understudy.trace.values import Plain, to_object
 from understudy.trace.writer import TraceWriter
 
 _BARE = re.compile(r"[\w.:/+-]+", re.ASCII)
@@ -18,20 +19,26 @@ _BARE = re.compile(r"[\w.:/+-]+", re.ASCII)
 
 def line(event: Event) -> str:
     """One event as a line, without its end."""
-    parts = [str(event.time), kind(event)]
-    parts += [f"{name}={_text(plain(name, value))}" for name, value in event_fields(event)]
+    return record_line(to_object(event))
+
+
+def record_line(record: Record) -> str:
+    """Likewise one that is a record already."""
+    parts = [str(record["time"]), str(record["event"])]
+    parts += [f"{name}={value_text(value)}" for name, value in record.items() if name not in ("time", "event")]
     return " ".join(parts)
 
 
 class TextTrace(TraceWriter):
     """Writes one line per event."""
 
-    def __call__(self, event: Event) -> None:
+    def write(self, record: Record) -> None:
         """Write one line."""
-        self._out.write(line(event) + "\n")
+        self._out.write(record_line(record) + "\n")
 
 
-def _text(value: Plain) -> str:
+def value_text(value: Plain) -> str:
+    """A value of a record as it stands in a line."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -39,8 +46,8 @@ def _text(value: Plain) -> str:
     if isinstance(value, str):
         return value if _BARE.fullmatch(value) and value != "-" else json.dumps(value)
     if isinstance(value, list):
-        return "[" + " ".join(map(_text, value)) + "]"
+        return "[" + " ".join(map(value_text, value)) + "]"
     if isinstance(value, dict):
-        rest = " ".join(f"{name}={_text(item)}" for name, item in value.items() if name != "type")
+        rest = " ".join(f"{name}={value_text(item)}" for name, item in value.items() if name != "type")
         return f"{value.get('type', '')}({rest})"
     return str(value)

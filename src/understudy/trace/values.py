@@ -56,7 +56,8 @@ def plain(name: str, value: Any) -> Plain:
     """The JSON form of `value`, which stands in the field `name`.
 
     Bytes become hex digits, enums their text or name, rules and choices their id, errors their message, infinities
-    and NaNs text; a record becomes an object that begins with its ``type``. `ModelBug` for anything else: what has no
+    and NaNs text; a record becomes an object that begins with its ``type``, the
+    name of its class (a field of that name is ``type_value``). `ModelBug` for anything else: what has no
     stable form cannot be traced.
     """
     if isinstance(value, Enum):
@@ -79,5 +80,17 @@ def plain(name: str, value: Any) -> Plain:
         return {str(key): plain(str(key), item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         parts = {part.name: plain(part.name, getattr(value, part.name)) for part in fields(value)}
+        if "type" in parts:
+            parts = {"type_value": parts.pop("type"), **parts}
         return {"type": kebab(type(value).__name__), **parts}
     raise ModelBug(f"field {name} of an event must hold numbers, text, bytes or records, not {type(value).__name__}")
+
+
+def to_object(event: Event) -> dict[str, Plain]:
+    """One event as the object that its line holds."""
+    result: dict[str, Plain] = {"time": event.time, "event": kind(event)}
+    for name, value in event_fields(event):
+        if name in result:
+            raise ModelBug(f"fields of {type(event).__name__} must not be called {name}: traces use that name")
+        result[name] = plain(name, value)
+    return result

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Self, TextIO
 
 from understudy.core.event import Event, Probes
+from understudy.trace.reading import Record
+from understudy.trace.values import to_object
 
 
 class TraceWriter(ABC):
@@ -28,9 +30,13 @@ class TraceWriter(ABC):
         else:
             self._out = to
 
-    @abstractmethod
     def __call__(self, event: Event) -> None:
         """Write one event."""
+        self.write(to_object(event))
+
+    @abstractmethod
+    def write(self, record: Record) -> None:
+        """Write one event that is a record already, as `understudy.trace.reading` reads them."""
 
     def finish(self) -> None:  # noqa: B027  # most formats need no end
         """Write what the format wants at the end."""

@@ -1,0 +1,84 @@
+"""Which events begin and end something: pairs of records, for every format that draws what lasts.
+
+``x-started`` (``-begun``, ``-launched``) begins, and ``x-finished`` (``-ended``, ``-completed``, ``-aborted``,
+``-failed``) of the same thread ends the latest open one whose common fields hold the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from understudy.trace.reading import Record
+
+_MOMENTS: Final = frozenset({"user-command-started"})
+"""Kinds that sound like a beginning, and of whose end no event tells."""
+STARTS: Final = ("-started", "-begun", "-launched")
+ENDS: Final = ("-finished", "-ended", "-completed", "-aborted", "-failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What began with `start`, the `order`-th event: `stem` is its kind without the ending."""
+
+    stem: str
+    thread: str
+    start: Record
+    order: int = 0
+
+    @property
+    def name(self) -> str:
+        """The stem, made telling by the field of the same name: ``instance 3``, ``write-reg64`` for a record."""
+        subject = self.start.get(self.stem.replace("-", "_"))
+        match subject:
+            case None:
+                return self.stem
+            case str():
+                return subject
+            case {"type": str(kind)}:
+                return kind
+            case _:
+                return f"{self.stem} {subject}"
+
+    def fields(self, end: Record) -> Record:
+        """The fields of both its events."""
+        return {name: value for name, value in {**self.start, **end}.items() if name not in ("time", "event")}
+
+
+class OpenSpans:
+    """What has begun and not ended."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], list[Span]] = {}
+
+    def begin(self, record: Record, thread: str, order: int = 0) -> bool:
+        """Whether the event begins something, which is remembered."""
+        stem = _stem(record, STARTS)
+        if stem:
+            self._open.setdefault((stem, thread), []).append(Span(stem, thread, record, order))
+        return bool(stem)
+
+    def end(self, record: Record, thread: str) -> Span | None:
+        """What the event ends, which is forgotten; None if it ends nothing."""
+        stem = _stem(record, ENDS)
+        opened = self._open.get((stem, thread), []) if stem else []
+        for index in range(len(opened) - 1, -1, -1):
+            if _agree(opened[index].start, record):
+                return opened.pop(index)
+        return None
+
+    def rest(self) -> Iterator[Span]:
+        """What nothing has ended, in the order in which it began."""
+        yield from sorted((span for spans in self._open.values() for span in spans), key=lambda span: span.order)
+
+
+def _stem(record: Record, suffixes: tuple[str, ...]) -> str:
+    kind = str(record["event"])
+    if kind in _MOMENTS:
+        return ""
+    return next((kind.removesuffix(suffix) for suffix in suffixes if kind.endswith(suffix)), "")
+
+
+def _agree(start: Record, end: Record) -> bool:
+    return all(start[name] == value for name, value in end.items() if name in start and name not in ("time", "event"))

@@ -1,0 +1,98 @@
+"""What lasts, as a profile for speedscope (https://www.speedscope.app): which work of a thread took how many steps.
+
+Each thread is a profile of its own, in guest steps. Spans lie on each other as they are nested; what overlaps without
+being nested (packets side by side on one queue) goes to a further profile of its thread, ``queue 1 (2)``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from understudy.trace.chrome import thread_name
+from understudy.trace.reading import Record
+from understudy.trace.spans import OpenSpans, Span
+from understudy.trace.writer import TraceWriter
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    span: Span
+    last: int
+    end: int
+
+
+class SpeedscopeTrace(TraceWriter):
+    """Writes one JSON document at the end; `device` names it."""
+
+    def __init__(self, to: str | os.PathLike[str] | TextIO, device: str = "device") -> None:
+        super().__init__(to)
+        self._device = device
+        self._open = OpenSpans()
+        self._done: dict[str, list[_Done]] = {}
+        self._count = 0
+        self._time = 0
+
+    def write(self, record: Record) -> None:
+        """Remember what begins and ends."""
+        thread = thread_name(record)
+        self._time = max(self._time, int(str(record["time"])))
+        self._count += 1
+        if not self._open.begin(record, thread, self._count) and (span := self._open.end(record, thread)):
+            self._done.setdefault(thread, []).append(_Done(span, self._count, self._time))
+
+    def finish(self) -> None:
+        """Write the document; what is still open ends with the trace."""
+        for span in self._open.rest():
+            self._count += 1
+            self._done.setdefault(span.thread, []).append(_Done(span, self._count, self._time))
+        names = dict.fromkeys(done.span.name for spans in self._done.values() for done in spans)
+        frames = {name: index for index, name in enumerate(names)}
+        document = {
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "name": self._device,
+            "exporter": "understudy",
+            "shared": {"frames": [{"name": name} for name in frames]},
+            "profiles": [
+                self._profile(thread if not number else f"{thread} ({number + 1})", part, frames)
+                for thread, spans in self._done.items()
+                for number, part in enumerate(_nested(spans))
+            ],
+        }
+        json.dump(document, self._out, separators=(",", ":"))
+        self._out.write("\n")
+
+    def _profile(self, name: str, spans: list[_Done], frames: dict[str, int]) -> dict[str, Any]:
+        moments = [(done.span.order, "O", done) for done in spans] + [(done.last, "C", done) for done in spans]
+        events = [
+            {"type": kind, "frame": frames[done.span.name], "at": done.span.start["time"] if kind == "O" else done.end}
+            for _, kind, done in sorted(moments, key=lambda moment: moment[0])
+        ]
+        return {
+            "type": "evented",
+            "name": name,
+            "unit": "none",
+            "startValue": events[0]["at"],
+            "endValue": self._time,
+            "events": events,
+        }
+
+
+def _nested(spans: list[_Done]) -> list[list[_Done]]:
+    """The spans in as few lists as it takes for those in each to be nested or apart."""
+    lists: list[list[_Done]] = []
+    around: list[list[_Done]] = []
+    for done in sorted(spans, key=lambda done: done.span.order):
+        for stack in around:
+            while stack and stack[-1].last < done.span.order:
+                stack.pop()
+        fits = (index for index, stack in enumerate(around) if not stack or done.last < stack[-1].last)
+        index = next(fits, len(lists))
+        if index == len(lists):
+            lists.append([])
+            around.append([])
+        lists[index].append(done)
+        around[index].append(done)
+    return lists

@@ -1,0 +1,143 @@
+"""`understudy trace` and `report`: what comes out of a trace, and what is said of a file that is none."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from vcd.reader import TokenKind, tokenize
+
+from tests.trace.sample import EVENTS
+from understudy.cli import main
+from understudy.trace import ChromeTrace, JsonlTrace, TextTrace
+
+SIGNALS = [
+    {"time": 1, "event": "register-access", "name": "CTL", "value": "0x5", "write": True},
+    {"time": 2, "event": "packet-started", "queue": 1, "index": 0, "type": "KERNEL_DISPATCH", "packet": None},
+    {"time": 3, "event": "packet-started", "queue": 1, "index": 1, "type": "BARRIER_AND", "packet": None},
+    {"time": 3, "event": "interrupt-raised", "interrupt": "A|B", "coalesced": False},
+    {"time": 4, "event": "packet-completed", "queue": 1, "index": 0, "instructions": 9},
+    {"time": 6, "event": "interrupt-cleared", "interrupts": "A"},
+    {"time": 7, "event": "packet-completed", "queue": 1, "index": 1, "instructions": 0},
+    {"time": 9, "event": "register-access", "name": "CTL", "value": "0xffffffffffffffff", "write": False},
+]
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Path:
+    path = tmp_path / "sample.jsonl"
+    with JsonlTrace(path) as trace:
+        for event in EVENTS:
+            trace(event)
+    return path
+
+
+@pytest.fixture
+def signals(tmp_path: Path) -> Path:
+    path = tmp_path / "signals.jsonl"
+    path.write_text("\n".join(map(json.dumps, SIGNALS)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("form", "writer"),
+    [("perfetto", lambda out: ChromeTrace(out, "sample")), ("text", TextTrace), ("jsonl", JsonlTrace)],
+    ids=["perfetto", "text", "jsonl"],
+)
+def test_a_trace_becomes_what_the_device_would_have_written(form, writer, sample, tmp_path):
+    assert main(["trace", str(sample), "--to", form, "-o", str(tmp_path / "out")]) == 0
+    wanted = io.StringIO()
+    with writer(wanted) as trace:
+        for event in EVENTS:
+            trace(event)
+    assert (tmp_path / "out").read_text() == wanted.getvalue()
+
+
+def test_waves(signals, capsys):
+    assert main(["trace", str(signals), "--to", "vcd"]) == 0
+    names, changes, time = {}, [], 0
+    for token in tokenize(io.BytesIO(capsys.readouterr().out.encode())):
+        if token.kind is TokenKind.VAR:
+            names[token.var.id_code] = token.var.reference
+        elif token.kind is TokenKind.CHANGE_TIME:
+            time = token.time_change
+        elif token.kind is TokenKind.CHANGE_SCALAR:
+            changes.append((time, names[token.scalar_change.id_code], token.scalar_change.value))
+        elif token.kind is TokenKind.CHANGE_VECTOR:
+            changes.append((time, names[token.vector_change.id_code], token.vector_change.value))
+    assert sorted(change for change in changes if change[0]) == [
+        (1, "CTL", 5),
+        (2, "queue_1", 1),
+        (3, "A", "1"),
+        (3, "B", "1"),
+        (3, "queue_1", 2),
+        (4, "queue_1", 1),
+        (6, "A", "0"),
+        (7, "queue_1", 0),
+        (9, "CTL", 2**64 - 1),
+    ]
+
+
+def test_profiles_hold_what_is_nested_and_others_what_overlaps(signals, capsys):
+    assert main(["trace", str(signals), "--to", "speedscope"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    frames = [frame["name"] for frame in document["shared"]["frames"]]
+    profiles = {
+        profile["name"]: [(event["type"], frames[event["frame"]], event["at"]) for event in profile["events"]]
+        for profile in document["profiles"]
+    }
+    assert profiles == {
+        "queue 1": [("O", "packet", 2), ("C", "packet", 4)],
+        "queue 1 (2)": [("O", "packet", 3), ("C", "packet", 7)],
+    }
+
+
+def test_nested_spans_share_a_profile(sample, capsys):
+    assert main(["trace", str(sample), "--to", "speedscope"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    frames = [frame["name"] for frame in document["shared"]["frames"]]
+    [device] = [profile for profile in document["profiles"] if profile["name"] == "device"]
+    assert [(event["type"], frames[event["frame"]]) for event in device["events"]] == [
+        ("O", "buffer"),
+        ("O", "write-reg64"),
+        ("C", "write-reg64"),
+        ("C", "buffer"),
+    ]
+
+
+NO_OBJECT = "no JSON object; a trace has one in each line (JsonlTrace), at line 1"
+
+
+@pytest.mark.parametrize("command", ["trace", "report"])
+@pytest.mark.parametrize(
+    ("content", "status", "said"),
+    [
+        (None, 2, "cannot read {}: No such file or directory"),
+        ("folder", 2, "cannot read {}: Is a directory"),
+        (b"", 1, "no event; JsonlTrace writes a trace, at file {}"),
+        (b"\x7fELF\x00\xff" * 99, 1, NO_OBJECT + ", at file {}"),
+        (b"[" * 5000, 1, NO_OBJECT + ", at file {}"),
+        (b"0 buffer-begun size=64\n", 1, NO_OBJECT + ", at file {}"),
+        (b'{"time": 1}', 1, 'no event: it needs "time", an integer, and "event", its kind, at line 1, at file {}'),
+        (b'{"time": 1, "event": "a"}\n{"ti', 1, NO_OBJECT.replace("line 1", "line 2") + ", at file {}"),
+    ],
+)
+def test_what_is_no_trace(command, content, status, said, tmp_path, capsys):
+    path = tmp_path / "given"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    assert main([command, str(path), "-o", str(tmp_path / "out")]) == status
+    assert capsys.readouterr().err == f"error: {said.format(path)}\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["trace", "report"])
+def test_a_trace_is_not_overwritten(command, sample, capsys):
+    before = sample.read_bytes()
+    assert main([command, str(sample), "-o", str(sample)]) == 2
+    assert "is the trace itself" in capsys.readouterr().err
+    assert sample.read_bytes() == before

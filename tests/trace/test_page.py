@@ -1,0 +1,239 @@
+"""Reports: what a page holds of a trace, and what a browser makes of it."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.trace.browser import PROGRAM, Browser
+from understudy import Acceldev, Gpu, Platform, RefSi
+from understudy.acceldev import Fence, Fill
+from understudy.core.errors import UnderstudyError
+from understudy.fletcher import Context, FletcherDevice, Kernel, find
+from understudy.hsa import demo_code
+from understudy.refsi import demo_kernels
+from understudy.trace import JsonlTrace
+from understudy.trace.page_file import page, write_page
+from understudy.trace.reading import Record, read_records
+from understudy.trace.text import value_text
+from understudy.trace.timeline import MOST_TRACKS, Timeline, narrow
+
+
+def test_what_lasts_lies_beside_what_lasts() -> None:
+    chance = random.Random(5)
+    records: list[Record] = []
+    going: list[int] = []
+    for number in range(400):
+        if going and chance.random() < 0.5:
+            instance = going.pop(chance.randrange(len(going)))
+            records.append({"time": number // 3, "event": "instance-ended", "hart": 0, "instance": instance})
+        else:
+            going.append(number)
+            records.append({"time": number // 3, "event": "instance-started", "hart": 0, "instance": number})
+    about, arrays = Timeline(records).columns()
+    first, last = arrays["first"], arrays["last"]
+    assert len(about["tracks"]) > 5
+    for _, depth, start, stop in about["tracks"]:
+        assert 0 < depth <= MOST_TRACKS
+        assert (last[start : stop - 1] < first[start + 1 : stop]).all()
+        assert (np.diff(arrays["begin"][start:stop].astype(int)) >= 0).all()
+    starts = [number for number, record in enumerate(records) if record["event"] == "instance-started"]
+    assert sorted(first) == starts
+
+
+def test_more_at_once_than_tracks_are_moments() -> None:
+    records: list[Record] = [{"time": 0, "event": "x-started", "hart": 0, "n": n} for n in range(MOST_TRACKS + 3)]
+    about, _ = Timeline(records).columns()
+    assert [track[3] - track[2] for track in about["tracks"]] == [3] + [1] * MOST_TRACKS
+
+
+def refsi(follow: Callable[[object], None]) -> None:
+    with RefSi.open() as device:
+        follow(device.port.probes)
+        device.load_elf(demo_kernels())
+        a = np.arange(64, dtype=np.int32)
+        device.launch("vector_add", 4, [a, a, np.zeros_like(a), 16])
+        device.launch("vector_add", 4, [a, a, 0x100, 16])
+
+
+def acceldev(follow: Callable[[object], None]) -> None:
+    with Acceldev.open() as device:
+        follow(device.port.probes)
+        with device.open_context() as context:
+            data = context.create_buffer(1 << 20)
+            context.run(context.create_code(Fill(value=1, buffer_slot=data.slot, start=0, length=4096), Fence()))
+            context.wait(1)
+            context.run(context.create_code(Fill(value=1, buffer_slot=data.slot, start=1 << 20, length=4), Fence()))
+            context.wait(2)
+
+
+def hsa(follow: Callable[[object], None]) -> None:
+    with Gpu.open("gfx900") as gpu:
+        follow(gpu.device.probes)
+        x = np.ones(64, np.float32)
+        for _ in range(3):
+            gpu.run(demo_code("gfx900"), "saxpy", grid=64, group=64, args=[2.0, x, x])
+        gpu.run(demo_code("gfx900"), "saxpy", grid=64, group=64, args=[2.0, 0x100, x])
+
+
+def fletcher(follow: Callable[[object], None]) -> None:
+    total = find("sum")
+    batch = pa.record_batch([pa.array([1, -3])], schema=total.schemas[0])
+    device = FletcherDevice(total.map(), total)
+    with Platform(device) as platform, Context(platform) as context:
+        follow(device.probes)
+        context.queue_record_batch(batch)
+        context.enable()
+        kernel = Kernel(context)
+        kernel.start()
+        kernel.wait_for_finish()
+
+
+def traced(run: Callable[..., None], path: Path) -> list[Record]:
+    with JsonlTrace(path) as trace:
+        try:
+            run(trace.follow)
+        except UnderstudyError:
+            assert run is not fletcher
+    with path.open("rb") as file:
+        return list(read_records(file))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if PROGRAM is None:
+        pytest.skip("chromium is not installed")
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [refsi, acceldev, hsa, fletcher], ids=lambda run: run.__name__)
+def test_a_browser_shows_all_of_a_trace(run: Callable[..., None], tmp_path: Path, browser: Browser) -> None:
+    records = traced(run, tmp_path / "trace.jsonl")
+    report = tmp_path / "report.html"
+    report.write_text(write_page(records, "<b>run</b>", "1.0"), encoding="utf-8")
+    browser.requests.clear()
+    tab = browser.open(report)
+    assert browser.requests == [report.as_uri()]  # it needs no network
+    assert tab("get('title').textContent") == "<b>run</b>"
+
+    events = tab(
+        "Array.from({length: page.trace.size}, (_, e) =>"
+        "[page.trace.first[e], page.trace.last[e], page.trace.begin[e], page.trace.end[e], page.trace.fields(e)])"
+    )
+    for first, last, begin, end, fields in events:
+        assert begin == records[first]["time"]
+        assert end == records[last]["time"]
+        wanted = {**records[first], **records[last]}
+        held = {
+            name: value if isinstance(value, str) else value_text(value)
+            for name, value in wanted.items()
+            if name not in ("time", "event") and value not in (None, "")
+        }
+        shown = dict(fields)
+        if shown.pop("unfinished", ""):
+            held = {name: text for name, text in held.items() if name in records[first]}
+            shown = {name: text for name, text in shown.items() if name in records[first]}
+        assert shown == held
+    assert {at for first, last, *_ in events for at in (first, last)} == set(range(len(records)))
+
+    middle = len(records) // 2
+    values: dict[str, object] = {}
+    for record in records[: middle + 1]:
+        if record["event"] == "register-access":
+            values[str(record.get("name", f"{record.get('file')}[{record.get('index')}]"))] = record["value"]
+    held = tab(f"page.registers.at({middle}).map(([name, e]) => [name, page.registers.field(e, 'value')])")
+    assert {re.sub(r"^unit \S+ ", "", name): value for name, value in held if not name.startswith("signal ")} == values
+
+    tab.press("f")
+    chosen = tab("page.timeline.chosen")
+    if run is fletcher:
+        assert chosen == -1
+        assert "No error" in tab("get('findings').textContent")
+    else:
+        assert tab("page.trace.arrays.marks[page.timeline.chosen]") == 1
+        assert tab("get('detail').querySelector('h2').textContent") == tab("page.trace.name(page.timeline.chosen)")
+    if run is acceldev:
+        said = tab("get('findings').textContent")
+        assert "acceldev/pte-present" in said
+        assert "using an entry whose bit 0 PRESENT is not set" in said
+    tab.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_a_million_events(tmp_path: Path, browser: Browser) -> None:
+    count, lanes = 1_000_000, 8
+    each = count // lanes
+    order = np.arange(count).reshape(each, lanes).T.reshape(-1)  # lane by lane
+    about = {
+        "title": "a million events",
+        "version": "1.0",
+        "kinds": ["dma-transfer"],
+        "names": ["dma-transfer"],
+        "tracks": [[f"unit {lane}", 0, lane * each, (lane + 1) * each] for lane in range(lanes)],
+        "tables": [[{"name": "value", "array": "value"}]],
+        "findings": [],
+        "findingCount": 0,
+        "regions": [],
+        "places": [],
+        "placeCount": 0,
+        "operations": [],
+        "rules": [],
+        "count": count,
+        "time": count * 10,
+    }
+    zeros = np.zeros(count, np.uint8)
+    arrays = dict.fromkeys(("kind", "name", "marks"), zeros)
+    arrays |= {"begin": narrow(order * 10), "end": narrow(order * 10), "first": narrow(order), "last": narrow(order)}
+    arrays |= {"row": narrow(order), "value": narrow(np.arange(count) % 1009)}
+    arrays |= dict.fromkeys(("memoryOrder", "memoryTime", "memoryRegion", "memoryOffset", "memorySize"), zeros[:0])
+    report = tmp_path / "report.html"
+    report.write_text(page(about, arrays), encoding="utf-8")
+    tab = browser.open(report)
+    print("milliseconds to the first picture:", tab("document.documentElement.dataset.ready"))
+    assert tab("get('summary').textContent").startswith("1\u202f000\u202f000 events in 10\u202f000\u202f000 guest")
+
+    # What it costs to draw does not grow with the events: pictures of all are made of columns of pixels.
+    strokes = "(() => { let n = 0; const pen = CanvasRenderingContext2D.prototype, old = pen.fillRect;"
+    strokes += "pen.fillRect = function (...a) { n++; old.apply(this, a); }; page.timeline.draw(); pen.fillRect = old;"
+    strokes += "return n; })()"
+    assert lanes * 100 < tab(strokes) < lanes * 2_000
+
+    # Mouse and keyboard reach single events.
+    tab("get('search').focus()")
+    tab("(get('search').value = '1008', page.search())")
+    assert tab("get('hits').textContent") == "991 hits"
+    tab.press("Enter")
+    tab.press("Enter")
+    chosen = tab("[page.trace.first[page.timeline.chosen], page.trace.fields(page.timeline.chosen)]")
+    assert chosen == [1008 + 1009, [["value", "1008"]]]
+    tab.press("Escape")
+    tab.press("z")
+    for _ in range(12):
+        tab.press("+")
+    box = tab("(({left, top}) => [left, top])(get('timeline').getBoundingClientRect())")
+    row = "page.timeline.rows[page.trace.track(page.timeline.chosen).number]"
+    x, y = tab(f"[page.timeline.x(page.trace.begin[page.timeline.chosen]), AXIS + {row}.y + 8]")
+    tab.mouse("mouseMoved", box[0] + x, box[1] + y)
+    assert "value 1008" in tab("get('tip').textContent")
+    before = tab("page.timeline.from")
+    tab.mouse("mousePressed", box[0] + x, box[1] + y, button="left", clickCount=1)
+    tab.mouse("mouseMoved", box[0] + x + 80, box[1] + y, button="left", buttons=1)
+    tab.mouse("mouseReleased", box[0] + x + 80, box[1] + y, button="left")
+    assert tab("page.timeline.from") < before
+    tab.press("0")
+    assert tab("page.timeline.from") < 0
+    dark = tab("isDark()")
+    tab.press("t")
+    assert tab("isDark()") is not dark
+    tab.close()
