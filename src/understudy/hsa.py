@@ -18,6 +18,8 @@ from understudy.host.hsa.gpu import (
     Signal,
     demo_code,
 )
+from understudy.image.assembly.program import assemble_code_object
+from understudy.image.hsa.bare import bare_code_object
 from understudy.image.hsa.records import DescriptorProperties, KernelDescriptor, Rsrc1, Rsrc2
 from understudy.image.hsa.writer import KernelSource, write_code_object
 from understudy.report.hsa_code import describe
@@ -43,6 +45,8 @@ __all__ = [
     "Rsrc2",
     "Settings",
     "Signal",
+    "assemble_code_object",
+    "bare_code_object",
     "demo_code",
     "describe",
     "lower",

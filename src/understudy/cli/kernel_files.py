@@ -236,70 +236,23 @@ def _raw(data: bytes, options: Options, header: RawHeader) -> KernelFile:
     if len(data) % 4:
         raise WireError(f"no raw code: {len(data)} bytes are no whole words")
     from understudy.device.hsa.agents import AGENTS
+    from understudy.image.hsa.bare import bare_code_object
 
     agent = options.agent or DEFAULT_GPU
     if agent not in AGENTS:
         raise UsageError(f"no agent {agent!r} for raw code: there are {', '.join((RISCV, *AGENTS))}")
-    return _hsa(raw_code_object(data, agent, header), options)
-
-
-def raw_code_object(code: bytes, agent: str, header: RawHeader) -> bytes:
-    """The code object of one kernel without metadata; its user SGPRs in the document's order, then work-group ids."""
-    from understudy.image.hsa.records import USER_SGPRS, CodeProperties, KernelCode, Rsrc1, Rsrc2
-    from understudy.image.hsa.writer import KernelSource, write_code_object
-
-    counts = {name.removeprefix("enable_sgpr_"): count for name, count in USER_SGPRS}
-    for name in header.user:
-        if name not in counts:
-            raise UsageError(f"--user-sgpr {name!r}: there are {', '.join(counts)}")
-    for value, most, option in ((header.vgprs, 256, "--vgprs"), (header.sgprs, 104, "--sgprs")):
-        if not 1 <= value <= most:
-            raise UsageError(f"{option} {value}, expected 1 to {most}")
-
-    def made(record: Any, **values: Any) -> Any:
-        return record(**vars(record.parse(bytes(record.size_bytes))) | values)
-
-    digits = agent.removeprefix("gfx")
-    properties = {f"enable_sgpr_{name}": 1 for name in header.user}
-    if header.scratch_bytes:
-        properties |= {"enable_sgpr_private_segment_buffer": 1, "enable_sgpr_flat_scratch_init": 1}
-    users = sum(count for name, count in USER_SGPRS if properties.get(name))
-    record: KernelCode = made(
-        KernelCode,
-        amd_kernel_code_version_major=1,
-        amd_kernel_code_version_minor=2,
-        amd_machine_kind=1,
-        amd_machine_version_major=int(digits[:-2]),
-        amd_machine_version_minor=int(digits[-2]),
-        amd_machine_version_stepping=int(digits[-1], 16),
-        compute_pgm_rsrc1=made(
-            Rsrc1,
-            granulated_workitem_vgpr_count=(header.vgprs - 1) // 4,
-            granulated_wavefront_sgpr_count=(header.sgprs + 6 + 7) // 8 - 1,
-            float_mode_denorm_32=0,
-            float_mode_denorm_16_64=3,
-            enable_dx10_clamp=1,
-            enable_ieee_mode=1,
-        ),
-        compute_pgm_rsrc2=made(
-            Rsrc2,
-            user_sgpr_count=users,
-            enable_sgpr_private_segment_wave_byte_offset=int(bool(header.scratch_bytes)),
-            enable_sgpr_workgroup_id_x=1,
-            enable_sgpr_workgroup_id_y=1,
-            enable_sgpr_workgroup_id_z=1,
-            enable_vgpr_workitem_id=2,
-        ),
-        kernel_code_properties=made(CodeProperties, private_element_size=1, is_ptr64=1, **properties),
-        workitem_private_segment_byte_size=header.scratch_bytes,
-        workgroup_group_segment_byte_size=header.lds_bytes,
-        kernarg_segment_byte_size=header.kernarg_bytes,
-        wavefront_sgpr_count=min(header.sgprs, 102),
-        workitem_vgpr_count=header.vgprs,
-        kernarg_segment_alignment=4,
-        group_segment_alignment=4,
-        private_segment_alignment=4,
-        wavefront_size=6,
-        call_convention=-1,
-    )
-    return write_code_object("V2", agent, [KernelSource(RAW_KERNEL, code, record)])
+    try:
+        whole = bare_code_object(
+            data,
+            agent,
+            name=RAW_KERNEL,
+            vgprs=header.vgprs,
+            sgprs=header.sgprs,
+            kernarg_bytes=header.kernarg_bytes,
+            lds_bytes=header.lds_bytes,
+            scratch_bytes=header.scratch_bytes,
+            user_sgprs=header.user,
+        )
+    except WireError as error:
+        raise UsageError(error.message) from None
+    return _hsa(whole, options)

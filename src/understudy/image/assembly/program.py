@@ -90,9 +90,28 @@ def assemble(source: str, agent: str = "", base: int = BASE_ADDRESS) -> Assemble
     `agent` is ``rv64gc`` or a processor such as ``gfx900:xnack+``; where it is "", the file says what it is for (gfx900
     if it does not). `base` is where a RISC-V program is linked. `WireError` with the line for what is wrong.
     """
-    machine: GcnMachine | RiscvMachine
     is_riscv = agent in RISCV_AGENTS or (not agent and _RISCV.search(source) is not None)
-    machine = RiscvMachine(base) if is_riscv else GcnMachine(agent)
+    return _run(source, RiscvMachine(base) if is_riscv else GcnMachine(agent))
+
+
+def _run(source: str, machine: GcnMachine | RiscvMachine) -> Assembled:
     assembly = Assembly(machine, source, DIRECTIVES)
     assembly.run()
     return Assembled(assembly, machine)
+
+
+def assemble_code_object(source: str, agent: str = "") -> bytes:
+    """The code object of assembly text as clang writes it for AMD GPUs (``clang -S``), linked.
+
+    `agent`: the processor, which must be the one that the text names, if it does. `WireError` with the line for what is
+    wrong.
+    """
+    return _run(source, GcnMachine(agent)).elf()
+
+
+def assemble_program(source: str, base: int = BASE_ADDRESS) -> bytes:
+    """The executable ELF file of RISC-V assembly text as gcc and clang write it (``-S``), linked at `base`.
+
+    `WireError` with the line for what is wrong.
+    """
+    return _run(source, RiscvMachine(base)).elf()

@@ -1,0 +1,45 @@
+"""Code objects around code that has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.core.errors import WireError
+from understudy.image.hsa.bare import bare_code_object
+from understudy.image.hsa.code_object import read_code_object
+from understudy.image.hsa.records import complaints
+
+END = bytes.fromhex("000081bf")
+
+
+@pytest.mark.parametrize("agent", ["gfx700", "gfx803", "gfx906"])
+@pytest.mark.parametrize(("vgprs", "sgprs"), [(1, 1), (5, 9), (256, 102)])
+def test_the_header_is_sound_and_says_what_was_asked_for(agent: str, vgprs: int, sgprs: int) -> None:
+    users = ("dispatch_ptr", "kernarg_segment_ptr")
+    data = bare_code_object(END, agent, name="k", vgprs=vgprs, sgprs=sgprs, kernarg_bytes=40, lds_bytes=512,
+                            scratch_bytes=64, user_sgprs=users)  # fmt: skip
+    found = read_code_object(data)
+    kernel = found.kernel("k")
+    assert (found.target, found.warnings, complaints(kernel.header)) == (agent, (), [])
+    assert kernel.header.compute_pgm_rsrc1.vgprs >= vgprs > kernel.header.compute_pgm_rsrc1.vgprs - 4
+    assert kernel.header.compute_pgm_rsrc1.sgprs >= sgprs + 6
+    assert kernel.header.compute_pgm_rsrc2.user_sgpr_count == 10
+    assert (kernel.group_bytes, kernel.private_bytes, kernel.kernarg_bytes) == (512, 64, 40)
+
+
+@pytest.mark.parametrize(
+    ("agent", "more", "message"),
+    [
+        ("gfx900", {"vgprs": 257}, "257 VGPRs, expected 1 to 256"),
+        ("gfx900", {"sgprs": 0}, "0 SGPRs, expected 1 to 102"),
+        ("gfx900", {"user_sgprs": ["dispatch"]}, "no user SGPRs 'dispatch': there are private_segment_buffer"),
+        ("gfx", {}, "no processor 'gfx'"),
+        ("gfx12345", {}, "cannot name processor 'gfx12345'"),
+    ],
+)  # fmt: skip
+def test_mistakes(agent: str, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(WireError) as caught:
+        bare_code_object(END, agent, **more)
+    assert message in str(caught.value)
