@@ -52,9 +52,7 @@ if TYPE_CHECKING:
         return notes, hart
 
 
-REFERENCE_ONLY = {
-    "hwreg", "set_hwreg", "time", "scalar_store", "scalar_atomic", "trap"
-}  # fmt: skip
+REFERENCE_ONLY = {"hwreg", "set_hwreg", "time", "trap"}
 """Of waves: what the JIT leaves to the reference engine."""
 GCN_JIT = (
     emit_integer.Integers,

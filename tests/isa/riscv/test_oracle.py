@@ -32,7 +32,7 @@ def assembled(source: str, folder: Path) -> list[tuple[int, int, str | None]]:
     assert OBJDUMP is not None
     listing, code = folder / "a.s", folder / "a.o"
     listing.write_text(source + "\n")
-    subprocess.run([AS, "-march=rv64gc_zbc", "-o", code, listing], check=True)
+    subprocess.run([AS, "-march=rv64gcv_zbc", "-o", code, listing], check=True)
     dump = subprocess.run([OBJDUMP, "-d", "-M", "no-aliases", code], check=True, capture_output=True, text=True).stdout
     found = []
     for line in map(LINE.match, dump.splitlines()):
