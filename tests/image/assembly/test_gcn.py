@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -236,6 +237,67 @@ def test_the_processor_of_the_file_and_the_one_that_is_asked_for() -> None:
     with pytest.raises(WireError, match="the file is for gfx900, expected gfx803"):
         assemble(PROGRAM, "gfx803")
     assert assemble("v_add_u32 v0, vcc, v1, v2", "gfx803").code() == bytes.fromhex("01050032")
+
+
+NEWER = """
+    .amdgcn_target "amdgcn-amd-amdhsa--gfx900"
+    .amdhsa_code_object_version 6
+    .text
+    .globl k
+    .type k,@function
+k:  s_endpgm
+    .p2alignl 4, 0xbf800000
+    .section .rodata,"a",@progbits
+    .p2align 6, 0x0
+    .amdhsa_kernel k
+    .amdhsa_next_free_vgpr max(totalnumvgprs(k.num_agpr, k.num_vgpr), 1, 0)
+    .amdhsa_next_free_sgpr (max(k.numbered_sgpr+(extrasgprs(k.uses_vcc, 0, 1)), 1, 0))-(extrasgprs(k.uses_vcc, 0, 1))
+    .amdhsa_reserve_vcc k.uses_vcc
+    .amdhsa_reserve_flat_scratch 0
+    .amdhsa_private_segment_fixed_size alignto(or(k.stack, 1), 16)
+    .end_amdhsa_kernel
+    .text
+    .set k.num_vgpr, 5
+    .set k.num_agpr, 0
+    .set k.numbered_sgpr, 13
+    .set k.uses_vcc, 1
+    .set k.stack, 0+max(16, 32)
+    .section .debug_info,"",@progbits
+    .long .debug_abbrev
+    .quad placed.by.the.linker
+    .section .debug_abbrev,"",@progbits
+"""
+
+
+def test_what_newer_compilers_leave_to_the_assembler() -> None:
+    code = read_code_object(assemble(NEWER).elf())
+    header = code.kernel("k").header
+    assert (code.version, header.compute_pgm_rsrc1.vgprs, header.compute_pgm_rsrc1.sgprs) == ("V6", 8, 24)
+    assert code.kernel("k").private_bytes == 48
+    assert assemble(NEWER).code() == bytes.fromhex("000081bf" + 3 * "000080bf")
+
+
+@pytest.mark.oracle
+def test_what_the_newest_clang_writes_gives_its_bytes(tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    words = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "clang",
+        "-target",
+        "amdgcn-amd-amdhsa",
+        "-mcpu=gfx900",
+        "-nogpulib",
+        "-w",
+    ]
+    kernels = ["-O2", "-x", "cl", "-cl-no-stdinc", "-include", str(DATA / "opencl.h"), str(DATA / "hsa_kernels.cl")]
+    define = ["-cl-std=CL2.0", "-D__UNDERSTUDY_CODE_OBJECT__=5"]
+    subprocess.run([*words, *define, "-S", *kernels, "-o", "k.s"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run([*words, "-c", "k.s", "-o", "k.o"], cwd=tmp_path, check=True, capture_output=True)
+    ours = sections(assemble((tmp_path / "k.s").read_text()).elf())
+    theirs = sections((tmp_path / "k.o").read_bytes())
+    assert (ours[".text"], ours[".note"]) == (theirs[".text"], theirs[".note"])
 
 
 def test_conditions_and_symbols() -> None:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from understudy.core.errors import WireError, close_to
 from understudy.core.words import align_up
-from understudy.image.assembly.expressions import Value, evaluate
+from understudy.image.assembly.expressions import Function, Value, evaluate
 from understudy.image.assembly.source import Statement, Syntax, operands, statements
 
 MAX_SECTION_BYTES: Final = 1 << 28
@@ -73,6 +73,10 @@ class Machine(Protocol):
     syntax: Syntax
     align_is_power: bool
     """Whether ``.align 3`` means 8 bytes."""
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """What expressions may call."""
 
     def begin(self, assembly: Assembly) -> None:
         """A new pass."""
@@ -301,8 +305,13 @@ class Assembly:
         """Whether the file defines a symbol, here or later."""
         return name in self._names
 
-    def value_of(self, name: str) -> Value:
+    @property
+    def functions(self) -> Mapping[str, Function]:
         """See `expressions.Names`."""
+        return self.machine.functions
+
+    def value_of(self, name: str) -> Value:
+        """See `expressions.Names`. A section's name is where it begins."""
         self._looked = True
         if name == ".":
             return Value(self.pc, self.current.name)
@@ -310,7 +319,11 @@ class Assembly:
         if local:
             name = f"{local[1]}\0{self._counts.get(local[1], 0) + (local[2] == 'f')}"
         found = self.symbols.get(name) or self._known.get(name)
+        if found is None and name in self.sections:
+            return Value(self.bases.get(name, 0), name)
         if found is None:
+            if not self.current.is_loaded:  # debug information, which may tell of what a linker places
+                return Value(0)
             if self.is_first:
                 return Value(0, "", is_known=False)
             shown = local[0] if local else name

@@ -99,7 +99,9 @@ def _set(assembly: Assembly, statement: Statement) -> None:
     assembly.assign(name, assembly.value(expression))
 
 
-def _align(is_power: bool | None) -> Directive:
+def _align(is_power: bool | None, pattern: int = 1) -> Directive:
+    """Alignment in powers of two, in bytes, or as the machine has it; numbers of `pattern` bytes fill gaps."""
+
     def align(assembly: Assembly, statement: Statement) -> None:
         words = operands(statement.rest)
         if not 1 <= len(words) <= 3:
@@ -111,7 +113,8 @@ def _align(is_power: bool | None) -> Directive:
             raise WireError(f"an alignment of {alignment}, expected a power of two up to {MAX_ALIGNMENT}")
         fill = None
         if len(words) > 1 and words[1]:
-            fill = bytes([assembly.number_of(words[1], -128, 255, "what fills a gap") & 0xFF])
+            value = assembly.number_of(words[1], -(1 << 8 * pattern - 1), (1 << 8 * pattern) - 1, "what fills a gap")
+            fill = (value & (1 << 8 * pattern) - 1).to_bytes(pattern, "little")
         most = assembly.number_of(words[2], 0, MAX_SECTION_BYTES, "a gap") if len(words) > 2 else None
         assembly.align(alignment, statement, fill, most)
 
@@ -243,6 +246,10 @@ def _table() -> dict[str, Directive]:
     put(".p2align", _align(True))
     put(".balign", _align(False))
     put(".align", _align(None))
+    put(".p2alignw", _align(True, 2))
+    put(".p2alignl", _align(True, 4))
+    put(".balignw", _align(False, 2))
+    put(".balignl", _align(False, 4))
     put(".byte .1byte .dc.b", _integers(1))
     put(".half .hword .short .value .2byte .dc.w", _integers(2))
     put(".word .long .int .4byte .dc.l", _integers(4))

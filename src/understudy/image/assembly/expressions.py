@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -31,8 +31,15 @@ class Value:
     is_known: bool = True
 
 
+Function = Callable[..., int]
+
+
 class Names(Protocol):
-    """What knows symbols."""
+    """What knows symbols, and functions of an assembler's own."""
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """Functions of numbers, by name."""
 
     def value_of(self, name: str) -> Value:
         """The value of a symbol, of ``.``, or of a local label such as ``1b``; `WireError` where there is none."""
@@ -79,19 +86,6 @@ _UNARY: Final[dict[str, Callable[[int], int]]] = {
     "~": lambda a: ~a,
     "!": lambda a: int(not a),
 }
-FUNCTIONS: Final[dict[str, Callable[..., int]]] = {
-    "max": lambda *values: max(values),
-    "or": lambda *values: _any_bits(values),
-    "alignto": lambda value, step: -(-value // max(step, 1)) * max(step, 1),
-}
-"""What newer LLVM writes in expressions of AMDGPU."""
-
-
-def _any_bits(values: tuple[int, ...]) -> int:
-    found = 0
-    for value in values:
-        found |= value
-    return found
 
 
 def evaluate(text: str, names: Names) -> Value:
@@ -133,7 +127,7 @@ class _Reader:
         if token == "(":
             value, at = self.binary(at + 1, 0, depth + 1)
             return value, self._expect(")", at)
-        if token in FUNCTIONS and self._tokens[at + 1 : at + 2] == ["("]:
+        if token in self._names.functions and self._tokens[at + 1 : at + 2] == ["("]:
             return self._call(token, at + 2, depth)
         if re.fullmatch(NAME, token) or re.fullmatch(r"\d+[bf]", token):
             return self._names.value_of(token), at + 1
@@ -155,7 +149,7 @@ class _Reader:
                 break
             at += 1
         try:
-            number = FUNCTIONS[name](*(each.number for each in values))
+            number = self._names.functions[name](*(each.number for each in values))
         except TypeError:
             raise WireError(f"{name}() does not take {len(values)} values") from None
         return Value(number, "", all(each.is_known for each in values)), self._expect(")", at)

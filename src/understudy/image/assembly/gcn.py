@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from understudy.core.errors import WireError
+from understudy.core.words import align_up
 from understudy.image.assembly.assembly import Assembly, Attributes, Section, Symbol, defined
-from understudy.image.assembly.expressions import NAME
-from understudy.image.assembly.gcn_kernels import Block, amd_kernel_code, descriptor
+from understudy.image.assembly.expressions import NAME, Function
+from understudy.image.assembly.gcn_kernels import Block, amd_kernel_code, descriptor, extra_sgprs
 from understudy.image.assembly.source import GCN, Statement, operands, string
 from understudy.image.elf.layout import (
     SHF_ALLOC,
@@ -91,6 +94,18 @@ class GcnMachine:
         """Section and offset of each address in data, and what it is."""
         self._got: dict[str, int] = {}
         self.object = Object(DEFAULT_PROCESSOR, {})
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """See `Machine`: what newer LLVM calls where it does not know yet what a kernel's callees take."""
+        level = self.target.level
+        return {
+            "max": max,
+            "or": lambda *values: reduce(or_, values),
+            "alignto": lambda value, step: align_up(value, max(step, 1)),
+            "totalnumvgprs": lambda accumulators, vgprs: max(accumulators, vgprs),
+            "extrasgprs": lambda vcc, flat, xnack: extra_sgprs(level, bool(vcc), bool(flat), bool(xnack)),
+        }
 
     @property
     def target(self) -> Target:

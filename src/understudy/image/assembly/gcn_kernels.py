@@ -115,17 +115,23 @@ def _made(record: type[AnyRecord], **values: Any) -> AnyRecord:
     return record(**vars(record.parse(bytes(record.size_bytes))) | values)
 
 
+def extra_sgprs(level: int, vcc: bool, flat_scratch: bool, xnack: bool) -> int:
+    """SGPRs behind those that code names by number, up to the last special one that it uses."""
+    if flat_scratch:
+        return 4 if level < GFX8 else 6
+    if xnack and level >= GFX8:
+        return 4
+    return 2 if vcc else 0
+
+
 def _granules(said: dict[str, int], processor: str, features: dict[str, str]) -> tuple[int, int]:
     """Registers of a kernel as rsrc1 counts them: those that it uses, and those that the hardware adds."""
     known = targets.read_as(processor)
     level = TARGETS[known].level
     by_default = processor in ("gfx801", "gfx810") or level == GFX9
     has_xnack = by_default and features.get("xnack", "any") != "off"
-    extra = 2 if said.get("reserve_vcc", 1) else 0
-    if level >= GFX8 and said.get("reserve_xnack_mask", int(has_xnack)):
-        extra = 4
-    if said.get("reserve_flat_scratch", 1):
-        extra = 4 if level < GFX8 else 6
+    xnack = bool(said.get("reserve_xnack_mask", int(has_xnack)))
+    extra = extra_sgprs(level, bool(said.get("reserve_vcc", 1)), bool(said.get("reserve_flat_scratch", 1)), xnack)
     vgprs, sgprs = said["next_free_vgpr"], said["next_free_sgpr"]
     if not 0 <= vgprs <= 256:
         raise WireError(f"{_PREFIX}next_free_vgpr is {vgprs}, expected 0 to 256")

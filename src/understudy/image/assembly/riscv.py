@@ -13,7 +13,7 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.image.assembly.assembly import Assembly, Section, defined
-from understudy.image.assembly.expressions import Value
+from understudy.image.assembly.expressions import Function, Value
 from understudy.image.assembly.source import RISCV, Statement, operands, string
 from understudy.image.elf.layout import (
     ET_EXEC,
@@ -67,6 +67,11 @@ class RiscvMachine:
 
     syntax = RISCV
     align_is_power = True
+
+    @property
+    def functions(self) -> Mapping[str, Function]:
+        """See `Machine`."""
+        return {}
 
     def __init__(self, base: int = BASE_ADDRESS) -> None:
         self._base = base
