@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.trace.sample import ERROR, EVENTS, Anything, BufferBegun, CommandFinished, HartFault
+from tests.trace.sample import (
+    ERROR,
+    EVENTS,
+    Anything,
+    BufferBegun,
+    CommandFinished,
+    HartFault,
+    How,
+    InstanceEnded,
+    InstanceStarted,
+)
 from understudy.core.errors import ModelBug
 from understudy.core.event import Event, Probes
 from understudy.core.space import Unit
@@ -132,6 +142,18 @@ def test_chrome_spans_and_instants():
     assert [record.get("s") for record in records[:3]] == ["t", None, "g"]
     assert records[1]["args"] == {"hart": 0, "instance": 4, "how": "return"}
     assert records[-1]["args"] == {"hart": 1, "instance": 5, "unfinished": True}
+
+
+def test_chrome_spans_that_are_not_nested_are_asynchronous():
+    instances = [InstanceStarted(0, 0, 4), InstanceStarted(1, 0, 5), InstanceEnded(2, 0, 4, How.RETURN)]
+    _, records = chrome([*instances, InstanceEnded(3, 0, 5, How.RETURN)])
+    brief = [(r["ph"], r["name"], r["ts"], r.get("dur"), r.get("id")) for r in records]
+    assert brief == [
+        ("b", "instance 4", 0, None, 1),
+        ("e", "instance 4", 2, None, 1),
+        ("X", "instance 5", 1, 2, None),
+    ]
+    assert records[0]["args"] == {"hart": 0, "instance": 4, "how": "return"}
 
 
 def test_chrome_closes_only_what_agrees():

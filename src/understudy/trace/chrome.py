@@ -4,8 +4,9 @@ One guest step is shown as one microsecond. The process is the device, each unit
 first of its fields called ``unit``, ``hart``, ``wave``, ``queue`` or ``context``, and to thread ``device`` without one.
 
 What `understudy.trace.spans` pairs is a complete span; what is still open at the end is closed there and marked
-``unfinished``. All other events are instants; those called ``...Fault``, ``...Trap`` or ``...Error`` cross the whole
-picture.
+``unfinished``. Spans of a thread must lie in each other: one that ends before what began after it (packets side by
+side on a queue) is a pair of asynchronous events instead. All other events are instants; those called ``...Fault``,
+``...Trap`` or ``...Error`` cross the whole picture.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ChromeTrace(TraceWriter):
         if self._open.begin(record, thread, self._count):
             return
         if span := self._open.end(record, thread):
-            self._span(span, time, span.fields(record))
+            self._span(span, time, span.fields(record), nested=not self._open.since(span))
             return
         is_fault = name.endswith(FAULTS)
         shown: Record = {
@@ -75,8 +76,13 @@ class ChromeTrace(TraceWriter):
             self._span(span, self._last_time, {**span.fields({}), "unfinished": True})
         self._out.write("\n]}\n")
 
-    def _span(self, span: Span, end_time: int, args: Record) -> None:
+    def _span(self, span: Span, end_time: int, args: Record, *, nested: bool = True) -> None:
         begin = _time(span.start)
+        if not nested:
+            shared: Record = {"name": span.name, "cat": span.stem, "id": span.order}
+            self._emit({**shared, "ph": "b", "ts": begin}, span.thread, args)
+            self._emit({**shared, "ph": "e", "ts": end_time}, span.thread, {})
+            return
         self._emit(
             {"name": span.name, "cat": span.stem, "ph": "X", "ts": begin, "dur": end_time - begin}, span.thread, args
         )

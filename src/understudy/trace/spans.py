@@ -50,23 +50,28 @@ class OpenSpans:
     """What has begun and not ended."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, str], list[Span]] = {}
+        self._open: dict[str, list[Span]] = {}
 
     def begin(self, record: Record, thread: str, order: int = 0) -> bool:
         """Whether the event begins something, which is remembered."""
         stem = _stem(record, STARTS)
         if stem:
-            self._open.setdefault((stem, thread), []).append(Span(stem, thread, record, order))
+            self._open.setdefault(thread, []).append(Span(stem, thread, record, order))
         return bool(stem)
 
     def end(self, record: Record, thread: str) -> Span | None:
         """What the event ends, which is forgotten; None if it ends nothing."""
         stem = _stem(record, ENDS)
-        opened = self._open.get((stem, thread), []) if stem else []
+        opened = self._open.get(thread, []) if stem else []
         for index in range(len(opened) - 1, -1, -1):
-            if _agree(opened[index].start, record):
+            if opened[index].stem == stem and _agree(opened[index].start, record):
                 return opened.pop(index)
         return None
+
+    def since(self, span: Span) -> bool:
+        """Whether something of the span's thread began after it and is open: then the span does not hold it."""
+        opened = self._open.get(span.thread, [])
+        return bool(opened) and opened[-1].order > span.order
 
     def rest(self) -> Iterator[Span]:
         """What nothing has ended, in the order in which it began."""
