@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from understudy.trace.reading import Record
@@ -54,14 +55,14 @@ class OpenSpans:
 
     def begin(self, record: Record, thread: str, order: int = 0) -> bool:
         """Whether the event begins something, which is remembered."""
-        stem = _stem(record, STARTS)
+        stem = _stem(str(record["event"]), STARTS)
         if stem:
             self._open.setdefault(thread, []).append(Span(stem, thread, record, order))
         return bool(stem)
 
     def end(self, record: Record, thread: str) -> Span | None:
         """What the event ends, which is forgotten; None if it ends nothing."""
-        stem = _stem(record, ENDS)
+        stem = _stem(str(record["event"]), ENDS)
         opened = self._open.get(thread, []) if stem else []
         for index in range(len(opened) - 1, -1, -1):
             if opened[index].stem == stem and _agree(opened[index].start, record):
@@ -78,8 +79,8 @@ class OpenSpans:
         yield from sorted((span for spans in self._open.values() for span in spans), key=lambda span: span.order)
 
 
-def _stem(record: Record, suffixes: tuple[str, ...]) -> str:
-    kind = str(record["event"])
+@lru_cache(1024)
+def _stem(kind: str, suffixes: tuple[str, ...]) -> str:
     if kind in _MOMENTS:
         return ""
     return next((kind.removesuffix(suffix) for suffix in suffixes if kind.endswith(suffix)), "")

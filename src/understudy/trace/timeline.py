@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
@@ -133,16 +134,16 @@ class Timeline:
         if kind.endswith(("-started", "-launched", "-launch", "-begun")):
             subject = _subject(record)
             inner = [value for value in record.values() if isinstance(value, dict)]
-            places = [each[name] for each in (record, *inner) for name in _PLACES if each.get(name) is not None]
+            places = [record[name] for name in _PLACES if record.get(name) is not None]
+            places += [each[name] for each in inner for name in ("kernel_object", "entry") if name in each]
             place = hex(places[0]) if places and type(places[0]) is int else str(places[0]) if places else ""
             if subject:
                 self.operations[kind, subject.partition("(")[0]] += 1
             if place:
                 self._places[lane, place, subject or kind] += 1
-        message = next(
-            (str(record[name]) for name in ("error", "message", "finding", "text") if record.get(name) is not None), ""
-        )
         if _is_finding(kind, record):
+            said = (record[name] for name in ("error", "message", "finding", "text") if record.get(name) is not None)
+            message = str(next(said, ""))
             rule, clause = str(record.get("rule") or ""), ""
             if named := _CLAUSE.search(message):
                 rule, clause = named.groups()
@@ -152,8 +153,8 @@ class Timeline:
                 self.first_rules[rule] = (before[0] or clause, before[1] + 1)
             what = str(record.get("check") or kind)
             fields = {name: value for name, value in record.items() if name not in ("time", "event")}
-            said = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
-            self._findings.append((order, Finding(order, what, said, rule, clause)))
+            message = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
+            self._findings.append((order, Finding(order, what, message, rule, clause)))
 
     def _touch(self, record: Record, order: int) -> None:
         for name, value in record.items():
@@ -279,12 +280,13 @@ def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _is_finding(kind: str, record: Record) -> bool:
-    return (
-        kind.endswith((*FAULTS, "-errored", "-failed", "-aborted", "hazard"))
-        or kind in ("stale-read", "incoherent", "trapped")
-        or record.get("error") is not None
-        or ("check" in record and "message" in record)
-    )
+    return _sounds_bad(kind) or record.get("error") is not None or ("check" in record and "message" in record)
+
+
+@lru_cache(1024)
+def _sounds_bad(kind: str) -> bool:
+    endings = (*FAULTS, "-errored", "-failed", "-aborted", "hazard")
+    return kind.endswith(endings) or kind in ("stale-read", "incoherent", "trapped")
 
 
 def _subject(record: Record) -> str:
