@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,10 @@ def test_a_trace_is_not_overwritten(command, sample, capsys):
     assert main([command, str(sample), "-o", str(sample)]) == 2
     assert "is the trace itself" in capsys.readouterr().err
     assert sample.read_bytes() == before
+
+
+def test_an_output_that_takes_nothing_is_not_blamed_on_the_trace(sample, monkeypatch, capsys):
+    with suppress(OSError), open("/dev/full", "w") as full:  # it fails again when it is closed
+        monkeypatch.setattr("sys.stdout", full)
+        assert main(["trace", str(sample)]) == 2
+    assert capsys.readouterr().err == "error: cannot write standard output: No space left on device\n"

@@ -28,7 +28,7 @@ def report(
     """
     refuse_own_input(path, output)
     with records(path) as events:
-        text = write_page(events, title or path.name, __version__, docs)
+        text = write_page(events, title or ("standard input" if str(path) == "-" else path.name), __version__, docs)
     with writing(output):
         output.write_text(text, encoding="utf-8", errors="replace")
     print(f"{output}: {len(text) / 1e6:.1f} MB")

@@ -49,7 +49,9 @@ def trace(
     device = path.name.partition(".")[0] or "device"
     with records(path) as events:
         if output is None:
-            _write(events, to, device, sys.stdout)
+            with writing(Path("standard output")):
+                _write(events, to, device, sys.stdout)
+                sys.stdout.flush()
             return
         refuse_own_input(path, output)
         try:
@@ -64,9 +66,14 @@ def trace(
 @contextmanager
 def records(path: Path) -> Iterator[Iterator[Record]]:
     """The events of a trace file, of which there is at least one; errors in it name the file."""
-    with open_file(path) as file, reading(path):
+    with open_file(path) as file:
+
+        def line() -> bytes:
+            with reading(path):
+                return file.readline(_MAX_LINE_BYTES)
+
         try:
-            events = read_records(iter(lambda: file.readline(_MAX_LINE_BYTES), b""))
+            events = read_records(iter(line, b""))
             first = next(events, None)
             if first is None:
                 raise WireError("no event; JsonlTrace writes a trace")
