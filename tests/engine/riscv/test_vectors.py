@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.engine.riscv.rig import CODE, DATA, DATA_END, ENGINES, Rig
 from understudy.core.errors import WireError
+from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.engine.riscv.stops import ILLEGAL, LOAD_ACCESS, LOAD_MISALIGNED, STORE_ACCESS, Exit, Why
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.csrnames import MSTATUS
@@ -150,3 +153,28 @@ def test_estimates_have_seven_bits(rig: Rig) -> None:
         some = x[128 * part : 128 * part + 128]
         assert np.all(abs(found[0] * some - 1) < 2**-7)
         assert np.all(abs(found[1] * some**0.5 - 1) < 2**-7)
+
+
+def test_a_loop_is_translated_for_the_vtype_that_it_is_met_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vset* stands before the loop, where code is cold."""
+    rig = Rig(ENGINES["quick"]())
+    stepped: list[int] = []
+    steps = JitEngine.steps
+
+    def noted(self: JitEngine, hart: Hart, *more: Any) -> Any:
+        stepped.append(hart.pc)
+        return steps(self, hart, *more)
+
+    monkeypatch.setattr(JitEngine, "steps", noted)
+    end = rig.place("loop: vadd.vv v2, v2, v4\naddi x10, x10, -1\nbne x10, zero, loop")
+    for bits, vl in ((0xD0, 16), (0xD9, 16), (0xD0, 5)):
+        csr.reset(rig.hart)
+        rig.hart.words[VTYPE], rig.hart.words[VL] = bits, vl
+        rig.hart.own_vectors[4 * 64 : 6 * 64] = bytes(range(128))
+        rig.hart.set_x(10, 20)
+        rig.hart.pc, rig.hart.words[RETURN_ADDRESS] = CODE, end
+        stepped.clear()
+        assert rig.engine.run(rig.hart, 1000).why is Why.RETURN
+        width = 32 if bits == 0xD0 else 64
+        assert element(rig.hart, 2, width, vl - 1) == element(rig.hart, 4, width, vl - 1) * 20 % (1 << width)
+        assert (len(stepped) == 0) == (bits == 0xD0), "another vtype than at first is left to the reference engine"

@@ -91,8 +91,8 @@ class RegionEmitter:
         self._registers.begin(self.reps_before[start])
         self._text.start(label)
         self._control.begin()
-        before = [bits for pc, bits in sorted(self._vtypes.items()) if pc < start]
-        self._algebra.vectors.begin(before[-1] if before else None)
+        before = [bits for pc, bits in sorted(self._vtypes.items()) if pc < start and start != self.region.entry]
+        self._algebra.vectors.begin(before[-1] if before else self.region.vtype)
 
     def _body(self, block: Block, checked: bool = True) -> None:
         algebra, control, start, least = self._algebra, self._control, block.start, self.region.least[block.start]

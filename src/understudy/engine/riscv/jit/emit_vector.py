@@ -35,9 +35,9 @@ class Vectors:
         self.features = features
         self.vlen = vlen
         self.used = False
-        self.begin(None)
+        self.begin(0)
 
-    def begin(self, likely: int | None) -> None:
+    def begin(self, likely: int) -> None:
         """A block begins, where vtype is most likely this."""
         self._likely = likely
         self._bits: int | None = None
@@ -54,7 +54,7 @@ class Vectors:
         """Begin an instruction that depends on vtype."""
         self.vector_untyped(resumes=resumes)
         bits = self._likely if self._bits is None else self._bits
-        found = None if bits is None else vtype.parse(bits, self.vlen)
+        found = vtype.parse(bits, self.vlen)
         if found is None or found.vlmax > MOST_LANES:
             raise IllegalInstruction("left to the reference engine")
         if self._bits is None:

@@ -37,7 +37,7 @@ from understudy.ir import llvm
 from understudy.ir.native import link
 from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.ir.slow_host import HARTS, warn_where_slow
-from understudy.isa.riscv.state import FUEL, NO_ADDRESS, PC, RESERVED_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
+from understudy.isa.riscv.state import FUEL, NO_ADDRESS, PC, RESERVED_ADDRESS, RETIRED, RETURN_ADDRESS, VTYPE, Hart
 
 LAST_SLICE: Final = 50_000_000
 PENDING_SLICE: Final = 2_000_000
@@ -271,7 +271,8 @@ class JitEngine(ReferenceEngine):
         region = discover(pc, lambda at: self.peek_insn(context, at), frozenset({home}), context.native)
         if not region.blocks or (self.coherent and not self._guard_all(context, region)):
             return None
-        region.vlen = context.hart.vlen if region.uses_vectors else 0
+        if region.uses_vectors:
+            region.vlen, region.vtype = context.hart.vlen, context.hart.words[VTYPE]
         key = region_key(region, context.native, llvm.QUICK)
         versions = self.translations.setdefault((pc, context.native), [])
         for translation in versions:

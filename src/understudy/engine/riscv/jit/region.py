@@ -50,6 +50,7 @@ class Region:
     `budget` gives for each block where fuel is checked the most instructions that can run before the next check, and
     `least` for every block the fewest. A check takes the fewest at once; ways that turn out longer pay on the edge
     where they part. `slack` is kept back from the fuel inside the region: a check is the sign of what is left.
+    Where vectors are used, registers have `vlen` bits, and `vtype` is most likely what it is at the entry.
     """
 
     entry: int
@@ -62,6 +63,7 @@ class Region:
     least: dict[int, int] = field(default_factory=dict)
     slack: int = 0
     vlen: int = 0
+    vtype: int = 0
 
     def debt(self, start: int) -> int:
         """Fuel that is paid but not used yet where block `start` begins; nothing before a check or outside."""
@@ -208,7 +210,7 @@ def _budget(region: Region) -> None:
 def region_key(part: Region, native_float: bool, tier: int) -> str:
     """The name under which a region's object is kept."""
     digest = hashlib.sha256(translator_key())
-    digest.update(f"{part.entry:x} {native_float} {tier} {part.vlen} {sorted(part.entries)}".encode())
+    digest.update(f"{part.entry:x} {native_float} {tier} {part.vlen} {part.vtype:x} {sorted(part.entries)}".encode())
     for start, block in sorted(part.blocks.items()):
         words = " ".join(f"{insn.word:x}" for _, insn in block.insns)
         digest.update(f"{start:x} {block.successors} {words};".encode())
