@@ -28,7 +28,7 @@ CONTENTS = {
     "Ten minutes": ["tutorials/refsi", "tutorials/hsa", "tutorials/gcn", "tutorials/acceldev", "tutorials/fletcher"],
     "Interfaces": ["refsi", "acceldev", "hsa-host", "hsa", "amdcl2", "fletcher", "fletcher-maps"],
     "Machine code": ["gcn", "gcn-opcodes", "engines"],
-    "Tools": ["assembly-and-running", "reports", "pytest"],
+    "Tools": ["command-line", "assembly-and-running", "reports", "pytest"],
     "Reference": ["public", "api", "performance", "glossary"],
     "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -115,24 +114,6 @@ def test_lint_options(capsys: Capture, tmp_path: Path) -> None:
     assert "max-harts" not in run(capsys, "refsi", "lint", "--harts", "8", "--profile", "refsidrv", str(path))[1]
 
 
-# ---- registers, instructions ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [("md", "CMP_ENTRY_PT_FN"), ("c", "#define"), ("rdl", "addrmap"), ("json", '"CMP_SCRATCH"')],
-)
-def test_registers(capsys: Capture, form: str, text: str) -> None:
-    code, out, err = run(capsys, "refsi", "registers", "--format", form)
-    assert (code, err) == (0, "")
-    assert text in out
-
-
-def test_other_register_files(capsys: Capture) -> None:
-    assert json.loads(run(capsys, "refsi", "registers", "--format", "json", "--file", "dma")[1])["name"] == "DMA"
-    assert "RETIRED_INSN" in run(capsys, "refsi", "registers", "--file", "counters")[1]
-
-
 # ---- exit status ---------------------------------------------------------------------------------------------------
 
 USAGE = {
@@ -142,7 +123,8 @@ USAGE = {
     ("refsi", "play", "/no/such/file"): "cannot read /no/such/file: No such file or directory",
     ("refsi", "play", "--engine", "magic"): "magic",
     ("refsi", "play", "--step-limit", "-1"): "step-limit",
-    ("refsi", "registers", "--format", "poem"): "poem",
+    ("describe", "refsi", "--as", "poem"): "poem",
+    ("describe", "gfx900"): "there are no registers of 'gfx900', expected one of refsi, acceldev",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +17,8 @@ from understudy.cli.buffers import Form, read_buffer
 from understudy.cli.engines import Engine, EngineOption, Tier, TierOption
 from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import open_file, reading, writing
-from understudy.core.register import RegisterMap
 from understudy.device.refsi.commands import CHUNK_BYTES
-from understudy.device.refsi.registers import CMP, DMA, M1_HARTS, PERF_COUNTERS
+from understudy.device.refsi.registers import M1_HARTS
 from understudy.device.refsi.toolkit.lint import Severity
 from understudy.device.refsi.toolkit.lint import lint as lint_buffer
 from understudy.device.refsi.toolkit.listing import lines
@@ -147,45 +146,6 @@ def encode(
         raise UsageError(f"{len(data)} bytes are no whole number of chunks, expected --output for binary")
     for place in range(0, len(data), CHUNK_BYTES):
         print(f"{int.from_bytes(data[place : place + CHUNK_BYTES], 'little'):#x}")
-
-
-class Export(StrEnum):
-    """Formats of register maps."""
-
-    RDL = "rdl"
-    C = "c"
-    MD = "md"
-    JSON = "json"
-
-
-class File(StrEnum):
-    """Register files of the device."""
-
-    CMP = "cmp"
-    DMA = "dma"
-    COUNTERS = "counters"
-
-
-_MAPS: dict[File, RegisterMap] = {File.CMP: CMP, File.DMA: DMA, File.COUNTERS: PERF_COUNTERS}
-
-
-@app.command()
-def registers(
-    form: Annotated[Export, typer.Option("--format", help="SystemRDL, C header, Markdown or JSON.")] = Export.MD,
-    file: Annotated[
-        File, typer.Option("--file", help="Command processor, DMA controller or performance counters.")
-    ] = File.CMP,
-) -> None:
-    """Export a register map."""
-    from understudy.report import registers as exports
-
-    writers: dict[Export, Callable[[RegisterMap], str]] = {
-        Export.RDL: exports.to_systemrdl,
-        Export.C: exports.to_c_header,
-        Export.MD: exports.to_markdown,
-        Export.JSON: exports.to_json,
-    }
-    print(writers[form](_MAPS[file]), end="")
 
 
 def _profile_level(option: int | None, profile: Profile) -> int:

@@ -1,0 +1,105 @@
+"""`understudy devices` and `understudy describe`: what devices there are, and their registers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from understudy.cli.exits import UsageError
+from understudy.core.register import RegisterMap
+
+
+class Form(StrEnum):
+    """Formats of register maps."""
+
+    MD = "md"
+    C = "c"
+    RDL = "rdl"
+    SVD = "svd"
+    JSON = "json"
+
+
+def _devices() -> list[dict[str, str]]:
+    from understudy.device.fletcher.kernels import BUILT_IN
+    from understudy.device.hsa.agents import AGENTS
+
+    found = [
+        {
+            "name": "refsi-m1",
+            "interface": "RefSi",
+            "what": "RV64GCV harts, a command processor; profiles spec, refsidrv",
+        },
+        {"name": "refsi-g1", "interface": "RefSi", "what": "RV64 harts that the host starts; profile refsidrv"},
+        {
+            "name": "acceldev",
+            "interface": "Acceldev",
+            "what": "PCI 0666:0019: contexts, paged buffers, a queue, interrupts",
+        },
+    ]
+    for each in AGENTS.values():
+        units = f"{each.compute_units} CUs, {each.waves_per_cu} waves each, {each.double_rate} double rate"
+        more = [part for part in (each.note, each.products) if part]
+        found.append({"name": each.name, "interface": "AMD HSA", "what": "; ".join([units, *more])})
+    found += [{"name": name, "interface": "Fletcher", "what": "a built-in kernel"} for name in BUILT_IN]
+    return found
+
+
+def devices(
+    as_json: Annotated[bool, typer.Option("--json", help="A list of objects: name, interface, what.")] = False,
+) -> None:
+    """List the devices, agents and built-in kernels that can be had.
+
+    understudy devices | grep HSA
+    """
+    found = _devices()
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    for each in found:
+        print(f"{each['name']:<24}{each['interface']:<10}{each['what']}")
+
+
+def _maps() -> dict[str, tuple[RegisterMap, ...]]:
+    from understudy.device.acceldev.registers import MMIO
+    from understudy.device.fletcher.map.registers import COUNTERS, DEFAULT
+    from understudy.device.refsi.registers import CMP, DMA, PERF_COUNTERS
+
+    found = {"refsi": (CMP, DMA, PERF_COUNTERS), "acceldev": (MMIO,), "fletcher": (DEFAULT, COUNTERS)}
+    parts = {"refsi/cmp": CMP, "refsi/dma": DMA, "refsi/counters": PERF_COUNTERS}
+    return found | {name: (each,) for name, each in parts.items()}
+
+
+def describe(
+    device: Annotated[
+        str, typer.Argument(metavar="DEVICE", help="refsi, or of it refsi/cmp, /dma, /counters; acceldev; fletcher.")
+    ],
+    form: Annotated[Form, typer.Option("--as", help="Markdown, C header, SystemRDL, CMSIS-SVD or JSON.")] = Form.MD,
+) -> None:
+    """Show a device's registers: for people, or as a header or a file for tools.
+
+    understudy describe acceldev --as c > acceldev_regs.h
+
+    Of Fletcher these are the registers that every design has; `understudy fletcher map` shows a design's.
+    """
+    from understudy.report import registers as exports
+    from understudy.report.svd import to_svd
+
+    maps = _maps()
+    if device not in maps:
+        raise UsageError(f"there are no registers of {device!r}, expected one of {', '.join(maps)}")
+    if form is Form.SVD:
+        print(to_svd(device.replace("/", "_"), maps[device]), end="")
+    elif form is Form.JSON:
+        documents = [json.loads(exports.to_json(each)) for each in maps[device]]
+        print(json.dumps(documents if len(documents) > 1 else documents[0], indent=2))
+    else:
+        writers: dict[Form, Callable[[RegisterMap], str]] = {
+            Form.MD: exports.to_markdown,
+            Form.C: exports.to_c_header,
+            Form.RDL: exports.to_systemrdl,
+        }
+        print("\n".join(writers[form](each) for each in maps[device]), end="")

@@ -1,0 +1,48 @@
+"""`understudy devices` and `understudy describe`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from understudy.cli import main
+
+Capture = pytest.CaptureFixture[str]
+
+
+def said(capsys: Capture, *arguments: str) -> str:
+    code, out, err = main([*arguments]), *capsys.readouterr()
+    assert (code, err) == (0, "")
+    return out
+
+
+def test_devices(capsys: Capture) -> None:
+    lines = said(capsys, "devices").splitlines()
+    assert [line.split()[0] for line in lines][:5] == ["refsi-m1", "refsi-g1", "acceldev", "gfx700", "gfx701"]
+    assert any(line.startswith("gfx803 ") and "64 CUs, 40 waves each, 1/16 double rate" in line for line in lines)
+    found = json.loads(said(capsys, "devices", "--json"))
+    assert [each["name"] for each in found] == [line.split()[0] for line in lines]
+    assert {each["interface"] for each in found} == {"RefSi", "Acceldev", "AMD HSA", "Fletcher"}
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("md", "CMP_ENTRY_PT_FN"), ("c", "#define"), ("rdl", "addrmap"), ("json", '"CMP_SCRATCH"'),
+        ("svd", "<name>CMP_SCRATCH</name>"),
+    ],
+)  # fmt: skip
+def test_describe(capsys: Capture, form: str, text: str) -> None:
+    assert text in said(capsys, "describe", "refsi", "--as", form)
+
+
+@pytest.mark.parametrize("device", ["refsi", "refsi/cmp", "refsi/dma", "refsi/counters", "acceldev", "fletcher"])
+def test_every_device_in_every_form(capsys: Capture, device: str) -> None:
+    for form in ("md", "c", "rdl", "svd", "json"):
+        assert said(capsys, "describe", device, "--as", form)
+
+
+def test_one_register_file_is_one_document(capsys: Capture) -> None:
+    assert json.loads(said(capsys, "describe", "refsi/dma", "--as", "json"))["name"] == "DMA"
+    assert len(json.loads(said(capsys, "describe", "refsi", "--as", "json"))) == 3
