@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 import understudy
 from understudy.cli import app, main, refsi
+from understudy.cli.commands import COMMANDS
 from understudy.core.errors import ModelBug
 from understudy.device.refsi.toolkit.builder import CommandBuffer
 
@@ -266,3 +268,29 @@ def test_demo(capsys: Capture) -> None:
     assert "WRONG" not in out
     assert "count announces 2 payload chunks, expected 1" in out
     assert "at pc 0x102f2 (broken+0xe: c.sw a0,0(a1), a1 = 0x200000014), at hart 1, at instance 5" in out
+
+
+def test_help_says_what_each_command_says_of_itself(capsys: Capture) -> None:
+    shown = " ".join(run(capsys, "--help")[1].replace("│", " ").split())
+    for name, listed in COMMANDS.items():
+        assert f"{name} {listed.help}" in shown
+        found = listed.load()
+        itself = found.info.help if isinstance(found, typer.Typer) else (found.__doc__ or "").partition("\n\n")[0]
+        assert " ".join(itself.split()) == listed.help, name
+
+
+def test_help_loads_no_command() -> None:
+    """Nor NumPy: it is there at once."""
+    text = "import sys; from understudy.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert "numpy" not in loaded
+    assert not loaded & {f"understudy.cli.{listed.place.partition('.')[0]}" for listed in COMMANDS.values()}
+
+
+def test_a_shell_completes_names_and_options() -> None:
+    for words, expected in (("understudy dis", "disasm"), ("understudy run --both", "--both-engines")):
+        asked = {"_UNDERSTUDY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        command = [sys.executable, "-c", "from understudy.cli import main; main([])"]
+        done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == [expected]

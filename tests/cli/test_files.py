@@ -18,7 +18,7 @@ import typer
 
 from tests.cli.test_run import CODE
 from understudy.cli import main
-from understudy.cli.app import app
+from understudy.cli.commands import COMMANDS, tree
 from understudy.cli.exits import UsageError
 from understudy.cli.files import read_file
 from understudy.core.errors import UnderstudyError
@@ -38,16 +38,20 @@ READS = {
     ("refsi encode", "file"): ["refsi", "encode", "FILE"],
     ("refsi lint", "file"): ["refsi", "lint", "FILE"],
     ("refsi play", "script"): ["refsi", "play", "FILE"],
+    ("report", "path"): ["report", "FILE"],
     ("run", "file"): ["run", "FILE", "saxpy"],
     ("run", "file, a source"): ["run", "FILE", "saxpy", "--agent", "gfx900"],
     ("run", "arguments"): ["run", CODE, "saxpy", "--arg", "@FILE"],
     ("serve fletcher", "kernel"): ["serve", "fletcher", "--no-library", "--kernel", "FILE:sum"],
     ("serve fletcher", "schemas"): ["serve", "fletcher", "--no-library", "--schema", "FILE"],
+    ("trace", "path"): ["trace", "FILE"],
 }
 """Every option and argument that names a file to read."""
 WRITES = {
     ("asm", "output"): ["asm", "TEXT", "-o", "FILE"],
     ("refsi encode", "output"): ["refsi", "encode", "WORDS", "-o", "FILE"],
+    ("report", "output"): ["report", "EVENTS", "-o", "FILE"],
+    ("trace", "output"): ["trace", "EVENTS", "-o", "FILE"],
     ("run", "save"): ["run", CODE, "saxpy", *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"], "--save", "2=FILE"],
 }
 SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket")}
@@ -68,7 +72,7 @@ def parameters(group: typer.Typer, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def test_every_command_that_takes_a_file_is_in_the_tables() -> None:
-    found = set(parameters(app))
+    found = set(parameters(tree(list(COMMANDS))))
     listed = {(command, what.partition(",")[0]) for command, what in [*READS, *WRITES]} | SOCKETS
     assert found | NAMED_BY_TEXT == listed
 
@@ -143,7 +147,8 @@ def test_what_is_forbidden(capsys: Capture, which: tuple[str, str]) -> None:
 def test_what_cannot_be_written(capsys: Capture, tmp_path: Path, which: tuple[str, str]) -> None:
     (tmp_path / "text").write_text("s_endpgm\n")
     (tmp_path / "words").write_text("0\n")
-    names = {"TEXT": str(tmp_path / "text"), "WORDS": str(tmp_path / "words")}
+    (tmp_path / "events").write_text('{"event": "command-started", "time": 0}\n')
+    names = {each.upper(): str(tmp_path / each) for each in ("text", "words", "events")}
     for target, reason in ((tmp_path / "none" / "out", "No such file or directory"), (tmp_path, "Is a directory")):
         status, err = run(capsys, WRITES[which], **names, FILE=str(target))
         assert (status, err) == (2, f"error: cannot write {target}: {reason}\n")

@@ -31,7 +31,7 @@ JIT_LAUNCHES: Final = 3
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="Small data, for a first look and for tests.")] = False,
 ) -> None:
-    """Run kernels on a virtual RefSi M1 and gfx900, commands on an Acceldev, a column through Fletcher; check all."""
+    """Run kernels and commands on all five devices, and check all results."""
     console = Console(highlight=False)
     console.print("RefSi M1: RV64GC kernels on 4 harts, started by command buffers.\n")
     all_good = _kernels(console, quick)

@@ -24,7 +24,6 @@ class Form(StrEnum):
 
 
 def _devices() -> list[dict[str, str]]:
-    from understudy.device.fletcher.kernels import BUILT_IN
     from understudy.device.hsa.agents import AGENTS
 
     found = [
@@ -44,8 +43,11 @@ def _devices() -> list[dict[str, str]]:
         units = f"{each.compute_units} CUs, {each.waves_per_cu} waves each, {each.double_rate} double rate"
         more = [part for part in (each.note, each.products) if part]
         found.append({"name": each.name, "interface": "AMD HSA", "what": "; ".join([units, *more])})
-    found += [{"name": name, "interface": "Fletcher", "what": "a built-in kernel"} for name in BUILT_IN]
-    return found
+    try:
+        from understudy.device.fletcher.kernels import BUILT_IN
+    except ImportError as error:  # pyarrow is an extra
+        return [*found, {"name": "fletcher", "interface": "Fletcher", "what": str(error)}]
+    return found + [{"name": name, "interface": "Fletcher", "what": "a built-in kernel"} for name in BUILT_IN]
 
 
 def devices(

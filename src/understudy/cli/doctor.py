@@ -35,7 +35,7 @@ def doctor(
         bool, typer.Option("--warm", help="Compile what is missing: native functions of all devices, and handlers.")
     ] = False,
 ) -> None:
-    """Say what this machine has compiled, or with --warm make it ahead, so that first runs wait for nothing.
+    """Say what this machine has compiled, or with --warm make it ahead.
 
     With --warm, also all that kernels of the code objects need that are named; without any, of those that come with
     Understudy. Exit status 1 where something is missing, or cannot be kept.

@@ -48,7 +48,7 @@ def exec_program(
     trace: Annotated[bool, typer.Option("--trace", help="Say every register access.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
 ) -> None:
-    """Run a host program, unmodified, with a virtual device where it looks for a real one.
+    """Run a host program, unmodified, with a virtual device for the real one.
 
     The device is started, the environment says where it is, and it ends with
     the program. What it sees, and what the program does wrong, is said on

@@ -64,7 +64,7 @@ def inspect(
     ] = "",
     zeros: Annotated[bool, typer.Option("--all", help="Show fields that are 0, too.")] = False,
 ) -> None:
-    """Show what stands in a code object: headers, kernels, arguments, registers by name, disassembly with labels.
+    """Show what stands in a code object: headers, kernels, registers, disassembly.
 
     Exit status 1 for a file that cannot be read as one; what is odd in one that can is a warning.
     """
