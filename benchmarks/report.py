@@ -16,6 +16,7 @@ BEGIN: Final = "<!-- results start: written by benchmarks/report.py -->"
 END: Final = "<!-- results stop -->"
 TITLES: Final = {
     "rv64_engine": "RV64 machine code, one core",
+    "rv64_vectors": "RV64 vector code, VLEN 512, one core",
     "refsi_kernels": "RefSi kernels through command buffers",
     "refsi_commands": "RefSi commands and small buffers",
     "start": "Start of new processes",

@@ -20,7 +20,17 @@ import history
 from harness import FOLDER, machine
 
 SCRIPTS: Final = (
-    *("rv64_engine", "refsi_kernels", "refsi_commands", "start", "shell_start", "scaling", "acceldev", "vfio_user"),
+    *(
+        "rv64_engine",
+        "rv64_vectors",
+        "refsi_kernels",
+        "refsi_commands",
+        "start",
+        "shell_start",
+        "scaling",
+        "acceldev",
+        "vfio_user",
+    ),
     *(
         "gcn",
         "gcn_limits",

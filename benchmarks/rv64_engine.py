@@ -130,13 +130,13 @@ def compile_kernels(folder: Path) -> Path:
     return target
 
 
-def qemu_cpu(elf: Path, kernel: Kernel, count: int, expected: int | None = None) -> float:
-    """CPU seconds of one run of qemu, start-up included; its result is compared with ours."""
-    child = subprocess.Popen((QEMU, str(elf), str(kernel.number), str(count)))
+def qemu_cpu(elf: Path, number: int, count: int, expected: int | None = None, options: tuple[str, ...] = ()) -> float:
+    """CPU seconds of one run of function `number` in qemu, start-up included; its result is compared with ours."""
+    child = subprocess.Popen((QEMU, *options, str(elf), str(number), str(count)))
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if expected is not None and child.returncode != expected & 0x7F:
-        raise RuntimeError(f"{kernel.symbol} gave {child.returncode} under qemu, {expected & 0x7F} here")
+        raise RuntimeError(f"function {number} gave {child.returncode} under qemu, {expected & 0x7F} here")
     return usage.ru_utime + usage.ru_stime
 
 
@@ -150,7 +150,7 @@ def measure_kernel(machine: Machine, elf: Path, kernel: Kernel, rounds: int, cou
         return cpu(lambda: machine.call(kernel.symbol, count)) - cpu(lambda: machine.call(kernel.symbol, kernel.small))
 
     def theirs() -> float:
-        return qemu_cpu(elf, kernel, count, result) - qemu_cpu(elf, kernel, kernel.small)
+        return qemu_cpu(elf, kernel.number, count, result) - qemu_cpu(elf, kernel.number, kernel.small)
 
     sides: list[Callable[[], float]] = [ours, theirs] if qemu else [ours]
     mine, *others = alternate(rounds, *sides)
