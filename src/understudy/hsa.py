@@ -18,7 +18,7 @@ from understudy.host.hsa.gpu import (
     Signal,
     demo_code,
 )
-from understudy.image.assembly.program import assemble_code_object
+from understudy.image.assembly.files import assemble_code_object
 from understudy.image.hsa.bare import bare_code_object
 from understudy.image.hsa.records import DescriptorProperties, KernelDescriptor, Rsrc1, Rsrc2
 from understudy.image.hsa.writer import KernelSource, write_code_object

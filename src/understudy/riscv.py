@@ -3,7 +3,7 @@
 from understudy.core.space import Ram
 from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.engine.riscv.reference import ReferenceEngine
-from understudy.image.assembly.program import assemble_program
+from understudy.image.assembly.files import assemble_program
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.decode import assemble
 from understudy.isa.riscv.state import RETURN_ADDRESS, Hart

@@ -91,27 +91,7 @@ def assemble(source: str, agent: str = "", base: int = BASE_ADDRESS) -> Assemble
     if it does not). `base` is where a RISC-V program is linked. `WireError` with the line for what is wrong.
     """
     is_riscv = agent in RISCV_AGENTS or (not agent and _RISCV.search(source) is not None)
-    return _run(source, RiscvMachine(base) if is_riscv else GcnMachine(agent))
-
-
-def _run(source: str, machine: GcnMachine | RiscvMachine) -> Assembled:
+    machine = RiscvMachine(base) if is_riscv else GcnMachine(agent)
     assembly = Assembly(machine, source, DIRECTIVES)
     assembly.run()
     return Assembled(assembly, machine)
-
-
-def assemble_code_object(source: str, agent: str = "") -> bytes:
-    """The code object of assembly text as clang writes it for AMD GPUs (``clang -S``), linked.
-
-    `agent`: the processor, which must be the one that the text names, if it does. `WireError` with the line for what is
-    wrong.
-    """
-    return _run(source, GcnMachine(agent)).elf()
-
-
-def assemble_program(source: str, base: int = BASE_ADDRESS) -> bytes:
-    """The executable ELF file of RISC-V assembly text as gcc and clang write it (``-S``), linked at `base`.
-
-    `WireError` with the line for what is wrong.
-    """
-    return _run(source, RiscvMachine(base)).elf()
