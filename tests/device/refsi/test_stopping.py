@@ -70,6 +70,7 @@ class Endless:
         assert self.device.launch("k_spinlock", 4, [self.device.zeros(256, np.uint64), 3]).status.ok
 
 
+@pytest.mark.one_in(3)
 @any_loop
 @everywhere
 def test_ctrl_c(profile: str, engine: str, threads: int, more: dict[str, Any], loop: str) -> None:
@@ -86,6 +87,7 @@ def test_ctrl_c(profile: str, engine: str, threads: int, more: dict[str, Any], l
     endless.device.close()
 
 
+@pytest.mark.one_in(3)
 @any_loop
 @everywhere
 def test_close_on_another_thread(profile: str, engine: str, threads: int, more: dict[str, Any], loop: str) -> None:
@@ -104,6 +106,7 @@ def test_close_on_another_thread(profile: str, engine: str, threads: int, more: 
         endless.run()
 
 
+@pytest.mark.one_in(3)
 @any_loop
 @everywhere
 def test_time_limit(profile: str, engine: str, threads: int, more: dict[str, Any], loop: str) -> None:
@@ -215,6 +218,7 @@ def mover(profile: str, engine: str, buffer: str, **more: Any) -> RefSiDevice:
     return device
 
 
+@pytest.mark.one_in(5)
 @any_mover
 def test_ctrl_c_while_data_is_moved(profile: str, engine: str, buffer: str) -> None:
     device = mover(profile, engine, buffer, time_limit_seconds=None)
@@ -227,6 +231,7 @@ def test_ctrl_c_while_data_is_moved(profile: str, engine: str, buffer: str) -> N
     device.close()
 
 
+@pytest.mark.one_in(5)
 @any_mover
 def test_close_while_data_is_moved(profile: str, engine: str, buffer: str) -> None:
     device = mover(profile, engine, buffer, time_limit_seconds=None)
@@ -240,6 +245,7 @@ def test_close_while_data_is_moved(profile: str, engine: str, buffer: str) -> No
     assert {"command", "byte", "buffer"} <= {place.kind for place in status.error.path}
 
 
+@pytest.mark.one_in(5)
 @any_mover
 def test_time_limit_while_data_is_moved(profile: str, engine: str, buffer: str) -> None:
     device = mover(profile, engine, buffer, time_limit_seconds=0.1)
