@@ -46,7 +46,8 @@ class Machine:
         self._gifts = (Range * native.MAX_GIVEN)()
         self._kept: list[ctypes.Array[ctypes.c_uint8]] = []
         """What `_gifts` points to."""
-        self._ranges: tuple[DirectRange, ...] = ()
+        self._ranges: tuple[DirectRange, ...] | None = None
+        """Those that addresses in `block` are of; None: of any that may be gone."""
         block.split, block.ranges = ctypes.addressof(self._split), ctypes.addressof(self._rows)
         block.pieces, block.gifts = ctypes.addressof(self._pieces), ctypes.addressof(self._gifts)
         block.intr = intr_address
@@ -64,7 +65,7 @@ class Machine:
 
     def forget(self) -> None:
         """Let go of all memory, from any thread; a call under way holds what it uses itself."""
-        self._ranges = ()
+        self._ranges = None
 
     @property
     def words(self) -> bytes:
@@ -89,6 +90,9 @@ class Machine:
             self._learn(ranges)
         block.listens, block.every, block.used, block.count = listens, every, 0, len(ranges)
         why = self._call(end)
+        if block.words and block.words != block.split:  # goes on later, when they may be gone
+            ctypes.memmove(block.split, block.words, USER_CMD_BYTES)
+            block.words = block.split
         if self._memory.ranges is not ranges:  # until now they had to stay
             self.forget()
         return why
@@ -129,6 +133,8 @@ class Machine:
         for number, each in enumerate(ranges):
             host = np.frombuffer(each.view, dtype=np.uint8).ctypes.data if each.view.nbytes else 0
             self._rows[number] = Range(each.base, each.view.nbytes, host, not each.view.readonly)
+        for at in range(self.block.next, self.block.last, ctypes.sizeof(Piece)) if self.block.next else ():
+            Piece.from_address(at).elsewhere = 1  # found in other ranges
         self._place()
 
     def _place(self) -> None:

@@ -126,12 +126,13 @@ class Range(ctypes.Structure):
 
 @layout
 class Piece(ctypes.Structure):
-    """Memory that a FILL writes: `size` bytes at an address of this process, or at a physical one that is elsewhere.
+    """What a FILL writes: `size` bytes from a physical `address` on, which are at `place` here unless they are elsewhere.
 
     Its first byte is byte `offset` of the FILL.
     """
 
     place: int
+    address: int
     size: int
     offset: int
     elsewhere: int
@@ -339,7 +340,7 @@ def begun(block: Block, words: int) -> int:
 @inlined
 def listed(block: Block, entries: int, end: int) -> None:
     """Put the memory from `begin` up to `end` into `pieces`, what lies side by side as one."""
-    virtual, last, behind = block.begin, block.pieces - ctypes.sizeof(Piece), 0
+    virtual, last, behind, along = block.begin, block.pieces - ctypes.sizeof(Piece), 0, 0
     while virtual < end:
         entry = V32[entries]
         if not entry & PTE_PRESENT:
@@ -348,14 +349,15 @@ def listed(block: Block, entries: int, end: int) -> None:
         size = min(ACCELDEV_PAGE_SIZE - (virtual & PAGE_MASK), end - virtual)
         address = physical(entry) | virtual & PAGE_MASK
         host = shared(block, address, size, 1)
-        if not host or host != behind:
+        if not host or host != behind or address != along:
             last += ctypes.sizeof(Piece)
             new = Piece.from_address(last)
-            new.place, new.size, new.offset = host if host else address, 0, virtual - block.begin
+            new.place, new.address, new.size, new.offset = host, address, 0, virtual - block.begin
             new.elsewhere = host == 0
         piece = Piece.from_address(last)
         piece.size += size
         behind = host + size if host else 0
+        along = address + size
         virtual += size
         entries += PTE_BYTES
     block.last, block.stop = last + ctypes.sizeof(Piece), virtual
@@ -370,7 +372,7 @@ def written(block: Block) -> int:
         value = turned(block.value, piece.offset & 3)
         if piece.elsewhere:
             block.entry = value
-            asked(block, STORE, piece.place, piece.size, block.begin + piece.offset)
+            asked(block, STORE, piece.address, piece.size, block.begin + piece.offset)
             return STORE
         fill_piece(piece.place, piece.place + piece.size, value)
     block.next = 0
