@@ -126,7 +126,7 @@ class Range(ctypes.Structure):
 
 @layout
 class Piece(ctypes.Structure):
-    """What a FILL writes: `size` bytes from a physical `address` on, which are at `place` here unless they are elsewhere.
+    """What a FILL writes: `size` bytes from a physical `address` on, which are at `place` here unless `elsewhere`.
 
     Its first byte is byte `offset` of the FILL.
     """
