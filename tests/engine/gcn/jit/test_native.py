@@ -56,6 +56,7 @@ def both(function: Any, *arguments: Any) -> None:
     assert results[0] == results[1]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("bits", [32, 64])
 @pytest.mark.parametrize("name", layout.ATOMICS)
 def test_atomics_as_python(name: str, bits: int) -> None:
