@@ -102,7 +102,8 @@ def collected(threads: int) -> bool:
 
 
 def mappings() -> int:
-    return len(MAPS.read_text().splitlines())
+    """How many there are; the heap is one, into however many pieces NumPy's advice on huge pages splits it."""
+    return len([line for line in MAPS.read_text().splitlines() if not line.endswith("[heap]")])
 
 
 @pytest.mark.slow
