@@ -11,7 +11,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.isa.gcn.asm.assembler import assemble_one, is_label
 from understudy.isa.gcn.asm.printer import branch_target, text
 from understudy.isa.gcn.asm.template import templates
-from understudy.isa.gcn.encoding.bounds import word_sizes
+from understudy.isa.gcn.encoding.bounds import Words, instruction_bounds
 from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.target import Target
@@ -77,20 +77,11 @@ def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
     Equal words are looked at once.
     """
     words = np.frombuffer(code, np.uint32, len(code) // 4)
-    numbers, sizes = word_sizes(target, words)
-    values = words.astype(np.uint64)
-    values[:-1] |= np.where(sizes[:-1] > 1, values[1:] << np.uint64(32), np.uint64(0))
-    known: dict[int, str] = {}
-    whole, steps, encodings = values.tolist(), sizes.tolist(), numbers.tolist()
-    make, at, end = templates(target).text, 0, len(whole)
+    known, at, end = _known(target, words), 0, len(words)
     while at < end:
-        value, size = whole[at], steps[at]
-        part = code[4 * at : 4 * (at + size)]
-        shown = known.get(value)
-        if shown is None and at + size <= end:
-            shown = known[value] = make(encodings[at], value, size) or ""
+        shown, size = known.get(at, ("", 0))
         if shown:
-            yield pc + 4 * at, part, shown, None, None
+            yield pc + 4 * at, code[4 * at : 4 * (at + size)], shown, None, None
             at += size
             continue
         try:
@@ -101,6 +92,23 @@ def _parts(target: Target, code: bytes, pc: int) -> Iterator[Part]:
             continue
         yield pc + 4 * at, code[4 * at : 4 * at + insn.size], "", insn, None
         at += insn.size // 4
+
+
+def _known(target: Target, words: Words) -> dict[int, tuple[str, int]]:
+    """By the word where an instruction begins: its text, "" where it has to be looked at, and how many words it has.
+
+    Words of which one is no instruction may shift what follows: then it is not here.
+    """
+    starts, sizes, numbers = instruction_bounds(target, words)
+    if len(starts) and starts[-1] + sizes[-1] > len(words):
+        starts, sizes, numbers = starts[:-1], sizes[:-1], numbers[:-1]
+    values = words[starts].astype(np.uint64)
+    longer = sizes > 1
+    values[longer] |= words[starts[longer] + 1].astype(np.uint64) << np.uint64(32)
+    _, first, which = np.unique(values, return_index=True, return_inverse=True)
+    texts = templates(target).texts(numbers[first], values[first], sizes[first])
+    shown = map(texts.__getitem__, which.tolist())
+    return dict(zip(starts.tolist(), zip(shown, sizes.tolist(), strict=True), strict=True))
 
 
 def _words(code: bytes) -> list[int]:

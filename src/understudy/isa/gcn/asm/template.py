@@ -7,13 +7,17 @@ template. All plain scalar registers are of one class, and all vector registers;
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise, repeat
 from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
 from understudy.isa.gcn.asm.assembler import assemble_one
 from understudy.isa.gcn.asm.constants import constant, literal, literal_value
 from understudy.isa.gcn.asm.printer import branch_target, joined, operand_texts, text
-from understudy.isa.gcn.encoding.bounds import format_names
+from understudy.isa.gcn.encoding.bounds import Numbers, format_names
 from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.encoding.formats import Format, format_of
 from understudy.isa.gcn.encoding.operands import LITERAL, SGPRS, VGPR0, names
@@ -31,14 +35,23 @@ SCALES: Final = {"sbase": 2, "srsrc": 4, "ssamp": 4}
 KEPT: Final = 1 << 15
 """Shapes, and literals, that are remembered of a processor."""
 WORD: Final = 0xFFFF_FFFF
+NONE: Final = -1
 
 
 class Place(NamedTuple):
-    """Where an operand lies in the words, and by its bits the class and the name that it has there."""
+    """Where an operand lies in the words, and by its bits the class and the name that it has there.
+
+    What is not legal there is of class `NONE`.
+    """
 
     at: int
     mask: int
-    found: dict[int, tuple[int, str]]
+    classes: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+Template = tuple[str, Slot | None]
+"""Text with ``%s`` for registers and the literal, and the operand that the literal is."""
 
 
 class Shape:
@@ -48,8 +61,9 @@ class Shape:
         self.places: list[Place] = []
         self.slots: list[Slot] = []
         self.all = visible_slots(insn.op, insn.target, insn.form, insn.fields)
-        self.templates: dict[tuple[int, ...], tuple[str, Slot | None] | None] = {}
+        self.templates: dict[tuple[int, ...], Template | None] = {}
         fields = {field.name: field for field in fmt.pattern.fields}
+        self.literal_follows = fmt.size == 4
         self.has_constant = any(slot.kind == "literal" for slot in self.all)
         shown = 0
         for slot in self.all:
@@ -61,7 +75,7 @@ class Shape:
             piece, scale = field.pieces[0], SCALES.get(slot.field, 1)
             base = insn[slot.field] - field.get(value) * scale
             table = _table(insn.target.level, slot.kind, slot.words, slot.type, scale, base, piece.width)
-            self.places.append(Place(piece.at, (1 << piece.width) - 1, table))
+            self.places.append(Place(piece.at, (1 << piece.width) - 1, *table))
             self.slots.append(slot)
             shown |= (1 << piece.width) - 1 << piece.at
         self.rest = mask & ~shown
@@ -70,18 +84,19 @@ class Shape:
 @cache
 def _table(
     level: int, kind: str, words: int, type_: str, scale: int, base: int, width: int
-) -> dict[int, tuple[int, str]]:
-    """Class and name by the bits of an operand."""
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Classes and names by the bits of an operand."""
     legal = names(level, kind, words, type_)
-    found = {}
+    classes, texts = [NONE] * (1 << width), [""] * (1 << width)
     for raw in range(1 << width):
         code = raw * scale + base
         if kind == "src" and code == LITERAL:
-            found[raw] = (LITERAL, "")
+            classes[raw] = LITERAL
         elif code in legal:
             is_vector = kind == "v" or code >= VGPR0
-            found[raw] = (VGPR0 if is_vector else 0 if code < SGPRS[level] else code, legal[code])
-    return found
+            classes[raw] = VGPR0 if is_vector else 0 if code < SGPRS[level] else code
+            texts[raw] = legal[code]
+    return tuple(classes), tuple(texts)
 
 
 class Templates:
@@ -90,58 +105,61 @@ class Templates:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._formats = [format_of(target.level, name) if name else None for name in format_names(target.level)]
-        self._literal_follows = [fmt is not None and fmt.size == 4 for fmt in self._formats]
+        self._literal_follows = np.array([fmt is not None and fmt.size == 4 for fmt in self._formats])
         """By encoding: whether a second word can only be a literal."""
-        self._masks: dict[int, int] = {}
+        self._masks = np.array([self._mask(number) for number in range(len(self._formats))], np.uint64)
         self._shapes: dict[tuple[int, int], Shape | None] = {}
         self._literals: dict[tuple[int, int, str], str | None] = {}
 
-    def text(self, number: int, value: int, size: int) -> str | None:
-        """The text of `size` words that begin encoding `number`; None where they have to be looked at by themselves.
+    def texts(self, numbers: Numbers, values: npt.NDArray[np.uint64], sizes: Numbers) -> list[str]:
+        """For each value, of `sizes` words that begin encoding `numbers`: its text, "" where it has to be looked at.
 
         That is: what is no instruction, goes elsewhere, or is not what its text assembles to.
         """
-        mask = self._masks.get(number)
-        if mask is None:
-            mask = self._masks[number] = self._mask(number)
-        follows = self._literal_follows[number] and size == 2
-        key = number, (value & WORD if follows else value) & ~mask
-        try:
-            shape = self._shapes[key]
-        except KeyError:
-            if len(self._shapes) >= KEPT:
-                self._shapes.clear()
-            shape = self._shapes[key] = self._shape(number, value, size, mask)
-        if shape is None:
-            return None
-        mark, shown, has_literal = [value & shape.rest], [], False
-        for at, bits, found in shape.places:
-            known = found.get(value >> at & bits)
-            if known is None:
-                return None
-            mark.append(known[0])
-            if known[0] == LITERAL:
-                has_literal = True
-            else:
-                shown.append(known[1])
-        if follows and not has_literal:
-            mark.append(value >> 32)
-        marks = tuple(mark)
-        try:
-            template = shape.templates[marks]
-        except KeyError:
-            if len(shape.templates) >= KEPT:
-                shape.templates.clear()
-            template = shape.templates[marks] = self._template(shape, value, size)
-        if template is None:
-            return None
-        if not has_literal:
-            return template[0] % tuple(shown)
-        slot = template[1]
-        if slot is None:
-            return None
-        wanted = self._literal(value >> 32, slot)
-        return None if wanted is None else (template[0] % tuple(shown)).replace("\0", wanted)
+        follows = self._literal_follows[numbers] & (sizes == 2)
+        keys = np.where(follows, values & np.uint64(WORD), values) & ~self._masks[numbers]
+        order = np.lexsort((keys, numbers))
+        sorted_keys, sorted_numbers, indices = keys[order], numbers[order], order.tolist()
+        changes = (sorted_keys[1:] != sorted_keys[:-1]) | (sorted_numbers[1:] != sorted_numbers[:-1])
+        found, whole, words = [""] * len(values), values.tolist(), sizes.tolist()
+        for begin, end in pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(indices)] if indices else []):
+            first = indices[begin]
+            shape = self._shape(int(numbers[first]), int(keys[first]), whole[first], words[first])
+            if shape is not None:
+                self._fill(shape, indices[begin:end], whole, words, found)
+        return found
+
+    def _fill(self, shape: Shape, indices: list[int], values: list[int], sizes: list[int], found: list[str]) -> None:
+        """Texts of the values of one shape."""
+        alike = [values[index] for index in indices]
+        marks: list[list[int]] = [[value & shape.rest for value in alike]]
+        columns: list[list[str]] = []
+        for at, mask, classes, texts in shape.places:
+            bits = [value >> at & mask for value in alike]
+            marks.append([classes[raw] for raw in bits])
+            columns.append([texts[raw] for raw in bits])
+        if shape.literal_follows:
+            pairs = zip(alike, zip(*marks, strict=True), strict=True)
+            marks.append([0 if LITERAL in mark else value >> 32 for value, mark in pairs])
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for position, mark in enumerate(zip(*marks, strict=True)):
+            groups.setdefault(mark, []).append(position)
+        for mark, positions in groups.items():
+            if NONE in mark:
+                continue
+            first = positions[0]
+            template = self._template(shape, mark, alike[first], sizes[indices[first]])
+            if template is None:
+                continue
+            shown, slot = template
+            literals = [self._literal(alike[position] >> 32, slot) for position in positions] if slot else []
+            rows = [
+                literals if kind == LITERAL else [column[position] for position in positions]
+                for kind, column in zip(mark[1:], columns, strict=False)
+            ]
+            for position, operands in zip(positions, zip(*rows, strict=True) if rows else repeat(()), strict=False):
+                if None not in operands:
+                    found[indices[position]] = shown % operands
 
     def _mask(self, number: int) -> int:
         """The bits of an encoding's register fields."""
@@ -152,12 +170,18 @@ class Templates:
                 mask |= (1 << field.pieces[0].width) - 1 << field.pieces[0].at
         return mask
 
-    def _shape(self, number: int, value: int, size: int, mask: int) -> Shape | None:
+    def _shape(self, number: int, rest: int, value: int, size: int) -> Shape | None:
         """What is to be known of words like these; None where nothing is."""
-        insn, fmt = self._insn(value, size), self._formats[number]
-        if insn is None or fmt is None or branch_target(insn) is not None:
-            return None
-        return Shape(insn, fmt, value, mask)
+        try:
+            return self._shapes[number, rest]
+        except KeyError:
+            if len(self._shapes) >= KEPT:
+                self._shapes.clear()
+        insn, fmt, shape = self._insn(value, size), self._formats[number], None
+        if insn is not None and fmt is not None and branch_target(insn) is None:
+            shape = Shape(insn, fmt, value, int(self._masks[number]))
+        self._shapes[number, rest] = shape
+        return shape
 
     def _insn(self, value: int, size: int) -> Insn | None:
         try:
@@ -166,8 +190,17 @@ class Templates:
             return None
         return insn if insn.size == 4 * size else None
 
-    def _template(self, shape: Shape, value: int, size: int) -> tuple[str, Slot | None] | None:
-        """The text with ``%s`` for registers and a NUL for the literal, and the operand that the literal is."""
+    def _template(self, shape: Shape, mark: tuple[int, ...], value: int, size: int) -> Template | None:
+        """The text with ``%s`` for registers and the literal, and the operand that the literal is."""
+        try:
+            return shape.templates[mark]
+        except KeyError:
+            if len(shape.templates) >= KEPT:
+                shape.templates.clear()
+        shape.templates[mark] = self._make(shape, value, size)
+        return shape.templates[mark]
+
+    def _make(self, shape: Shape, value: int, size: int) -> Template | None:
         insn = self._insn(value, size)
         if insn is None or visible_slots(insn.op, insn.target, insn.form, insn.fields) != shape.all:
             return None
@@ -181,8 +214,10 @@ class Templates:
             elif insn[slot.field] == LITERAL and slot.kind == "src":
                 if shape.has_constant or (placed and (placed.words, placed.type) != (slot.words, slot.type)):
                     return None  # operands of several types show the literal
+                if shown != literal(value >> 32, slot.words, slot.type):
+                    return None
                 placed = slot
-                parts.append("\0" if shown == literal(value >> 32, slot.words, slot.type) else shown)
+                parts.append("%s")
             else:
                 name = names(self.target.level, slot.kind, slot.words, slot.type)[insn[slot.field]]
                 parts.append(shown.replace(name, "%s", 1))

@@ -85,9 +85,9 @@ def _literals(target: Target, name: str, words: Words) -> npt.NDArray[np.bool_]:
         return found
     one = words & FIRST[name] == LITERAL
     two = words >> SECOND_AT[name] & 0xFF == LITERAL if name in SECOND_AT else found
-    for index in np.flatnonzero(one | two).tolist():
-        first, second = _may_follow(target.name, name, int(codes[index]))
-        found[index] |= bool((one[index] and first) or (two[index] and second))
+    for code in np.unique(codes[one | two]).tolist():
+        first, second = _may_follow(target.name, name, code)
+        found |= (codes == code) & (one & first | two & second)
     return found
 
 
