@@ -210,7 +210,7 @@ class MemoryAlgebra(Protocol[V, S]):
     def load(self, space: str, bits: int, address: V, where: V | None = None) -> list[V]:
         """`bits` 8 or 16: one 32-bit value, zero-extended; else `bits` / 32 values of 32 bits.
 
-        What other lanes get is not specified.
+        Lanes that `where` leaves out get 0; what lanes without EXEC get is not specified.
         """
 
     def store(self, space: str, bits: int, address: V, values: Sequence[V], where: V | None = None) -> None:

@@ -48,12 +48,12 @@ def offsets(place: str, size: int) -> str:
     }[place]
 
 
-def outcomes(text: str, engine: JitEngine | None = None) -> list[tuple[str, bytes]]:
+def outcomes(text: str, engine: JitEngine | None = None, name: str = "gfx900") -> list[tuple[str, bytes]]:
     """How a program ends, and what it leaves behind: on the reference, or twice on the JIT, which then knows memory.
 
     Memory is not compared where a store faults: chunks before it may be stored.
     """
-    dispatch = program(text, lds_bytes=2048)
+    dispatch = program(text, name, lds_bytes=2048)
     data = dispatch.memory.plain(DATA, DATA_BYTES)
     assert data is not None
     run = (lambda: ReferenceEngine().run(dispatch)) if engine is None else engine.prepare(dispatch).run

@@ -40,7 +40,7 @@ class Addresses:
         o = self.ints
         text, w = self.text, address.w
         if w == 32:
-            base, scalars = _base(address)
+            base, scalars = self._base(address)
             one = self._first(base)
             for scalar in scalars:
                 one = o.add(32, one, scalar)
@@ -62,7 +62,7 @@ class Addresses:
         """Whether all lanes, active or not, address the `size` bytes behind those of the lane before."""
         text, lanes = self.text, self.text.lanes
         if address.w == 32:
-            base, _ = _base(address)
+            base, _ = self._base(address)
             key = (str(size), text.bits(base, True), "")
             if key not in self.checked:
                 self.checked[key] = self._none(self._differs(32, key[1], text.bits(self._first(base)), size))
@@ -85,7 +85,7 @@ class Addresses:
         """Lanes that address something else than the first one: a vector of bits."""
         text = self.text
         if address.w == 32:
-            return self._differs_from_first(_base(address)[0])
+            return self._differs_from_first(self._base(address)[0])
         if address.halves is None:
             return self._differs(address.w, text.bits(address, True), first)
         low, high, _ = address.halves
@@ -93,6 +93,23 @@ class Addresses:
         if high is ZERO:
             return wrong
         return text.let(f"or <{text.lanes} x i1> {wrong}, {self._differs_from_first(high)}")
+
+    def _base(self, address: Value) -> tuple[Value, list[Value]]:
+        """A 32-bit address before scalars were added, and these: they move all lanes alike, wherever that wraps around.
+
+        Where it was aligned behind that, the base is what was aligned: multiples can as well be added then.
+        """
+        if address.made is None or address.made[0] != "and" or address.made[2].number is None:
+            return _summands(address)
+        _, summed, mask = address.made
+        base, scalars = _summands(summed)
+        step = -(mask.number or 0) & 0xFFFF_FFFF
+        if not scalars or step & step - 1 or any(each.number is None or each.number % step for each in scalars):
+            return address, []
+        key = ("aligned", self.text.bits(base, True), str(step))
+        if key not in self.checked:
+            self.checked[key] = self.text.bits(self.ints.and_(32, base, mask), True)
+        return Value(32, True, self.checked[key]), scalars
 
     def _none(self, lanes: str) -> str:
         """Whether a vector of bits has none."""
@@ -147,18 +164,21 @@ class Contiguous:
         space: str,
         bits: int,
         address: Value,
-        mask: Value,
-        is_partial: bool,
+        active: Value,
+        where: Value | None,
         stored: Sequence[Value] | None = None,
     ) -> list[Value]:
-        """Read lanes, or write `stored`. With `is_partial` lanes of EXEC that are not in `mask` read 0."""
-        text, lanes = self.text, self.text.lanes
+        """Read lanes, or write `stored`; with `where` those of it only, and others read 0."""
+        text, lanes, ints = self.text, self.text.lanes, self.addresses.ints
         kind, size = "load" if stored is None else "store", bits // 8
-        addresses, m = text.bits(address, True), text.bits(mask, True)
+        addresses, is_partial = text.bits(address, True), where is not None
+        bound = _bound(space, address, where)
+        mask = active if where is None or bound is not None else ints.and_(1, active, where)
+        m = text.bits(mask, True)
         data = tuple(text.bits(value, True) for value in stored or ())
         first = self.addresses.first(address)
         in_line = self.addresses.side_by_side(address, first, size)
-        place = self._place(space, kind, first, size)
+        place = self._place(space, kind, first, size, bound)
         near, other_way, far, done = (text.fresh(stem) for stem in ("near", "other", "far", "done"))
         ready = text.let(f"and i1 {in_line}, {place.fits}")
         if stored is not None and not self._is_masked(bits):
@@ -168,14 +188,17 @@ class Contiguous:
         text.start(near)
         arms = []
         if stored is None:
-            arms.append((self._whole(place.pointer, bits, m if is_partial else ""), near))
+            arms.append((self._whole(place.pointer, bits, m if is_partial and bound is None else ""), near))
         else:
             self._store_whole(place.pointer, bits, data, m)
         text.put(f"br label %{done}")
         text.start(other_way)
         if stored is None:
             wrong = text.let(f"and <{lanes} x i1> {self.addresses.differing(address, first)}, {m}")
-            arms.append(self._broadcast(wrong, m, place, bits, done, is_partial))
+            arms.append(self._broadcast(wrong, m, place, bits, done, is_partial and bound is None))
+        if bound is not None:
+            m = text.bits(ints.and_(1, active, ints.ult(32, address, bound)), True)
+        if stored is None:
             if self._is_masked(bits):
                 run = self._run(space, place)
                 offsets, inside = self.gathers.inside(bits, address.w, addresses, m, run)
@@ -190,6 +213,8 @@ class Contiguous:
             text.put(f"br label %{far}")
         text.start(far)
         slow = self.helpers.call(kind, space, bits, addresses, m, data, place.cache)
+        if is_partial:
+            slow = [self._within(m, each) for each in slow]
         leave = text.label
         text.put(f"br label %{done}")
         text.start(done)
@@ -202,12 +227,17 @@ class Contiguous:
             for k in range(len(slow))
         ]
 
-    def _place(self, space: str, kind: str, first: str, size: int) -> Place:
+    def _place(self, space: str, kind: str, first: str, size: int, bound: Value | None) -> Place:
+        """Where an access goes, and what fits there; addresses in LDS may have a bound as well."""
         text, lanes = self.text, self.text.lanes
         if space == "lds":
             offset = text.let(f"zext i32 {first} to i64")
             pointer = text.let(f"getelementptr i8, ptr %lds, i64 {offset}")
-            fits, one_fits = (fits_within(text, offset, "%ldssize", count) for count in (size * lanes, size))
+            end = "%ldssize"
+            if bound is not None:
+                last = text.let(f"add i64 {text.let(f'zext i32 {text.bits(bound)} to i64')}, {size - 1}")
+                end = text.call("i64", "llvm.umin.i64", f"i64 {end}", f"i64 {last}")
+            fits, one_fits = (fits_within(text, offset, end, count) for count in (size * lanes, size))
             return Place(pointer, fits, one_fits)
         cache = self.caches.take(kind)
         words = start, limit, addend = self.caches.load(cache)
@@ -303,8 +333,16 @@ class Contiguous:
         return found, label
 
 
-def _base(address: Value) -> tuple[Value, list[Value]]:
-    """A 32-bit address before scalars were added, and these: they move all lanes alike, wherever that wraps around."""
+def _bound(space: str, address: Value, where: Value | None) -> Value | None:
+    """What addresses of LDS are to lie below, where that is what `where` says."""
+    if space != "lds" or where is None or where.made is None:
+        return None
+    word, a, b = where.made
+    return b if word == "icmp ult" and a is address and not b.vec else None
+
+
+def _summands(address: Value) -> tuple[Value, list[Value]]:
+    """A 32-bit address before scalars were added, and these."""
     scalars = []
     while address.made is not None and address.made[0] == "add" and (found := split_sum(address.made)) is not None:
         address, scalar = found

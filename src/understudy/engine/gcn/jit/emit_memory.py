@@ -80,27 +80,27 @@ class Memory:
         return self._given(max(1, bits // 32), 32, lambda: self._load(space, bits, address, where))
 
     def _load(self, space: str, bits: int, address: Value, where: Value | None) -> list[Value]:
-        mask = self._masked(where)
         if bits in WIDTHS and space != "gds":
-            return self.contiguous.access(space, bits, address, mask, where is not None)
-        return self._helped("load", space, bits, address, mask, ())
+            return self.contiguous.access(space, bits, address, self.vectors.active(), where)
+        mask = self._masked(where)
+        values = self._helped("load", space, bits, address, mask, ())
+        return values if where is None else [self.ints.select(32, mask, v, self.ints.const(32, 0)) for v in values]
 
     def store(self, space: str, bits: int, address: Value, values: Sequence[Value], where: Value | None = None) -> None:
         """Write lanes."""
-        mask = self._masked(where)
         self._accesses += 1
         self._stores += 1
         if self._phase:
             if self._accesses != self._phase:
                 return
         elif self._stores > 1:  # what is left over at the end of a buffer: rarely anything
-            some = self.text.let(f"zext i{self.text.lanes} {self.vectors.compressed(mask)} to i64")
+            some = self.text.let(f"zext i{self.text.lanes} {self.vectors.compressed(self._masked(where))} to i64")
             self.helpers.or_leave(some)
             return
         if bits in WIDTHS and space != "gds":
-            self.contiguous.access(space, bits, address, mask, False, values)
+            self.contiguous.access(space, bits, address, self.vectors.active(), where, values)
             return
-        self._helped("store", space, bits, address, mask, values)
+        self._helped("store", space, bits, address, self._masked(where), values)
 
     def _masked(self, where: Value | None) -> Value:
         return self.vectors.active() if where is None else self.ints.and_(1, self.vectors.active(), where)

@@ -25,9 +25,7 @@ def fetch(b: Builder, p: Places, bits: int) -> list[Word]:
         return b.load("global", bits, p.at)
     values = []
     for skip in range(0, max(bits // 8, 4), 4):
-        where = p.inside(skip)
-        value = b.load("global", min(bits, 32), p.at + skip if skip else p.at, where)[0]
-        values.append(value if where is None else where.select(value, 0))
+        values += b.load("global", min(bits, 32), p.at + skip if skip else p.at, p.inside(skip))
     return values
 
 

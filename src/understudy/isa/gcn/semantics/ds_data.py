@@ -62,8 +62,7 @@ def addressed(b: Builder, i: Insn, size: int, offset: int, *, atomic: bool = Fal
 
 def get(b: Builder, p: Location, bits: int) -> list[Word]:
     """Load; lanes out of range give 0."""
-    values = b.load(p.space, bits, p.at, p.where)
-    return values if p.where is None else [p.where.select(v, 0) for v in values]
+    return b.load(p.space, bits, p.at, p.where)
 
 
 def read(how: Transfer) -> Execution:
