@@ -1,4 +1,7 @@
-"""Rewrite the table in docs/performance.md from results/latest.json. The same file gives the same text."""
+"""Rewrite the table in docs/performance.md from results/latest.json. The same file gives the same text.
+
+Likewise the figures that `understudy bench` and `doctor` compare with, which lie in the package.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from harness import HEADINGS, ROOT, Row
 from run import RESULTS
 
 PAGE: Final = ROOT / "docs" / "performance.md"
+SHIPPED: Final = ROOT / "src" / "understudy" / "data" / "bench.json"
 BEGIN: Final = "<!-- results start: written by benchmarks/report.py -->"
 END: Final = "<!-- results stop -->"
 TITLES: Final = {
@@ -34,6 +38,7 @@ TITLES: Final = {
     "fletcher_map": "Fletcher: register maps",
     "fletcher_sum": "Fletcher: kernels",
     "fletcher_mmio": "Fletcher: a register's round trip",
+    "shipped": "What `understudy bench` measures",
 }
 
 
@@ -92,6 +97,14 @@ def fill(page: str, text: str) -> str:
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
+def shipped(found: dict[str, Any]) -> str:
+    """The best of what `understudy bench` measures, as the package has it."""
+    facts = found["machine"]
+    best = {row["what"]: float(f"{row['best']:.4g}") for row in found["rows"] if row["question"] == "shipped"}
+    document = {"machine": f"{facts['cpu']}, {facts['cores']} cores", "date": found["date"], "best": best}
+    return json.dumps(document, indent=2) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Rewrite the table of docs/performance.md.")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -99,11 +112,15 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if the page is out of date")
     options = parser.parse_args()
     old = options.page.read_text(encoding="utf-8")
-    new = fill(old, report(json.loads(options.results.read_text(encoding="utf-8"))))
+    found = json.loads(options.results.read_text(encoding="utf-8"))
+    new = fill(old, report(found))
     if options.check:
         raise SystemExit(old != new)
     options.page.write_text(new, encoding="utf-8")
     print(f"wrote {options.page}")
+    if any(row["question"] == "shipped" for row in found["rows"]):
+        SHIPPED.write_text(shipped(found), encoding="utf-8")
+        print(f"wrote {SHIPPED}")
 
 
 if __name__ == "__main__":

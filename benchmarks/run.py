@@ -42,6 +42,7 @@ SCRIPTS: Final = (
         "fletcher_map",
         "fletcher_sum",
         "fletcher_mmio",
+        "shipped",
     ),
 )
 RESULTS: Final = FOLDER / "results" / "latest.json"

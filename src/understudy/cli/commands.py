@@ -34,7 +34,7 @@ COMMANDS: Final = {
     ),
     "devices": Listed("describe.devices", "List the devices, agents and built-in kernels that can be had."),
     "disasm": Listed("assembly.disasm", "Show machine code as assembly text that `asm` turns into the same bytes."),
-    "doctor": Listed("doctor.doctor", "Say what this machine has compiled, or with --warm make it ahead."),
+    "doctor": Listed("doctor.doctor", "Say what this machine can do, and which command adds what is missing."),
     "exec": Listed(
         "exec_program.exec_program", "Run a host program, unmodified, with a virtual device for the real one."
     ),
