@@ -1,6 +1,7 @@
 """RAM and address spaces."""
 
 import ctypes
+import mmap
 import os
 import warnings
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from understudy.core.errors import AccessFault, ModelBug
-from understudy.core.space import AddressSpace, Ram, Unit
+from understudy.core.memory_files import HAS_MEMORY_FILES
+from understudy.core.space import PAGE_SIZE, AddressSpace, Ram, SharedRam, Unit
 
 UNIT = Unit(1)
 
@@ -98,3 +100,25 @@ def test_a_process_with_more_device_memory_than_the_host_has_can_fork():
     assert os.waitpid(child, 0)[1] == 0
     for memory in memories:
         memory.close()
+
+
+@pytest.mark.skipif(not HAS_MEMORY_FILES, reason="this system has no memory to share")
+def test_shared_memory_is_one_memory_in_two_places() -> None:
+    """What another process would map is neither copied nor ever shorter, and outlives the device's own."""
+    ram = SharedRam(10_000)
+    other = mmap.mmap(ram.descriptor, 3 * PAGE_SIZE, offset=SharedRam.FILE_OFFSET)
+    ram.write(9_990, b"ten bytes!", UNIT)
+    assert other[9_990:10_000] == b"ten bytes!"
+    other[7:10] = b"abc"
+    assert ram.read(6, 5, UNIT) == b"\0abc\0"
+    with pytest.raises(PermissionError):
+        os.ftruncate(ram.descriptor, PAGE_SIZE)
+    host = ram.base_host
+    ram.clear()
+    assert (ram.base_host, other[:10_000]) == (host, bytes(10_000))
+    other[0] = 1
+    descriptor = ram.descriptor
+    ram.close()
+    assert other[0] == 1
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from understudy.core.errors import AccessFault, ModelBug, NoHostMemory
+from understudy.core.memory_files import memory_file
 
 PAGE_BITS = 12
 PAGE_SIZE = 1 << PAGE_BITS
@@ -57,12 +59,16 @@ class Ram:
     def __init__(self, size: int) -> None:
         self.size = size
         rounded = -(-size // PAGE_SIZE) * PAGE_SIZE
-        self._map = _anonymous(rounded + 2 * PAGE_SIZE)
+        self._map = self._reserve(rounded + 2 * PAGE_SIZE)
         self.view = memoryview(self._map)[PAGE_SIZE : PAGE_SIZE + size]
         self.base_host = int(np.frombuffer(self.view, dtype=np.uint8).ctypes.data)
 
     def __repr__(self) -> str:
         return f"<RAM of {self.size:,} bytes>"
+
+    def _reserve(self, size: int) -> mmap.mmap:
+        """The host's memory for it, `size` bytes with both of its own pages."""
+        return _anonymous(size)
 
     def clear(self) -> None:
         """Zero everything; the host address stays."""
@@ -102,6 +108,36 @@ class Ram:
             )
 
 
+class SharedRam(Ram):
+    """Memory that another process may have as well: it is a file without a name (Linux only).
+
+    `descriptor` is the file, this object's own until it is closed. The first byte of the memory is `FILE_OFFSET` bytes
+    into it, and nobody can make it shorter. `NoHostMemory` where there are no such files.
+    """
+
+    FILE_OFFSET: Final = PAGE_SIZE
+    __slots__ = ("descriptor",)
+
+    def _reserve(self, size: int) -> mmap.mmap:
+        self.descriptor = memory_file("understudy device memory", size)
+        try:
+            return mmap.mmap(self.descriptor, size, flags=mmap.MAP_SHARED | _MAP_NORESERVE)
+        except OSError as error:
+            os.close(self.descriptor)
+            raise _no_room(size, error) from error
+
+    def clear(self) -> None:
+        """Zero everything, in the other process too; the host address stays."""
+        self._map.madvise(mmap.MADV_REMOVE)
+
+    def close(self) -> None:
+        """Give the memory back. It lives on where another process has it, and nothing here writes to it any more."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.descriptor = -1
+        super().close()
+
+
 _MAP_NORESERVE: Final = 0x4000 if sys.platform == "linux" else 0
 """Of <sys/mman.h> (mmap(2)); Python's `mmap` names it since 3.13 only."""
 
@@ -116,10 +152,14 @@ def _anonymous(size: int) -> mmap.mmap:
             return mmap.mmap(-1, size)
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     except OSError as error:
-        raise NoHostMemory(
-            f"this process has no address space for {size:#x} bytes of device memory ({error.strerror}), expected room "
-            "for it: close devices that are no longer used, drop views of their memory, or raise the limit (ulimit -v)"
-        ) from error
+        raise _no_room(size, error) from error
+
+
+def _no_room(size: int, error: OSError) -> NoHostMemory:
+    return NoHostMemory(
+        f"this process has no address space for {size:#x} bytes of device memory ({error.strerror}), expected room "
+        "for it: close devices that are no longer used, drop views of their memory, or raise the limit (ulimit -v)"
+    )
 
 
 _NOTHING: Final = _anonymous(PAGE_SIZE)

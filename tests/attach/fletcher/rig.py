@@ -17,7 +17,8 @@ import pytest
 
 from understudy.attach.fletcher import DevicePlatform, Server, build_library
 from understudy.attach.fletcher.library import SOCKET_VARIABLE
-from understudy.attach.fletcher.messages import MAGIC, REPLY, REQUEST, VERSION, Op
+from understudy.attach.fletcher.messages import MAGIC, VERSION, Op
+from understudy.attach.host_messages import REPLY, REQUEST
 from understudy.core.event import Event
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from tests.attach.fletcher.rig import Client, DevicePlatform, FletcherDevice, served
 from understudy.attach.fletcher import Server, SocketError, events
-from understudy.attach.fletcher.messages import IN_FILE, MAGIC, MAX_TEXT, REQUEST, VERSION, Op, Status
+from understudy.attach.fletcher.messages import IN_FILE, MAGIC, VERSION, Op, Status
+from understudy.attach.host_messages import MAX_TEXT, REQUEST
 from understudy.device.fletcher.events import KernelFinished
 from understudy.device.fletcher.job import Job
 from understudy.device.fletcher.kernel import kernel

@@ -1,33 +1,27 @@
-"""What the platform library and the server say to each other; ``platform.c`` holds the same layouts in C.
+"""What the platform library and the server say to each other; ``platform.c`` holds the same numbers in C.
 
 HOST_TO_DEVICE, PREPARE and CACHE have `size` bytes of data behind them; with value IN_FILE the latter two have one byte
 behind them, and with it the descriptor of a file that holds the data and is sealed against every change. OFFER asks
-whether the request `value` would be carried out for `size` bytes, before they are sent. A reply has a
-message of `text_size` bytes for the host's standard error, then `data_size` bytes. Numbers are little-endian. Both
-sides are on one machine and come from one installation, so that VERSION is compared and nothing is negotiated.
+whether the request `value` would be carried out for `size` bytes, before they are sent.
 """
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum
 from typing import Final
+
+from understudy.attach.host_messages import HELLO
 
 MAGIC: Final = int.from_bytes(b"UFLTCHER", "little")
 VERSION: Final = 2
 
-REQUEST: Final = struct.Struct("<IIQQ")
-"""op, value (IN_FILE, or an op), address (or register index), size in bytes."""
-REPLY: Final = struct.Struct("<IIQQ")
-"""status, text_size, value, data_size."""
-MAX_TEXT: Final = 4095
 IN_FILE: Final = 1
 
 
 class Op(IntEnum):
     """The functions of the platform library, platformGetName aside, which it answers itself; and OFFER."""
 
-    HELLO = 1
+    HELLO = HELLO
     WRITE_MMIO = 2
     READ_MMIO = 3
     MALLOC = 4

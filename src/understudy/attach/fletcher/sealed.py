@@ -11,13 +11,7 @@ import os
 from typing import Any, Self
 
 from understudy.core.errors import WireError
-
-try:
-    import fcntl
-except ImportError:  # such systems have no sealed files
-    HAS_SEALS = False
-else:
-    HAS_SEALS = hasattr(fcntl, "F_GET_SEALS")
+from understudy.core.memory_files import SHRINK, WRITE, is_sealed
 
 
 class SealedFile:
@@ -28,7 +22,7 @@ class SealedFile:
 
     def map(self, size: int) -> memoryview:
         """The first `size` bytes, to be read; `WireError` where the file is not sealed, or smaller."""
-        if not self._is_sealed():
+        if not is_sealed(self._descriptor, SHRINK | WRITE):
             raise WireError(
                 "the host's file may still change, expected one that is sealed against writes and shrinking"
             )
@@ -42,15 +36,6 @@ class SealedFile:
             return memoryview(mmap.mmap(self._descriptor, size, **options))
         except (OSError, OverflowError, ValueError) as error:
             raise WireError(f"the host's file cannot be mapped: {error}") from None
-
-    def _is_sealed(self) -> bool:
-        if not HAS_SEALS:
-            return False
-        needed = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_WRITE
-        try:
-            return fcntl.fcntl(self._descriptor, fcntl.F_GET_SEALS) & needed == needed
-        except OSError:  # no file that can be sealed
-            return False
 
     def __enter__(self) -> Self:
         return self

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -15,6 +13,7 @@ from understudy.attach.vfio_user.messages import DmaMap, DmaMapFlags, DmaUnmap, 
 from understudy.attach.vfio_user.negotiation import Settings, SharedMemory
 from understudy.attach.vfio_user.shared import SharedFiles
 from understudy.core.errors import AccessFault
+from understudy.core.memory_files import SHRINK, is_sealed
 from understudy.core.pci import DirectRange
 
 ADDRESS_END: Final = 1 << 64
@@ -247,7 +246,7 @@ class DmaMemory:
             return window, "no descriptor came with it"
         if self._settings.shared_memory is SharedMemory.NONE:
             return window, "shared memory is switched off"
-        if self._settings.shared_memory is SharedMemory.SEALED and not _is_sealed(fd):
+        if self._settings.shared_memory is SharedMemory.SEALED and not is_sealed(fd, SHRINK, ask=True):
             return window, "the file behind it is not sealed against shrinking"
         mapped = self._files.map(request, fd, self._settings.max_direct_maps)
         if mapped is None:
@@ -314,16 +313,6 @@ class DmaMemory:
                 f"{access} at {address:#x}: the client that mapped it is gone", address=address, access=access
             )
         return messages
-
-
-def _is_sealed(fd: int) -> bool:
-    """Whether the file can never become shorter; asks for the seal where that is still possible."""
-    with suppress(OSError):
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
-    try:
-        return bool(fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK)
-    except OSError:
-        return False  # only memory files have seals
 
 
 def _range(base: int, size: int) -> str:

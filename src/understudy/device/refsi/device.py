@@ -16,7 +16,7 @@ from understudy.core.limits import CLOSED
 from understudy.core.occupied import Occupied
 from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
 from understudy.core.snapshot import Stateful
-from understudy.core.space import Unit
+from understudy.core.space import Ram, Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.accelerator import Accelerator, Failure
@@ -79,12 +79,20 @@ class KernelStatus:
 class RefSiDevice(Stateful, Device[Settings]):
     """RefSi M1 (`family` "m") or G1 ("g"). Give `settings`, or options of `Settings` by name.
 
-    Submitted buffers run, in order, when somebody waits or looks at the device. A bad option is a `WireError`.
+    Submitted buffers run, in order, when somebody waits or looks at the device. A bad option is a `WireError`. `ram`
+    makes its plain memories: `SharedRam` for one that another process reaches without asking.
     """
 
     STATE = ("memory", "accelerator", "allocator", "processor", "_g1_harts", "_next_ticket", "_finished")
 
-    def __init__(self, family: str = "m", settings: Settings | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        family: str = "m",
+        settings: Settings | None = None,
+        *,
+        ram: Callable[[int], Ram] = Ram,
+        **options: Any,
+    ) -> None:
         if family not in FAMILIES:
             raise WireError(f"family {family!r}, expected one of {', '.join(FAMILIES)}")
         self.settings = settings = Settings.of(settings, options)
@@ -110,9 +118,9 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.processor: CommandProcessor | None = None
         self._g1_harts = r.G1_HARTS
         if settings.profile == SPEC:
-            self._build_spec(COHERENCES[settings.coherence])
+            self._build_spec(COHERENCES[settings.coherence], ram)
         else:
-            self._build_refsidrv()
+            self._build_refsidrv(ram)
         self._schedule: RefsidrvSchedule
         self._views = Views()
         self._queue: list[tuple[int, int, int]] = []
@@ -136,7 +144,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         if self._schedule.profiling:
             count(hart, insn)
 
-    def _build_spec(self, coherence: str) -> None:
+    def _build_spec(self, coherence: str, ram: Callable[[int], Ram]) -> None:
         memory = SpecMemory(
             self.accelerator.counters,
             self.telemetry,
@@ -144,6 +152,7 @@ class RefSiDevice(Stateful, Device[Settings]):
             harts_per_core=self.harts_per_core,
             dma=self.settings.dma,
             coherence=coherence,
+            ram=ram,
         )
         memory.look = self.accelerator.look_at_data
         memory.on_remap = self.accelerator.flush_pages
@@ -152,8 +161,8 @@ class RefSiDevice(Stateful, Device[Settings]):
         profile = SpecProfile(memory, self.accelerator, coherence == COHERENT)
         self.processor = self._command_processor(profile)
 
-    def _build_refsidrv(self) -> None:
-        memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family)
+    def _build_refsidrv(self, ram: Callable[[int], Ram]) -> None:
+        memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family, ram=ram)
         memory.look = self.accelerator.look_at_data
         self.memory = memory
         counting = self.settings.profile_level >= PROFILE_LEVEL_COUNTING

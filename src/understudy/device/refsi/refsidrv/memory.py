@@ -51,20 +51,27 @@ DEBUG_END: Final = 0x1000
 
 
 class RefsidrvMemory(Stateful):
-    """The reference's memories, registers and windows. `family` is "m" or "g".
+    """The reference's memories, registers and windows. `family` is "m" or "g"; `ram` makes plain memory.
 
     `look` is called now and then while much is copied, and may raise what ends that.
     """
 
     STATE = ("rams", "dma", "windows")
 
-    def __init__(self, counters: PerfCounters, telemetry: Telemetry | None = None, family: str = "m") -> None:
+    def __init__(
+        self,
+        counters: PerfCounters,
+        telemetry: Telemetry | None = None,
+        family: str = "m",
+        *,
+        ram: Callable[[int], Ram] = Ram,
+    ) -> None:
         self.family = family
         self.counters = counters
         self.telemetry = Telemetry() if telemetry is None else telemetry
-        self.memories: dict[int, Ram] = {TCDM_BASE: Ram(TCDM_SIZE), DRAM_BASE: Ram(DRAM_SIZE)}
+        self.memories: dict[int, Ram] = {TCDM_BASE: ram(TCDM_SIZE), DRAM_BASE: ram(DRAM_SIZE)}
         if family == "g":
-            self.memories[TCIM_BASE] = Ram(TCIM_SIZE)
+            self.memories[TCIM_BASE] = ram(TCIM_SIZE)
         self.look: Callable[[], None] = lambda: None
         self._connect()
 

@@ -51,7 +51,7 @@ class SpecMemory(Stateful):
 
     `cores` and `harts_per_core` say how many there are. `dma` is "late" (transfers happen when they are waited for) or
     "immediate"; `coherence` is "coherent" or "strict" (harts have stale data caches, see `coherence`). Without
-    `counters` there is nothing at their addresses.
+    `counters` there is nothing at their addresses. `ram` makes plain memory.
 
     `on_remap` is called when what harts see at some address may have changed (windows, protection): engines must
     forget page translations. `on_write` is told (host address, size) of every write to plain memory that did not go
@@ -72,6 +72,7 @@ class SpecMemory(Stateful):
         harts_per_core: int = M1_HARTS,
         dma: str = LATE,
         coherence: str = COHERENT,
+        ram: Callable[[int], Ram] = Ram,
     ) -> None:
         if coherence not in COHERENCES:
             raise WireError(f"there is no coherence {coherence!r}, expected one of {', '.join(COHERENCES)}")
@@ -86,6 +87,7 @@ class SpecMemory(Stateful):
         self.look: Callable[[], None] = lambda: None
         self.on_remap: Callable[[], None] | None = None
         self.on_write: Callable[[int, int], None] | None = None
+        self._ram = ram
         self._counters = counters
         self._protected: tuple[tuple[int, int], ...] = ()
         self._ports: dict[int, SpecPort] = {}
@@ -96,8 +98,8 @@ class SpecMemory(Stateful):
     def _build(self) -> None:
         """Fresh memory, all zero."""
         space = AddressSpace()
-        space.map(TCDM_BASE, Ram(TCDM_SIZE), "TCDM")
-        self._dram = space.map(DRAM_BASE, Ram(DRAM_SIZE), "DRAM")
+        space.map(TCDM_BASE, self._ram(TCDM_SIZE), "TCDM")
+        self._dram = space.map(DRAM_BASE, self._ram(DRAM_SIZE), "DRAM")
         space.map(DMA_BASE, self.dma, "DMA")
         if self._counters is not None:
             space.map(PERF_COUNTERS_BASE, self._counters, "PERF_COUNTERS")
