@@ -28,6 +28,8 @@ Capture = pytest.CaptureFixture[str]
 READS = {
     ("asm", "file"): ["asm", "FILE"],
     ("check", "path"): ["check", "--memory-model", "FILE"],
+    ("diff", "one"): ["diff", "FILE", CODE],
+    ("diff", "other"): ["diff", CODE, "FILE"],
     ("disasm", "file"): ["disasm", "FILE"],
     ("doctor", "files"): ["doctor", "--warm", "FILE"],
     ("exec", "schemas"): ["exec", "--schema", "FILE", "true"],

@@ -255,7 +255,7 @@ BENCHES: Final = (
     Bench("hsa", "gfx900 matrix product 512 in LDS", "M wave instr/s", partial(hsa, "matmul", 512)),
     Bench("hsa", "gfx900 mandelbrot 256 x 256, binary64", "M wave instr/s", partial(hsa, "mandelbrot", 256)),
     Bench("hsa", "gfx900 launch of one wave", "us", _hsa_launch, is_time=True),
-    Bench("amdcl2", "gfx802 saxpy, 1 M work-items", "M wave instr/s", partial(_amdcl2, 1 << 20)),
+    Bench("amdcl2", "tonga saxpy, 1 M work-items", "M wave instr/s", partial(_amdcl2, 1 << 20)),
     Bench("fletcher", "sum of 10 M rows", "M rows/s", partial(_fletcher, 10_000_000)),
     Bench("start", "import understudy", "ms", partial(_start, "import understudy"), is_time=True),
     Bench("start", "HSA program, nothing kept", "ms", partial(_start, FIRST_RESULT, True), is_time=True),

@@ -33,6 +33,7 @@ COMMANDS: Final = {
         "describe.describe", "Show a device's registers: for people, or as a header or a file for tools."
     ),
     "devices": Listed("describe.devices", "List the devices, agents and built-in kernels that can be had."),
+    "diff": Listed("diff.diff", "Say where two records of runs, or two files, begin to differ."),
     "disasm": Listed("assembly.disasm", "Show machine code as assembly text that `asm` turns into the same bytes."),
     "doctor": Listed("doctor.doctor", "Say what this machine can do, and which command adds what is missing."),
     "exec": Listed(

@@ -29,10 +29,17 @@ def show(headings: Sequence[str], rows: Sequence[Sequence[str]], right: frozense
             table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
         console.print(table)
         return
-    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-    for row in (headings, *rows):
-        cells = (
+    for line in aligned((headings, *rows), right):
+        print(line)
+
+
+def aligned(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) -> list[str]:
+    """Rows as lines, whose cells begin, or in the columns `right` end, one below the other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
             cell.rjust(width) if number in right else cell.ljust(width)
             for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  ".join(cells).rstrip())
+        ).rstrip()
+        for row in rows
+    ]

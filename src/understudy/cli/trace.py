@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from enum import Enum
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Final, TextIO
+from typing import Annotated, BinaryIO, Final, TextIO
 
 import typer
 
@@ -67,19 +67,24 @@ def trace(
 def records(path: Path) -> Iterator[Iterator[Record]]:
     """The events of a trace file, of which there is at least one; errors in it name the file."""
     with open_file(path) as file:
-
-        def line() -> bytes:
-            with reading(path):
-                return file.readline(_MAX_LINE_BYTES)
-
         try:
-            events = read_records(iter(line, b""))
+            events = read_records(lines_of(file, path))
             first = next(events, None)
             if first is None:
                 raise WireError("no event; JsonlTrace writes a trace")
             yield chain([first], events)
         except WireError as error:
             raise error.at("file", str(path)) from None
+
+
+def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The lines of an open file, none of which fills the memory; `path`: its name in errors."""
+
+    def line() -> bytes:
+        with reading(path):
+            return file.readline(_MAX_LINE_BYTES)
+
+    return iter(line, b"")
 
 
 def refuse_own_input(path: Path, output: Path) -> None:

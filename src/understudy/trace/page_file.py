@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from understudy.core.rule import load_rules
+from understudy.core.rule import Rule, load_rules
 from understudy.trace.reading import Record
 from understudy.trace.timeline import Timeline
 
@@ -73,9 +73,15 @@ def _part(name: str) -> str:
     return files("understudy.trace").joinpath("page", name).read_text(encoding="utf-8")
 
 
+def find_rule(name: str) -> Rule | None:
+    """The rule of that id, of whatever interface."""
+    package, _ = INTERFACES.get(name.partition("/")[0], ("", ""))
+    return load_rules(package).get(name) if package else None
+
+
 def _rule(name: str, clause: str, count: int, docs: str) -> list[str | int]:
-    package, document = INTERFACES.get(name.partition("/")[0], ("", ""))
-    rule = load_rules(package).get(name) if package else None
+    _, document = INTERFACES.get(name.partition("/")[0], ("", ""))
+    rule = find_rule(name)
     link = f"{docs.rstrip('/')}/{document}" if docs and document else ""
     if rule is None:
         return [name, clause, "", "", count, link]

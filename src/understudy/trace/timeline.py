@@ -50,7 +50,8 @@ _ORDER: Final = (
 )
 _HEX: Final = re.compile(r"0x[0-9a-f]{1,13}")
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{1,16}")
-_CLAUSE: Final = re.compile(r"\[([\w-]+/[\w.-]+): ([^\]]*)\]")
+CLAUSE: Final = re.compile(r"\[([\w-]+/[\w.-]+): ([^\]]*)\]")
+"""How a message names the rule that is broken, and its clause."""
 _ADDRESSES: Final = frozenset({"address", "addr", "base", "entry", "pc", "source", "target"})
 _PLACES: Final = ("pc", "offset", "kernel_object", "entry", "kernel")
 _EXACT: Final = 1 << 53
@@ -145,7 +146,7 @@ class Timeline:
             said = (record[name] for name in ("error", "message", "finding", "text") if record.get(name) is not None)
             message = str(next(said, ""))
             rule, clause = str(record.get("rule") or ""), ""
-            if named := _CLAUSE.search(message):
+            if named := CLAUSE.search(message):
                 rule, clause = named.groups()
                 message = message.replace(named.group(), "").rstrip(", ")
             if rule:
