@@ -142,6 +142,10 @@ def test_every_result_says_the_same_things(kind: str, instructions: int, size: i
     assert (result.instructions, result.bytes) == (instructions, size)
     assert 0 < result.time < 600
     assert result.rate == pytest.approx(instructions / result.time)
+    assert result.bandwidth == pytest.approx(size / result.time)
+    if hasattr(result, "interpreted"):
+        assert result.interpreted == instructions
+        assert repr(result).endswith(f", interpreted {instructions} (100.00%)>")
     assert f": {instructions:,} instructions, {size:,} bytes, " in repr(result)
     assert result == type(result)(**{each: getattr(result, each) for each in result.__slots__ if each != "time"})
 

@@ -1,8 +1,12 @@
-"""What running something took: the same words on every interface."""
+"""What running something took: the same words on every interface.
+
+Each result of a kernel is also a line of the logger ``understudy`` at level DEBUG.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import sys
+from typing import Protocol, TypeVar
 
 from understudy.core.shown import Rows, Shown
 
@@ -19,13 +23,20 @@ class _Counted(Protocol):
     @property
     def rate(self) -> float: ...
     @property
+    def bandwidth(self) -> float: ...
+    @property
     def _name(self) -> str: ...
+    @property
+    def _left(self) -> str: ...
 
 
 class Took(Shown):
-    """What all results have: `instructions` retired, `bytes` that were given or moved, `time` in seconds, and `rate`.
+    """What all results have: `instructions` retired, `bytes` that were given or moved, `time` in seconds, and rates.
 
-    Time is the host's, from the moment when the work was handed over to that when its end was seen.
+    Those of kernels with instructions also have `interpreted`: how many of these an engine executed one by one instead
+    of as machine code, thousands of times slower; all with the reference engine. It says nothing about results, and
+    two that are equal may differ in it. Time is the host's, from the moment when the work was handed over to that when
+    its end was seen.
     """
 
     __slots__ = ()
@@ -36,13 +47,25 @@ class Took(Shown):
         return self.instructions / self.time if self.time > 0 else 0.0
 
     @property
+    def bandwidth(self: _Counted) -> float:
+        """Bytes a second; 0.0 where no time was seen to pass."""
+        return self.bytes / self.time if self.time > 0 else 0.0
+
+    @property
     def _name(self) -> str:
         return str(getattr(self, "kernel", "")) or type(self).__name__
 
+    @property
+    def _left(self: _Counted) -> str:
+        """What is said of interpreted instructions."""
+        count: int = getattr(self, "interpreted", 0)
+        return f"{count:,} ({count / max(self.instructions, 1):.2%})" if count else ""
+
     def __repr__(self: _Counted) -> str:
+        left = f", interpreted {self._left}" if self._left else ""
         return (
             f"<{self._name}: {self.instructions:,} instructions, {self.bytes:,} bytes, {_seconds(self.time)}, "
-            f"{_rate(self.rate)}>"
+            f"{_rate(self.rate)}, {_bandwidth(self.bandwidth)}{left}>"
         )
 
     def _rows(self: _Counted) -> Rows:
@@ -52,6 +75,8 @@ class Took(Shown):
             ("bytes", f"{self.bytes:,}"),
             ("time", _seconds(self.time)),
             ("rate", _rate(self.rate)),
+            ("bandwidth", _bandwidth(self.bandwidth)),
+            *([("interpreted", self._left)] if self._left else []),
         ]
 
 
@@ -63,7 +88,30 @@ def _seconds(time: float) -> str:
 
 
 def _rate(rate: float) -> str:
-    for unit, name in ((1e9, "G "), (1e6, "M "), (1e3, "k ")):
-        if rate >= unit:
-            return f"{rate / unit:.3g} {name}instructions/s"
-    return f"{rate:.3g} instructions/s"
+    number, prefix = _scaled(rate)
+    return f"{number} {prefix} instructions/s" if prefix else f"{number} instructions/s"
+
+
+def _bandwidth(rate: float) -> str:
+    number, prefix = _scaled(rate)
+    return f"{number} {prefix}B/s"
+
+
+def _scaled(number: float) -> tuple[str, str]:
+    for unit, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:.3g}", prefix
+    return f"{number:.3g}", ""
+
+
+Result = TypeVar("Result", bound=Took)
+
+
+def told(result: Result) -> Result:
+    """The result, after the logger has been told. Where nobody has loaded `logging`, nobody listens."""
+    logging = sys.modules.get("logging")
+    if logging is not None:
+        logger = logging.getLogger("understudy")
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s", repr(result)[1:-1])
+    return result

@@ -44,6 +44,10 @@ class RefSiPort(MemoryPort, Protocol):
     def probes(self) -> Probes:
         """Where to subscribe to the device's events."""
 
+    @property
+    def interpreted(self) -> int:
+        """Instructions that harts executed one by one instead of as machine code, since the device was opened."""
+
     def allocate(self, size: int, alignment: int = 1, kind: int = MemoryKind.DRAM) -> int:
         """Address of `size` bytes of device memory; 0 or 1 where there are none."""
 

@@ -143,6 +143,10 @@ class Templates:
         """Instructions of the packet that has just run."""
         return self._current().launch.first.retired
 
+    def interpreted(self) -> int:
+        """Those of it that the reference engine executed, where `serve` had its waves go on."""
+        return self._current().launch.first.interpreted
+
     def drop_current(self) -> None:
         """Forget the launch that has just run: its waves were stopped midway."""
         current = self._current()

@@ -191,6 +191,7 @@ class Processor:
         try:
             if why == SERVE:
                 templates.serve()
+                queue.progress.note(index, templates.interpreted())
         except BaseException as cause:
             templates.drop_current()
             if isinstance(cause, UnderstudyError):
@@ -262,6 +263,7 @@ class Processor:
         if templates is not None:
             again = templates.again(data, index)
             if again is not None:
+                queue.progress.note(index, again.interpreted)
                 return again.instructions
         packet = KernelDispatchPacket.parse(data)
         plan = read_plan(self._memory.gpu, packet.kernel_object)
@@ -274,8 +276,10 @@ class Processor:
                 self._compute.fences.flush()
             from understudy.engine.gcn.reference.exceptions import ExceptionEngine
 
-            return ExceptionEngine(enabled, self._memory.watched).run(dispatch).instructions
-        statistics = self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
+            statistics = ExceptionEngine(enabled, self._memory.watched).run(dispatch)
+        else:
+            statistics = self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
+        queue.progress.note(index, statistics.interpreted)
         return statistics.instructions
 
     def _around(self, queue: Queue) -> tuple[Surroundings, dict[str, Any]]:

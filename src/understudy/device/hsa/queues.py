@@ -30,6 +30,7 @@ from understudy.device.hsa.signals import Signal
 
 MIN_SIZE: Final = 2
 MAX_SIZE: Final = 1 << 17
+MOST_NOTED: Final = 4096
 _DESCRIPTOR_AT: Final = AmdQueue.offset_of("scratch_resource_descriptor")
 _SCRATCH_FIELDS: Final = struct.Struct("<4IQQ")
 """The descriptor, location and size of private memory, which follow each other."""
@@ -86,6 +87,16 @@ class Progress:
     code: int = 0
     packets: int = 0
     instructions: int = 0
+    interpreted: dict[int, int] = field(default_factory=dict)
+    """Instructions of packets, by index, that the reference engine executed; none of those where that is 0. Who waits
+    for a packet takes its entry; of those that nobody takes, the last `MOST_NOTED` are kept."""
+
+    def note(self, index: int, interpreted: int) -> None:
+        """Keep how many instructions of a packet the reference engine executed."""
+        if interpreted:
+            self.interpreted[index] = interpreted
+            if len(self.interpreted) > MOST_NOTED:
+                self.interpreted.pop(next(iter(self.interpreted)), None)
 
 
 @dataclass(slots=True, eq=False)

@@ -254,6 +254,11 @@ class RefSiDevice(Stateful, Device[Settings]):
         """Instructions retired by all harts since the device was opened."""
         return self.accelerator.steps
 
+    @property
+    def interpreted(self) -> int:
+        """Those of them that were executed one by one instead of as machine code."""
+        return self.accelerator.engine.interpreted
+
     # -- memory -------------------------------------------------------------------------------------------------
 
     def allocate(self, size: int, alignment: int = 1, kind: int = r.MemoryKind.DRAM) -> int:

@@ -199,12 +199,16 @@ class Statistics:
     """Wave instructions retired."""
     waves: int = 0
     groups: int = 0
+    interpreted: int = field(default=0, compare=False, repr=False)
+    """Those that the reference engine executed: translated code leaves to it what it has no form of, and accesses of
+    memory that it cannot reach. How many depends on what is translated, results do not."""
 
     def add(self, other: Statistics) -> None:
         """Sum up."""
         self.instructions += other.instructions
         self.waves += other.waves
         self.groups += other.groups
+        self.interpreted += other.interpreted
 
 
 class Engine(Protocol):

@@ -161,6 +161,7 @@ class Groups:
             raise
         finally:
             self.statistics.instructions += sum(view.words[RETIRED] for view in views)
+            self.statistics.interpreted = self.statistics.instructions
         self.statistics.waves += len(views)
         self.statistics.groups += 1
 

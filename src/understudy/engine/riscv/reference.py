@@ -89,6 +89,7 @@ class ReferenceEngine:
         self.tlb_entries = tlb_entries
         self.on_retire = on_retire
         self.between_slices: Callable[[Hart], None] | None = None
+        self.interpreted = 0
         self.code_pages: set[int] = set()
         self._contexts: weakref.WeakSet[Context] = weakref.WeakSet()
         self._lock = threading.RLock()
@@ -229,6 +230,7 @@ class ReferenceEngine:
                 raise error.at("pc", pc, text(insn, pc)).at("hart", hart.index) from None
             words[PC] = o.target
             words[RETIRED] += 1
+            self.interpreted += 1
             if hook is not None:
                 hook(hart, insn)
             if o.waiting:

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from understudy.core.shown import Rows, Shown, count
-from understudy.core.took import Took
+from understudy.core.took import Took, told
 from understudy.core.words import U32
 from understudy.device.acceldev import registers as r
 from understudy.device.acceldev.commands import (
@@ -352,7 +352,7 @@ class Context:
         finally:
             code.close()
         filled = sum(each.length for each in commands if isinstance(each, Fill))
-        return Result(len(commands), filled, time.perf_counter() - start)
+        return told(Result(len(commands), filled, time.perf_counter() - start))
 
     def close(self) -> None:
         """Unbind and free all buffers, wait until the device has let go of them, and free the context."""

@@ -23,7 +23,7 @@ from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.settings import JIT
 from understudy.core.shown import Rows, Shown
 from understudy.core.space import Unit
-from understudy.core.took import Took
+from understudy.core.took import Took, told
 from understudy.device.amdcl2 import rules
 from understudy.device.amdcl2.device import OpenclDevice, ProgramState
 from understudy.device.amdcl2.launch import pack_arguments, setup_buffer
@@ -96,6 +96,11 @@ class Result(Took):
     def instructions(self) -> int:
         """Wave instructions retired."""
         return self.statistics.instructions
+
+    @property
+    def interpreted(self) -> int:
+        """Those of them that were left to the reference engine, which is slow."""
+        return self.statistics.interpreted
 
 
 def load(
@@ -329,7 +334,7 @@ class Kernel(Shown):
             packet = setup_buffer(grid, group, self.image.header, entry, kernarg, lds)
             result = program.run(packet, bool(hidden["aqlwrap_pointer"]), **options)
             maps.finish()
-            return replace(result, bytes=maps.bytes, kernel=self.name)
+            return told(replace(result, bytes=maps.bytes, kernel=self.name))
         except UnderstudyError as error:
             raise error.at("kernel", self.name) from None
         finally:

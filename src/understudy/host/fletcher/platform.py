@@ -35,7 +35,7 @@ import numpy as np
 
 from understudy.core.errors import RuleError, WireError
 from understudy.core.shown import Rows, Shown
-from understudy.core.took import Took
+from understudy.core.took import Took, told
 from understudy.core.words import U32, mask
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.kernel import Kernel as VirtualKernel
@@ -301,7 +301,7 @@ class Kernel:
             else:
                 self._port.wait(POLL_SECONDS)
         buffers = (self._context.get_device_buffer(index) for index in range(self._context.num_buffers()))
-        return Result(self._port.name, sum(each.size for each in buffers), time.perf_counter() - self._began)
+        return told(Result(self._port.name, sum(each.size for each in buffers), time.perf_counter() - self._began))
 
     def poll_until_done(self, poll_interval_usec: int = 0) -> Result:
         """`wait_for_finish`, under its name in release 0.0.20 of the real library."""

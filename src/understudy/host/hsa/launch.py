@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Final, SupportsIndex
 
 from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
-from understudy.core.took import Took
+from understudy.core.took import Took, told
 from understudy.core.words import U32, U64
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.packets import FenceScope
@@ -45,6 +45,7 @@ class Result(Took):
 
     `printf` is what the kernel printed, as it stands in the printf buffer behind its header: nothing formats it.
     `bytes` are those of the arrays that it was given, `time` the seconds from its packet to the end of the wait for it.
+    `interpreted` of the instructions were left to the reference engine, which is slow.
     """
 
     kernel: str
@@ -53,6 +54,7 @@ class Result(Took):
     printf: bytes = field(default=b"", repr=False)
     bytes: int = 0
     time: float = field(default=0.0, compare=False)
+    interpreted: int = field(default=0, compare=False)
 
     __repr__ = Took.__repr__
 
@@ -110,7 +112,8 @@ class Launch:
             words = self.signal.view()
             printed = b"" if self._printed is None else self._printed()
             start, end, time = words[_START] & U64, words[_END] & U64, perf_counter() - self._began
-            self._result = Result(self.kernel.name, start, end, printed, self._bytes, time)
+            interpreted = self.queue.progress.interpreted.pop(self.index, 0)
+            self._result = told(Result(self.kernel.name, start, end, printed, self._bytes, time, interpreted))
             self._release(True)
         return self._result
 

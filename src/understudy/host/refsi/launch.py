@@ -28,7 +28,8 @@ POINTER_BYTES: Final = 8
 class LaunchResult(Took):
     """A launch that went well: the status of its command buffer and what its kernels printed.
 
-    `bytes` are those of its arrays and buffers, `time` the seconds of its command buffer.
+    `bytes` are those of its arrays and buffers, `time` the seconds of its command buffer. `interpreted` of the
+    instructions were executed one by one instead of as machine code.
     """
 
     kernel: str
@@ -36,6 +37,7 @@ class LaunchResult(Took):
     console: bytes = b""
     bytes: int = 0
     time: float = field(default=0.0, compare=False)
+    interpreted: int = field(default=0, compare=False)
 
     __repr__ = Took.__repr__
 

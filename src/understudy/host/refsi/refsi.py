@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from understudy.core.errors import UnderstudyError, WireError
 from understudy.core.event import Event
 from understudy.core.space import Unit
+from understudy.core.took import told
 from understudy.device.refsi.events import ConsoleOutput
 from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.registers import PERF_COUNTERS_BASE, REGISTER_BYTES, Counter
@@ -198,16 +199,16 @@ class RefSi(RefSiDriver):
                 console.extend(event.data)
 
         cancel = self.port.probes.subscribe(listen, ConsoleOutput)
-        start = perf_counter()
+        start, interpreted = perf_counter(), self.port.interpreted
         try:
             status = self.run(buffer.sync_cache().finish())
         except UnderstudyError as error:
             raise explained(error, kernel) from None
         finally:
             cancel()
-        time = perf_counter() - start
+        time, interpreted = perf_counter() - start, self.port.interpreted - interpreted
         arguments.copy_back()
-        return LaunchResult(kernel.name, status, bytes(console), arguments.nbytes, time)
+        return told(LaunchResult(kernel.name, status, bytes(console), arguments.nbytes, time, interpreted))
 
 
 class _Prepared:

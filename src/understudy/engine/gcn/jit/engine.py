@@ -255,7 +255,8 @@ class Launch:
         if self._failed:
             raise self._failed[min(self._failed)]
         instructions = sum(worker.retired for worker in self._workers[: self._helpers])
-        return Statistics(instructions, self._waves, len(self.dispatch.groups))
+        interpreted = sum(worker.interpreted for worker in self._workers[: self._helpers])
+        return Statistics(instructions, self._waves, len(self.dispatch.groups), interpreted)
 
     @property
     def _left(self) -> float:

@@ -98,6 +98,8 @@ class Worker:
         """Seconds that were spent on finding code."""
         self.is_dropped = False
         """Whether nobody waits for these waves any more."""
+        self.interpreted = 0
+        """Instructions that the reference engine executed since `restart`, or since the last `resume`."""
         self._prepare(slot)
 
     @cached_property
@@ -119,6 +121,7 @@ class Worker:
         self._words[AT["template"]] += 1
         self._words[AT["retired"]] = 0
         self.is_dropped = False
+        self.interpreted = 0
         self.forget_places()
 
     def forget_places(self) -> None:
@@ -147,6 +150,7 @@ class Worker:
 
     def resume(self, why: int) -> None:
         """Have the waves go on that somebody else's call of the scheduler left for this reason, to their end."""
+        self.interpreted = 0
         TICKS.begin(self)
         try:
             self._go_on(why)
@@ -321,6 +325,7 @@ class Worker:
             words[RETIRED] = self._executed(wave)
             slept = words[SLEPT]
             insn = self.stepper.step(wave)
+            self.interpreted += 1
             words[FUEL] -= np.uint64(1)
             if insn.op.name == "s_icache_inv":  # from here on waves see code that was written before
                 self.code.check(self.dispatch.memory)
@@ -363,6 +368,7 @@ class Worker:
         for insn in resume.insns:
             words[PC] = insn.pc
             self.stepper.step(wave, rest)
+            self.interpreted += 1
         # Masks last: earlier instructions may read the registers as what they were.
         for number, n in enumerate(resume.masks):
             wave.set_s64(n, int(words[layout.PARTIAL + number]) & before | wave.s64(n) & rest)

@@ -111,7 +111,8 @@ class StrictEngine(Stateful):
                 self.release(dispatch.memory)
             self.findings = list(stepper.ledger.findings.values())
         waves = [wave for group, _ in groups for wave in group]
-        self.statistics = Statistics(sum(int(wave.words[RETIRED]) for wave in waves), len(waves), len(groups))
+        instructions = sum(int(wave.words[RETIRED]) for wave in waves)
+        self.statistics = Statistics(instructions, len(waves), len(groups), instructions)
 
     def _start(self, dispatch: Dispatch, stepper: StrictStepper, group: int) -> tuple[list[Wave], object]:
         count = int(dispatch.shapes.waves[dispatch.groups[group, 3]])
