@@ -30,6 +30,11 @@ MAX_SDIST_BYTES = 2_000_000
 MAX_FILE_BYTES = 200_000
 MAX_WHEEL_BYTES = 1_500_000
 LEFT_OUT = [f"{each}*" for each in PYPROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["exclude"]]
+GIVEN_AWAY = {
+    *("src", "tests", "docs", "examples", "tools"),
+    *("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff"),
+    *("LICENSE", "pyproject.toml"),
+}
 KINDS = {
     *(".py", ".typed", ".c", ".h", ".S", ".s", ".cl", ".inc", ".ll", ".sh", ".mk", ".md", ".toml", ".cff"),
     ".gitignore",
@@ -59,12 +64,7 @@ def test_the_source_distribution_is_small(sdist: Path, names: dict[str, int]) ->
 
 
 def test_the_source_distribution_holds_ours_alone(names: dict[str, int]) -> None:
-    assert {Path(name).parts[0] for name in names} == {
-        *("src", "tests", "docs", "examples", "tools"),
-        *("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff"),
-        *("LICENSE", "pyproject.toml"),
-        *(".gitignore", "PKG-INFO"),
-    }
+    assert {Path(name).parts[0] for name in names} == {*GIVEN_AWAY, ".gitignore", "PKG-INFO"}
     suffixes = {name: Path(name).suffix or Path(name).name for name in names}
     strange = {name for name, suffix in suffixes.items() if suffix not in {*KINDS, "Makefile", "LICENSE", "PKG-INFO"}}
     assert strange == set()
@@ -182,6 +182,8 @@ def test_no_tree_holds_what_somebody_else_built() -> None:
     if git is None or not (ROOT / ".git").exists():
         pytest.skip("no repository here: an unpacked distribution, whose files are looked at above")
     listed = subprocess.run([git, "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    tops = {name.partition("/")[0] for name in listed.stdout.split("\n")} - {""}
+    assert {name for name in tops if not name.startswith(".")} == {*GIVEN_AWAY, "benchmarks"}
     wrong = [name for name in listed.stdout.split("\n") if re.search(r"\.(whl|gz|xz|zip|so|dll|exe|pyc)$", name)]
     assert [name for name in wrong if (ROOT / name).exists()] == []
 

@@ -8,8 +8,8 @@ writes the vector files anew, or, with a folder, the lists themselves, to look a
 
 from __future__ import annotations
 
+import argparse
 import hashlib
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -319,9 +319,12 @@ def recorded(name: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Record the digests anew, or write the texts themselves.")
+    parser.add_argument("folder", type=Path, nargs="?", help="where to write the texts, a file each")
+    target = parser.parse_args().folder
     for which, source in (("gcn", gcn), ("riscv", riscv)):
-        if len(sys.argv) > 1:
-            folder = Path(sys.argv[1], which)
+        if target is not None:
+            folder = target / which
             folder.mkdir(parents=True, exist_ok=True)
             for key, found in source():
                 (folder / key.replace(" ", "_")).write_text("\n".join(found))
