@@ -46,7 +46,7 @@ COMMANDS: Final = {
     "run": Listed("run.run", "Run one kernel of any interface, and print what its arrays hold then."),
     "trace": Listed("trace.trace", "Turn a trace into what another program reads."),
     "fletcher": Listed("fletcher.app", "Fletcher: register maps from Arrow schemas."),
-    "refsi": Listed("refsi.app", "The RefSi command processor: play scripts, read, check and write command buffers."),
+    "refsi": Listed("refsi.app", "RefSi: build kernels, play scripts, read, check and write command buffers."),
     "serve": Listed("serve.app", "Plug a device into QEMU or another vfio-user client, or into a host program."),
 }
 _CONTEXTS: Final = {"exec": {"allow_interspersed_args": False}}

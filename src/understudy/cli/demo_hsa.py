@@ -12,7 +12,7 @@ import numpy as np
 
 from understudy.cli.demo_case import SEED, Case, escape_times
 from understudy.core.errors import UnderstudyError
-from understudy.host.hsa.compile import CompileError, NoCompiler
+from understudy.host.compiling import CompileError, NoCompiler
 from understudy.host.hsa.gpu import Executable, Gpu, Local, demo_code
 
 AGENT: Final = "gfx900"

@@ -25,6 +25,8 @@ MACHINE_RISCV: Final = 243
 MACHINES_AMDCL2: Final = (0xAF5A, 0xAF5B)
 RAW_SUFFIXES: Final = (".bin", ".raw")
 """Of files that hold code and nothing else."""
+C_SUFFIXES: Final = (".c", ".cc", ".cpp", ".cxx")
+"""Of sources for RefSi's harts."""
 RAW_KERNEL: Final = "kernel"
 """What the kernel of raw code is called."""
 
@@ -89,8 +91,12 @@ class KernelFile:
 
 
 def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
-    """The kernels of a file: of any container, OpenCL C (.cl), assembly text (.s), or else raw code."""
+    """The kernels of a file: of any container, OpenCL C (.cl), C and C++ (for RefSi), assembly text (.s), raw code."""
     data = read_file(path, MAX_CODE_BYTES)
+    if path.suffix in C_SUFFIXES:
+        from understudy.host.refsi.compile import compile_kernels
+
+        return _refsi(compile_kernels(path))
     if path.suffix == ".s":
         data, options = _assembled(data, options)
     elif path.suffix == ".cl":
@@ -193,13 +199,7 @@ def _engine(options: Options) -> Any:
 def _refsi(data: bytes) -> KernelFile:
     from understudy.image.riscv.program import read_elf
 
-    image = read_elf(data)
-    code = [segment for segment in image.segments if segment.flags & 1]
-    kernels = tuple(
-        name
-        for name, symbol in (image.symbols or {}).items()
-        if symbol.is_global and any(segment.address <= symbol.address < segment.end for segment in code)
-    )
+    kernels = read_elf(data).kernels
 
     def run(
         kernel: str, grid: tuple[int, ...] | None, group: tuple[int, ...] | None, args: Sequence[Any], how: Options

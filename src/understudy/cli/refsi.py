@@ -26,12 +26,12 @@ from understudy.device.refsi.toolkit.listing import lines
 PROFILE_LEVEL_VARIABLE = "CA_PROFILE_LEVEL"
 """Environment variable with which recordings, as the reference driver, choose which counters count."""
 
-app = typer.Typer(help="The RefSi command processor: play scripts, read, check and write command buffers.")
+app = typer.Typer(help="RefSi: build kernels, play scripts, read, check and write command buffers.")
 
 
 @app.callback()
 def _refsi() -> None:
-    """The RefSi command processor: play scripts, read, check and write command buffers."""
+    """RefSi: build kernels, play scripts, read, check and write command buffers."""
 
 
 class Profile(StrEnum):
@@ -146,6 +146,40 @@ def encode(
         raise UsageError(f"{len(data)} bytes are no whole number of chunks, expected --output for binary")
     for place in range(0, len(data), CHUNK_BYTES):
         print(f"{int.from_bytes(data[place : place + CHUNK_BYTES], 'little'):#x}")
+
+
+@app.command()
+def build(
+    file: Annotated[Path, typer.Argument(help="A C, C++ or assembly file: .c, .cpp, .cc, .cxx, .s, .S.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The program; by default FILE's name with .elf.")
+    ] = None,
+    compiler: Annotated[str, typer.Option(metavar="NAME", help="Which one; by default the first that is found.")] = "",
+    march: Annotated[str, typer.Option(metavar="ISA", help="rv64gcv_zvl512b for vector code.")] = "rv64gc",
+    options: Annotated[
+        list[str] | None, typer.Option("--option", metavar="WORD", help="For the compiler, as --option=-O3.")
+    ] = None,
+) -> None:
+    """Make a program for RefSi's harts of a C, C++ or assembly file.
+
+    With ziglang's clang, an installed clang and lld, or riscv64-unknown-elf-gcc,
+    flags that fit, and understudy_refsi.h, string.h and math.h. All its global
+    functions are kernels; the first parameter is the instance.
+
+      understudy refsi build k.c && understudy run k.elf scale --grid 4 --arg 2
+    """
+    from understudy.host.refsi.compile import compile_kernels
+    from understudy.image.riscv.program import read_elf
+
+    if not file.is_file():
+        raise UsageError(f"cannot read {file}: {'it is a directory' if file.is_dir() else 'no such file'}")
+    data = compile_kernels(
+        file, compiler=compiler, march=march, options=options or (), warn=lambda text: print(text, file=sys.stderr)
+    )
+    place = output or file.with_suffix(".elf")
+    with writing(place):
+        place.write_bytes(data)
+    print(f"{place}: {', '.join(read_elf(data).kernels)}")
 
 
 def _profile_level(option: int | None, profile: Profile) -> int:

@@ -36,7 +36,9 @@ Header = Annotated[int, typer.Option(min=0, rich_help_panel="Raw GPU code")]
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A file with kernels, OpenCL C (.cl), assembly (.s), or raw code.")],
+    file: Annotated[
+        Path, typer.Argument(help="A file with kernels, OpenCL C (.cl), C or C++, assembly (.s), or raw code.")
+    ],
     kernel: Annotated[str, typer.Argument(help="The kernel's name; not needed where there is one.")] = "",
     grid: Annotated[
         str, typer.Option(metavar="SIZE", help="Work-items, or RefSi's instances: 1024, 64x64 or 8x8x8; see above.")
@@ -81,8 +83,8 @@ def run(
     """Run one kernel of any interface, and print what its arrays hold then.
 
     Of code objects (HSA), AMD OpenCL 2.0 programs, RISC-V programs (on RefSi),
-    OpenCL C where a clang is found, assembly text, and raw code (.bin, .raw, or
-    any file with --agent).
+    OpenCL C, C and C++ (for RefSi) where a compiler is found, assembly text, and
+    raw code (.bin, .raw, or any file with --agent).
 
     Each --arg is one argument, in order: 7, 2.5, 0x10; u32=7 with its type;
     an array f32:1024:random (or zeros, ones, range, 2.5, or 1,2,3), i32:64x64;

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from understudy.core.errors import BeyondModel, WireError
+from understudy.host.compiling import CompileError, NoCompiler
 from understudy.host.hsa import compile
-from understudy.host.hsa.compile import CompileError, Compiler, NoCompiler, compile_opencl, compilers
+from understudy.host.hsa.compile import Compiler, compile_opencl, compilers
 from understudy.host.hsa.gpu import Gpu, Local
 
 pytestmark = pytest.mark.oracle

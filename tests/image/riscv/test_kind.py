@@ -128,7 +128,7 @@ def test_refusals(data: bytes, message: str) -> None:
     ("kind", "message"),
     [
         (1, "e_type is 0x1, expected 2 (executable) or 3 (position-independent): this is a relocatable object: link"),
-        (1, "link it, for instance with ld.lld -Ttext-segment=0x10000, at byte 0x10"),
+        (1, "link it, for instance with ld.lld --image-base=0x10000, at byte 0x10"),
         (4, "a core dump: load the program that it came from, at byte 0x10"),
         (0, "no kind of program, at byte 0x10"),
         (0xFE00, "e_type is 0xfe00"),

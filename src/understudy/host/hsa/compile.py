@@ -7,41 +7,26 @@ was compiled once is kept, next to the engines' translated code.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
-from understudy.core.errors import BeyondModel, UnderstudyError, WireError
+from understudy.core.errors import BeyondModel, WireError
+from understudy.host.compiling import Clang, NoCompiler, clangs, run
 from understudy.ir.object_cache import ObjectCache, default_folder
 
 VERSIONS: Final = {"V2": 2, "V3": 3, "V4": 4, "V5": 5, "V6": 6}
 DEFAULT_VERSION: Final = "V5"
 """Newest code object version that all of these compilers write."""
-CLANGS: Final = tuple(range(15, 23))
-"""Versions of an installed clang that are looked for."""
 PROCESSORS: Final = {"gfx800": "gfx802", "gfx804": "gfx803", "gfx901": "gfx900:xnack+"}
 """What compilers call a processor that they do not know by its own name: they have the same instructions."""
-TIMEOUT_SECONDS: Final = 120
 SOURCE: Final = "kernel.cl"
 """What diagnostics call the source."""
 _HEADER: Final = "opencl.h"
-
-
-class CompileError(WireError):
-    """A source that the compiler refused; the message holds its diagnostics."""
-
-
-class NoCompiler(UnderstudyError):
-    """No compiler for OpenCL C was found on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +45,15 @@ class Compiler:
 
 def compilers() -> tuple[Compiler, ...]:
     """The compilers of this machine, the one that `compile_opencl` takes first."""
-    found = [_zig(), *(_clang(number) for number in reversed(CLANGS))]
-    return tuple(each for each in found if each is not None)
+    return tuple(_writing(each) for each in clangs())
 
 
-@cache
-def _zig() -> Compiler | None:
-    if importlib.util.find_spec("ziglang") is None:
-        return None
-    zig = (sys.executable, "-m", "ziglang")
-    identity = f"ziglang {metadata.version('ziglang')}"
-    return Compiler("ziglang", (*zig, "clang"), (*zig, "ld.lld"), identity, ("V4", "V5", "V6"))
-
-
-@cache
-def _clang(number: int) -> Compiler | None:
-    clang, linker = shutil.which(f"clang-{number}"), shutil.which(f"ld.lld-{number}")
-    if clang is None or linker is None:
-        return None
-    stamps = " ".join(f"{path} {Path(path).stat().st_size} {Path(path).stat().st_mtime_ns}" for path in (clang, linker))
-    first, last = (2 if number < 18 else 4), (5 if number < 19 else 6)
-    return Compiler(f"clang-{number}", (clang,), (linker,), stamps, tuple(f"V{n}" for n in range(first, last + 1)))
+def _writing(clang: Clang) -> Compiler:
+    """A clang with the versions that it writes."""
+    first = 4 if clang.number == 0 or clang.number >= 18 else 2
+    last = 5 if 0 < clang.number < 19 else 6
+    versions = tuple(f"V{n}" for n in range(first, last + 1))
+    return Compiler(clang.name, clang.clang, clang.linker, clang.identity, versions)
 
 
 def compile_opencl(
@@ -140,19 +113,6 @@ def _options(processor: str, version: str, more: Sequence[str]) -> list[str]:
 def _compiled(compiler: Compiler, source: str, words: list[str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         Path(folder, SOURCE).write_text(source, "utf-8")
-        _run([*compiler.clang, *words, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
-        _run([*compiler.linker, "-shared", "kernel.o", "-o", "kernel.co"], folder, compiler.name)
+        run([*compiler.clang, *words, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
+        run([*compiler.linker, "-shared", "kernel.o", "-o", "kernel.co"], folder, compiler.name)
         return Path(folder, "kernel.co").read_bytes()
-
-
-def _run(command: list[str], folder: str, name: str) -> None:
-    try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=TIMEOUT_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        raise CompileError(f"{name} took longer than {TIMEOUT_SECONDS} seconds") from None
-    except OSError as error:
-        raise NoCompiler(f"{name} cannot be started: {error.strerror}") from None
-    if done.returncode:
-        raise CompileError(f"{name} refused the source\n{done.stderr.strip()}")

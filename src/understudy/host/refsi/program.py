@@ -28,6 +28,8 @@ HART_BASE: Final = 0x1400_0000
 ELF_WINDOW: Final = 0
 HART_WINDOW: Final = 1
 ZERO_FILL_BYTES: Final = 1 << 20
+CURE: Final = "link it with -Wl,-Ttext-segment=0x10000 (lld: -Wl,--image-base=0x10000), or use understudy refsi build"
+"""What to do about segments that lie where they cannot."""
 EXIT_STUB: Final = "addi a0,zero,0; addi a7,zero,0; ecall"
 """Code at the return address, as the reference host has it: instances end there, and it would end one that went on."""
 
@@ -80,12 +82,7 @@ class Program(Shown):
     @property
     def kernels(self) -> tuple[str, ...]:
         """Names of all global symbols in executable segments."""
-        code = [segment for segment in self.image.segments if segment.flags & 1]
-        return tuple(
-            name
-            for name, symbol in (self.image.symbols or {}).items()
-            if symbol.is_global and any(segment.address <= symbol.address < segment.end for segment in code)
-        )
+        return self.image.kernels
 
     @property
     def is_loaded(self) -> bool:
@@ -136,7 +133,7 @@ class Program(Shown):
                 raise WireError(
                     f"ELF segment at {segment.address:#x}..{segment.end:#x} lies in the harts' own memory, "
                     f"{TCDM_HART_BASE:#x}..{TCDM_HART_BASE + TCDM_HART_SIZE:#x}, expected {ELF_BASE:#x}..{ELF_END:#x}: "
-                    "link it with -Wl,-Ttext-segment=0x10000"
+                    f"{CURE}"
                 )
             first = max(align_down(segment.address, PAGE_SIZE), DRAM_BASE)
             last = min(align_up(segment.end, PAGE_SIZE), DRAM_BASE + DRAM_SIZE)
@@ -146,7 +143,7 @@ class Program(Shown):
             if not self._driver.port.reserve(first, last - first):
                 raise WireError(
                     f"ELF segments take device memory at {first:#x}..{last:#x}, which is in use, expected free memory: "
-                    "load the program before arrays are made, or link it with -Wl,-Ttext-segment=0x10000"
+                    f"load the program before arrays are made, or {CURE}"
                 )
             self._allocated.append(first)
 
@@ -184,7 +181,7 @@ def _merged(ranges: set[tuple[int, int]]) -> list[tuple[int, int]]:
 def _misplaced(segment: Segment) -> WireError:
     return WireError(
         f"ELF segment at {segment.address:#x}..{segment.end:#x} fits neither {ELF_BASE:#x}..{ELF_END:#x}, which "
-        "reaches DRAM through a window, nor a memory of the device: link it with -Wl,-Ttext-segment=0x10000"
+        f"reaches DRAM through a window, nor a memory of the device: {CURE}"
     )
 
 

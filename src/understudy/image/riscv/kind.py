@@ -32,7 +32,7 @@ from understudy.image.elf.reader import CheckedBytes, wrong
 from understudy.image.riscv.program import ElfImage, Segment, Symbol
 
 KINDS: Final = {
-    ET_REL: "a relocatable object: link it, for instance with ld.lld -Ttext-segment=0x10000",
+    ET_REL: "a relocatable object: link it, for instance with ld.lld --image-base=0x10000",
     ET_CORE: "a core dump: load the program that it came from",
 }
 CLASS_BYTE, TYPE_BYTE = 4, 16

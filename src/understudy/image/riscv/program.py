@@ -24,6 +24,7 @@ from understudy.image.elf.layout import (
     SHT_STRTAB,
     SHT_SYMTAB,
     STT_FILE,
+    STT_FUNC,
     STT_SECTION,
     ProgramHeader,
     SectionHeader,
@@ -32,6 +33,8 @@ from understudy.image.elf.layout import (
 )
 from understudy.image.elf.reader import MAX_NAME_BYTES, ElfFile, check_encoding, check_magic, wrong
 
+HIDDEN: Final = (1, 2)
+"""Visibilities of symbols that no other file sees: STV_INTERNAL and STV_HIDDEN."""
 MAX_SEGMENT_BYTES: Final = 1 << 32
 """Largest p_memsz that is believed, and largest sum of all of them; no device of ours has more memory."""
 
@@ -55,7 +58,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A defined symbol. `kind` is its STT_ number (2 is a function), `is_global` also for weak ones."""
+    """A defined symbol. `kind` is its STT_ number (2 is a function), `is_global` also for weak ones, unless hidden."""
 
     name: str
     address: int
@@ -79,6 +82,17 @@ class ElfImage:
     symbols: Mapping[str, Symbol] | None = field(repr=False)
     kind: int = 2
     dynamic: tuple[int, int, int] | None = None
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of all global symbols in executable segments, without what linkers define: of no type, and ``__``."""
+        code = [segment for segment in self.segments if segment.flags & 1]
+        return tuple(
+            name
+            for name, symbol in (self.symbols or {}).items()
+            if symbol.is_global and (symbol.kind == STT_FUNC or not name.startswith("__"))
+            if any(segment.address <= symbol.address < segment.end for segment in code)
+        )
 
     def symbol(self, name: str) -> Symbol:
         """The symbol called `name`; a `WireError` that says whether the file is stripped or what is near."""
@@ -215,4 +229,4 @@ def _symbol(elf: ElfFile, entry: SymbolEntry, place: int, strings: SectionHeader
     name = elf.name_at(start, end)
     if name is None:
         raise wrong(f"symbol name does not end within .strtab and {MAX_NAME_BYTES} bytes", start)
-    return Symbol(name, entry.value, entry.size, kind, entry.info >> 4 != 0)
+    return Symbol(name, entry.value, entry.size, kind, entry.info >> 4 != 0 and entry.other & 3 not in HIDDEN)

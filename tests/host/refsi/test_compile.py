@@ -1,0 +1,179 @@
+"""C, C++ and assembly of a kernel's author, with every compiler that there is: built, run, compared with NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from understudy.cli import main
+from understudy.core.errors import UnderstudyError, WireError
+from understudy.host.compiling import CompileError, NoCompiler
+from understudy.host.refsi import compile
+from understudy.host.refsi.compile import compile_kernels
+from understudy.host.refsi.refsi import RefSi
+
+pytestmark = pytest.mark.oracle
+NAMES = ("ziglang", "clang-16", "riscv64-unknown-elf-gcc")
+KERNELS = r"""
+#include <math.h>
+#include <string.h>
+#include <understudy_refsi.h>
+
+static int calls;
+static struct { char name[80]; int n; } table[2] = {{"first", 1}, {"second", 2}};
+
+void functions(uint64_t id, double *o, const double *x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++, o += 8) {
+        double v = x[i];
+        o[0] = exp(v), o[1] = log(fabs(v)), o[2] = sin(v), o[3] = cos(v);
+        o[4] = fmod(v, 0.7), o[5] = floor(v) + ceil(v) + trunc(v) + rint(v), o[6] = sqrt(fabs(v));
+        o[7] = powf(fabs(v), 1.7f);
+    }
+}
+
+void talk(uint64_t id, uint64_t *count)
+{
+    table[1].n = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+    refsi_printf("%d|%5d|%-5d|%05d|%x|%s|%.3s|%lu|%c|%p|%%|", -7, 42, 42, -42, 255, table[1].name, "abcdef", 1ul << 63,
+                 'x', (void *)0x10000);
+    refsi_printf("%.3f %f %e %g %g %g %8.2f|%-8.1f|%f", 3.14159, 2.5, 12345.678, 0.1, 1e10, 1e-5, -1.005, 9.96, NAN);
+    *count = calls;
+}
+
+void dma(uint64_t id, int *out, const int *in, uint64_t n)
+{
+    int *mine = REFSI_LOCAL;
+    refsi_dma_wait(refsi_dma_copy(mine, in + id * n, 4 * n));
+    for (uint64_t i = 0; i < n; i++)
+        mine[i] *= 2;
+    refsi_dma_wait(refsi_dma_copy_2d(out + 2 * id * n, 8 * n, mine, 4 * n, 4 * n, 1));
+    refsi_barrier();
+    memcpy(out + (2 * id + 1) * n, out + 2 * ((id + 1) % 4) * n, 4 * n);
+    memmove((char *)out + (2 * id + 1) * 4 * n + 1, out + (2 * id + 1) * n, 3);
+    if (memcmp(out + 2 * id * n, mine, 4 * n) || strlen(table[0].name) != 5)
+        refsi_exit(3);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("kernels") / "kernels.c"
+    path.write_text(KERNELS)
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels_of_every_compiler(name: str, source: Path) -> None:
+    data = compile_kernels(source, compiler=name, options=["-Wall", "-Wextra"])
+    rng = np.random.default_rng(1)
+    x = np.concatenate(
+        [rng.uniform(-b, b, 200) for b in (1e-3, 10, 700, 1e6)] + [np.pi / 2 * np.arange(1, 10**6, 5000)]
+    )
+    x[:6] = 0.0, -0.5, 1.0, 709.9, -745.2, 2.5
+    with RefSi.open() as device:
+        assert sorted(device.load_elf(data).kernels) == ["dma", "functions", "talk"]
+        found, count = np.zeros((len(x), 8)), np.zeros(1, np.uint64)
+        device.launch("functions", 1, [found, x, len(x)])
+        with np.errstate(all="ignore"):
+            _compare(found, x)
+        said = device.launch("talk", 1, [count]).console.decode()
+        assert said == (
+            "-7|   42|42   |-0042|ff|second|abc|9223372036854775808|x|0x10000|%|"
+            "3.142 2.500000 1.234568e+04 0.1 1e+10 1e-05    -1.00|10.0    |nan"
+        )
+        assert count[0] == 1
+        out = np.zeros(64, np.int32)
+        device.launch("dma", 4, [out, np.arange(32, dtype=np.int32), 8])
+        rows = out.reshape(4, 2, 8)
+        assert (rows[:, 0].reshape(-1) == 2 * np.arange(32)).all()
+        assert (rows[:, 1, 1:] == np.roll(rows[:, 0], -1, axis=0)[:, 1:]).all()
+        first = np.roll(rows[:, 0], -1, axis=0)[:, 0]
+        assert (rows[:, 1, 0] == first * 256 + first % 256).all()
+
+
+def _compare(found: np.ndarray, x: np.ndarray) -> None:
+    """Two units in the last place at most; what harts have instructions for is exact."""
+    for column, wanted in enumerate((np.exp(x), np.log(np.abs(x)), np.sin(x), np.cos(x))):
+        mine = found[:, column]
+        finite = np.isfinite(wanted)
+        assert (np.where(finite, 0, mine) == np.where(finite, 0, wanted)).all()
+        assert (np.abs(mine - wanted)[finite] <= 2 * np.spacing(np.abs(wanted[finite]))).all()
+    assert (found[:, 4] == np.fmod(x, 0.7)).all()
+    assert (found[:, 5] == np.floor(x) + np.ceil(x) + np.trunc(x) + np.rint(x)).all()
+    assert (found[:, 6] == np.sqrt(np.abs(x))).all()
+    power = np.power(np.abs(x.astype(np.float32)), np.float32(1.7))
+    assert (np.abs(found[:, 7].astype(np.float32) - power) <= np.spacing(power)).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_languages(name: str, tmp_path: Path) -> None:
+    (tmp_path / "k.cpp").write_text(
+        "#include <math.h>\n#include <understudy_refsi.h>\ntemplate<class T> static T twice(T x) { return x + x; }\n"
+        "struct Base { virtual int f() { return 1; } };\n"
+        'extern "C" void k(unsigned long id, int *o) { Base b; o[id] = twice(int(id)) + b.f(); }\n'
+    )
+    (tmp_path / "k.s").write_text(".globl k\nk: li t0, 5\nsw t0, 0(a1)\nret\n")
+    told: list[str] = []
+    for file, wanted in (("k.cpp", [1, 3, 5, 7]), ("k.s", [5, 0, 0, 0])):
+        out = np.zeros(4, np.int32)
+        with RefSi.open() as device:
+            program = device.load_elf(compile_kernels(tmp_path / file, compiler=name, warn=told.append))
+            assert program.kernels == ("k",)
+            device.launch("k", 4, [out])
+        assert out.tolist() == wanted
+    assert not told
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("k.c", "void k( {", "ziglang refused the source\n"),
+        ("k.c", "static int x;", "k.c has no kernel: no function in it is global"),
+        ("k.c", "double erf(double x); double k(double x) { return erf(x); }", "undefined symbol: erf"),
+        ("k.py", "", "k.py is no source for kernels, expected a name in .c, .cc"),
+    ],
+)
+def test_what_is_refused(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(CompileError) as caught:
+        compile_kernels(tmp_path / name)
+    assert message in str(caught.value)
+
+
+def test_compilers_that_there_are_not(monkeypatch: pytest.MonkeyPatch, source: Path) -> None:
+    with pytest.raises(NoCompiler, match="no compiler 'clang-61'; close to it: clang-16"):
+        compile_kernels(source, compiler="clang-61")
+    monkeypatch.setattr(compile, "riscv_compilers", lambda: ())
+    with pytest.raises(NoCompiler, match=r"pip install 'understudy\[kernels\]'"):
+        compile_kernels(source)
+
+
+def test_the_commands(source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["refsi", "build", str(source), "-o", str(tmp_path / "k.elf"), "--option=-DUNUSED"]) == 0
+    assert capfd.readouterr().out == f"{tmp_path}/k.elf: functions, talk, dma\n"
+    words = ["dma", "--grid", "4", "--arg", "i32:16", "--arg", "i32:8:range", "--arg", "2"]
+    for file in (tmp_path / "k.elf", source):
+        assert main(["run", str(file), *words]) == 0
+        assert "argument 0, int32[16]: 0 2" in capfd.readouterr().out
+    for missing, told in ((tmp_path / "none.c", "no such file"), (tmp_path, "it is a directory")):
+        assert main(["refsi", "build", str(missing)]) == 2
+        assert capfd.readouterr().err == f"error: cannot read {missing}: {told}\n"
+
+
+def test_linking_elsewhere_says_what_to_do(source: Path) -> None:
+    with RefSi.open() as device, pytest.raises((WireError, UnderstudyError), match=r"--image-base=0x10000"):
+        device.load_elf(_linked_at(0x800_0000, source))
+
+
+def _linked_at(base: int, source: Path) -> bytes:
+    data = bytearray(compile_kernels(source))
+    header = int.from_bytes(data[32:40], "little")
+    for number in range(int.from_bytes(data[56:58], "little")):
+        place = header + 56 * number + 16
+        address = int.from_bytes(data[place : place + 8], "little")
+        data[place : place + 8] = (address + base).to_bytes(8, "little")
+    return bytes(data)
