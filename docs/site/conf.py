@@ -26,7 +26,7 @@ linkcheck_anchors = False
 
 CONTENTS = {
     "Ten minutes": ["tutorials/refsi", "tutorials/hsa", "tutorials/gcn", "tutorials/acceldev", "tutorials/fletcher"],
-    "Interfaces": ["refsi", "acceldev", "hsa-host", "hsa", "amdcl2", "fletcher", "fletcher-maps"],
+    "Interfaces": ["refsi", "refsi-kernels", "acceldev", "hsa-host", "hsa", "amdcl2", "fletcher", "fletcher-maps"],
     "Machine code": ["gcn", "gcn-opcodes", "engines"],
     "Tools": ["command-line", "assembly-and-running", "reports", "pytest"],
     "Reference": ["public", "api", "performance", "glossary"],

@@ -13,6 +13,8 @@ from understudy.host.compiling import CompileError, NoCompiler
 from understudy.host.refsi import compile
 from understudy.host.refsi.compile import compile_kernels
 from understudy.host.refsi.refsi import RefSi
+from understudy.image.elf.dwarf import signatures
+from understudy.image.elf.reader import ElfFile
 
 pytestmark = pytest.mark.oracle
 NAMES = ("ziglang", "clang-16", "riscv64-unknown-elf-gcc")
@@ -177,3 +179,53 @@ def _linked_at(base: int, source: Path) -> bytes:
         address = int.from_bytes(data[place : place + 8], "little")
         data[place : place + 8] = (address + base).to_bytes(8, "little")
     return bytes(data)
+
+
+# -- parameters that are floats
+
+FLOATS = """
+typedef const float real;
+void mix(unsigned long id, double *o, real a, int n, double b, volatile float c, long last)
+{
+    o += 5 * id, o[0] = a, o[1] = n, o[2] = b, o[3] = c, o[4] = last;
+}
+void grid(unsigned long x, unsigned long y, float a, double *o) { o[2 * y + x] = a + x; }
+"""
+MIX = ("u64", "ptr", "f32", "i32", "f64", "f32", "i64")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("debug", ["-gdwarf-5", "-gdwarf-4", "-g0"])
+def test_floats_are_passed_as_c_does(name: str, debug: str, tmp_path: Path) -> None:
+    (tmp_path / "k.c").write_text(FLOATS)
+    data = compile_kernels(tmp_path / "k.c", compiler=name, options=[debug])
+    with RefSi.open() as device:
+        device.load_elf(data)
+        mix, grid = device.kernel("mix"), device.kernel("grid")
+        assert (mix.parameters is None) == (debug == "-g0")
+        if mix.parameters is None:
+            mix, grid = device.kernel("mix", MIX), device.kernel("grid", ("u64", "u64", "f32", "ptr"))
+        out = np.zeros((4, 5))
+        for a, b, c in ((1.5, 0.1, np.float32(0.1)), (2, np.float32(0.1), -3)):
+            device.launch(mix, 4, [out, a, -7, b, c, -8])
+            assert (out == [a, -7, b, np.float32(c), -8]).all()
+        square = np.zeros(4)
+        device.launch(grid, (2, 2), [0.5, square])
+        assert square.tolist() == [0.5, 1.5, 0.5, 1.5]
+        with pytest.raises(WireError, match=r"a Buffer cannot be passed for a parameter of type f32.*at argument 1"):
+            device.launch(mix, 1, [out, device.zeros(4), 1, 2.0, 2.0, 3])
+
+
+def test_debug_information_of_any_bytes(source: Path) -> None:
+    data = compile_kernels(source)
+    wanted = signatures(data)
+    assert wanted["dma"] == ("word",) * 4
+    elf = ElfFile(data, 64)
+    rng = np.random.default_rng(5)
+    for name in (".debug_info", ".debug_abbrev", ".debug_str"):
+        start, size = elf.extent(elf.section(name))
+        for _ in range(60):
+            bad = bytearray(data)
+            for place in rng.integers(start, start + size, 3):
+                bad[place] = rng.integers(256)
+            assert all(set(types) <= {"word", "f32", "f64"} for types in signatures(bytes(bad)).values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ Argument = int | float | bool | np.generic | NDArray[Any] | Buffer
 """What a kernel can be given: a number, a `Buffer`, or an array that is copied in and out."""
 MAX_DIMENSIONS: Final = 3
 POINTER_BYTES: Final = 8
+FLOATS: Final[dict[str, Callable[[Any], np.generic]]] = {"f32": np.float32, "f64": np.float64}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,9 @@ class Arguments:
     """Arguments of one launch. `values` are 64-bit words; arrays live in device memory until `release`.
 
     An integer is passed as 64 bits (negative ones in two's complement), a NumPy float32 as its 32 bits, a float as its
-    64 bits, a `Buffer` as its address. A NumPy array is copied to the device before the launch and, if it is writable,
-    back after it; the same array given twice is one copy.
+    64 bits, a `Buffer` as its address; for a parameter that is known to be a float, any number is one of its width. A
+    NumPy array is copied to the device before the launch and, if it is writable, back after it; the same array given
+    twice is one copy.
     """
 
     driver: RefSiDriver
@@ -72,11 +74,11 @@ class Arguments:
     nbytes: int = 0
     """Of all arrays and buffers."""
 
-    def add(self, argument: Argument) -> None:
-        """Take the next argument; `WireError` with its number where it cannot be passed."""
+    def add(self, argument: Argument, kind: str = "") -> None:
+        """Take the next argument, for a parameter of this type; `WireError` with its number where that cannot be."""
         number = len(self.values)
         try:
-            value, size = self._value(number, argument)
+            value, size = self._value(number, _converted(argument, kind))
         except WireError as error:
             raise error.at("argument", number) from None
         self.values.append(value)
@@ -130,6 +132,22 @@ class Arguments:
         self.copies.append(_Copy(number, array, buffer))
         buffer.array[...] = array
         return buffer
+
+
+def _converted(argument: Argument, kind: str) -> Argument:
+    """The argument as C converts it for a parameter of type `kind`, where that is a float."""
+    if kind not in FLOATS:
+        return argument
+    if isinstance(argument, np.ndarray | Buffer) or (
+        isinstance(argument, np.generic) and argument.dtype.kind not in "biuf"
+    ):
+        raise WireError(
+            f"a {type(argument).__name__} cannot be passed for a parameter of type {kind}, expected a number"
+        )
+    try:
+        return FLOATS[kind](argument)
+    except OverflowError:
+        raise WireError(f"an integer of {int(argument).bit_length()} bits cannot be passed as {kind}") from None
 
 
 def _scalar(value: np.generic) -> tuple[int, int]:

@@ -6,8 +6,9 @@ share of TCDM appears to it at 0x14000000 through window 1, with its stack at th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from understudy.core.errors import AccessFault, RuleError, WireError
@@ -27,6 +28,10 @@ HART_BASE: Final = 0x1400_0000
 """Where a hart sees its share of TCDM."""
 ELF_WINDOW: Final = 0
 HART_WINDOW: Final = 1
+FLOATS: Final = {"f32": "fmv.w.x", "f64": "fmv.d.x"}
+"""Types of parameters that the C ABI passes in float registers, and what moves their bits there."""
+LEAP: Final = "auipc t0, 0; ld t0, {}(t0); jalr zero, 0(t0)"
+"""A jump to the address that stands so far from it."""
 ZERO_FILL_BYTES: Final = 1 << 20
 CURE: Final = "link it with -Wl,-Ttext-segment=0x10000 (lld: -Wl,--image-base=0x10000), or use understudy refsi build"
 """What to do about segments that lie where they cannot."""
@@ -41,19 +46,28 @@ class Kernel(Shown):
     name: str
     entry: int
     program: Program
+    parameters: tuple[str, ...] | None = None
+    """Types of the function's parameters, the instance's first: f32, f64, or anything else for what goes in an integer
+    register; None where nobody knows."""
 
     def __repr__(self) -> str:
         return f"<kernel {self.name} at {self.entry:#x}>"
 
     def _rows(self) -> Rows:
-        return [(), ("entry", f"{self.entry:#x}"), ("stack top", f"{self.program.stack_top:#x}")]
+        rows: list[tuple[str, ...]] = [(), ("entry", f"{self.entry:#x}"), ("stack top", f"{self.program.stack_top:#x}")]
+        return [*rows, ("parameters", ", ".join(self.parameters))] if self.parameters else rows
 
 
 class Program(Shown):
-    """An ELF image in device memory, ready to launch. `stack_top` and `return_address` are what launches set."""
+    """An ELF image in device memory, ready to launch. `stack_top` and `return_address` are what launches set.
 
-    def __init__(self, driver: RefSiDriver, image: ElfImage, profile: str) -> None:
+    `data` is the file, whose debug information says what parameters kernels have.
+    """
+
+    def __init__(self, driver: RefSiDriver, image: ElfImage, profile: str, data: bytes = b"") -> None:
         self.image = image
+        self._data = data
+        self._entries: dict[tuple[int, tuple[str, ...]], int] = {}
         self._driver = driver
         self._profile = profile
         self._allocated: list[int] = []
@@ -75,9 +89,40 @@ class Program(Shown):
         for name in self.kernels:
             yield name, f"{self.image.symbol(name).address:#x}"
 
-    def kernel(self, name: str) -> Kernel:
-        """The kernel called `name`; `WireError` that says what there is instead."""
-        return Kernel(name, self.image.symbol(name).address, self)
+    def kernel(self, name: str, parameters: Sequence[str] | None = None) -> Kernel:
+        """The kernel called `name`; `WireError` that says what there is instead.
+
+        `parameters` are the types of the function's parameters (see `Kernel`), by default those that the file's debug
+        information tells.
+        """
+        entry = self.image.symbol(name).address
+        if parameters is None:
+            return Kernel(name, entry, self, self._signatures.get(name))
+        return Kernel(name, entry, self, tuple(parameters))
+
+    @cached_property
+    def _signatures(self) -> dict[str, tuple[str, ...]]:
+        from understudy.image.elf.dwarf import signatures  # few programs have what it reads
+
+        return signatures(self._data)
+
+    def entry(self, kernel: Kernel, given: int) -> int:
+        """Where a launch with `given` arguments, and as many integers before them as the kernel has, begins.
+
+        The command processor passes arguments in integer registers. Where the C ABI has some of them in float
+        registers, that is a few instructions which move them there and go on in the kernel.
+        """
+        types = (kernel.parameters or ())[:given]
+        if not any(each in FLOATS for each in types):
+            return kernel.entry
+        key = kernel.entry, types
+        if key not in self._entries:
+            code = moves(types, given)
+            code = kernel.entry.to_bytes(8, "little") + code + assemble(LEAP.format(-8 - len(code)))
+            place = self._allocate(len(code))
+            self._driver.write(place, code)
+            self._entries[key] = place + 8
+        return self._entries[key]
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -94,6 +139,7 @@ class Program(Shown):
         for address in self._allocated:
             self._driver.free(address)
         self._allocated.clear()
+        self._entries.clear()
 
     def _load(self) -> None:
         self._reserve()
@@ -158,6 +204,21 @@ class Program(Shown):
                 self._driver.write(address + offset, data)
         except AccessFault as error:
             raise _misplaced(segment) from error
+
+
+def moves(types: Sequence[str], given: int) -> bytes:
+    """Code that brings `given` words in a0, a1, ... to where the C ABI has parameters of these types."""
+    integers, floats, lines = 0, 0, []
+    for number in range(given):
+        kind = types[number] if number < len(types) else ""
+        if kind in FLOATS:
+            lines.append(f"{FLOATS[kind]} fa{floats}, a{number}")
+            floats += 1
+            continue
+        if integers != number:
+            lines.append(f"addi a{integers}, a{number}, 0")
+        integers += 1
+    return b"".join(assemble(line) for line in lines)
 
 
 def _pieces(segment: Segment) -> Iterator[tuple[int, bytes]]:

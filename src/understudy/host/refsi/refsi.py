@@ -95,7 +95,7 @@ class RefSi(RefSiDriver):
         image = loadable(read_elf(data), data, ELF_BASE)
         if self._program is not None:
             self._program.unload()
-        self._program = Program(self, image, self.profile)
+        self._program = Program(self, image, self.profile, data)
         return self._program
 
     @property
@@ -103,9 +103,19 @@ class RefSi(RefSiDriver):
         """The device's profile; it decides how windows are encoded."""
         return self.port.profile_name
 
-    def kernel(self, name: str) -> Kernel:
-        """A kernel of the loaded program by its symbol."""
-        return check_loaded(self._program).kernel(name)
+    def kernel(self, name: str, parameters: Sequence[str] | None = None) -> Kernel:
+        """A kernel of the loaded program by its symbol.
+
+        `parameters` are the types of its C function's parameters, the instance's first: f32 and f64 travel in float
+        registers, all others (u64, ptr, ...) in integer ones. By default they are what debug information (-g) says, and
+        where there is none, integers.
+
+        >>> with RefSi.open() as device:
+        ...     program = device.load_elf(demo_kernels())
+        ...     print(device.kernel("crc32", ["u64", "ptr", "ptr", "u64"]).parameters)
+        ('u64', 'ptr', 'ptr', 'u64')
+        """
+        return check_loaded(self._program).kernel(name, parameters)
 
     # ---- launches ------------------------------------------------------------------------------------------------
 
@@ -121,7 +131,8 @@ class RefSi(RefSiDriver):
 
         `instances` is a number, or a grid (x, y) or (x, y, z): then kernels are called with
         ``(instance, slice, arguments...)`` where the instance counts x, and the slice is y + ny * z. Arguments are
-        numbers, `Buffer` objects and NumPy arrays, which are copied in and (if writable) out; see `Arguments`.
+        numbers, `Buffer` objects and NumPy arrays, which are copied in and (if writable) out; see `Arguments`. Where
+        the types of the kernel's parameters are known (see `kernel`), floats are passed as the C ABI does.
         Caches are synchronized before and after. Errors name the command, hart, pc and kernel.
         """
         chosen = self._kernel(kernel)
@@ -130,8 +141,9 @@ class RefSi(RefSiDriver):
         check_count(arguments, is_grid)
         if slices > MAX_SLICES:
             raise WireError(f"a grid of {slices} slices, expected at most {MAX_SLICES} in one launch")
-        with _Prepared(self, arguments) as prepared:
-            buffer = self._prologue(chosen)
+        first = 1 + is_grid
+        with _Prepared(self, arguments, (chosen.parameters or ())[first:]) as prepared:
+            buffer = self._prologue(chosen, chosen.program.entry(chosen, first + len(prepared.values)))
             for number in range(slices):
                 extra = (number, *prepared.values) if is_grid else prepared.values
                 buffer.run_instances(count, *extra, max_harts=max_harts)
@@ -160,7 +172,7 @@ class RefSi(RefSiDriver):
             offset = -(-len(packed) // REGISTER_BYTES) * REGISTER_BYTES
             block = packed.ljust(offset, b"\0") + thread_data
             with self.array(np.frombuffer(block.ljust(KUB_UNIT_BYTES, b"\0"), np.uint8)) as uniform:
-                buffer = self._prologue(chosen)
+                buffer = self._prologue(chosen, chosen.entry)
                 buffer.uniform_block(
                     uniform.address, uniform.nbytes, kargs=(0, len(packed)), tsd=(offset, len(thread_data))
                 )
@@ -186,10 +198,10 @@ class RefSi(RefSiDriver):
         check_loaded(kernel.program)
         return kernel
 
-    def _prologue(self, kernel: Kernel) -> CommandBuffer:
+    def _prologue(self, kernel: Kernel, entry: int) -> CommandBuffer:
         program = kernel.program
         buffer = CommandBuffer(self.profile).sync_cache()
-        return buffer.kernel(kernel.entry, stack_top=program.stack_top, return_address=program.return_address)
+        return buffer.kernel(entry, stack_top=program.stack_top, return_address=program.return_address)
 
     def _launch(self, kernel: Kernel, buffer: CommandBuffer, arguments: Arguments) -> LaunchResult:
         console = bytearray()
@@ -214,14 +226,15 @@ class RefSi(RefSiDriver):
 class _Prepared:
     """The arguments of a launch for as long as it takes."""
 
-    def __init__(self, device: RefSiDriver, arguments: Sequence[Argument]) -> None:
+    def __init__(self, device: RefSiDriver, arguments: Sequence[Argument], types: Sequence[str] = ()) -> None:
         self._arguments = Arguments(device)
         self._given = arguments
+        self._types = types
 
     def __enter__(self) -> Arguments:
         try:
-            for argument in self._given:
-                self._arguments.add(argument)
+            for number, argument in enumerate(self._given):
+                self._arguments.add(argument, self._types[number] if number < len(self._types) else "")
         except BaseException:
             self._arguments.release()
             raise
