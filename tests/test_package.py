@@ -109,6 +109,9 @@ def test_the_wheel_holds_the_package_alone(wheel: Path, tmp_path: Path) -> None:
     assert {name.partition("/")[0].partition("-")[0] for name in found} == {"understudy"}
     assert "understudy/py.typed" in found
     assert "understudy/attach/fletcher/platform.c" in found
+    assert "understudy/attach/host.h" in found
+    assert "understudy/attach/refsi/refsidrv.c" in found
+    assert "understudy/attach/refsi/include/refsidrv/refsidrv.h" in found
     assert any(name.startswith("understudy/data/") for name in found)
     tables = [path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.toml")]
     assert len(tables) > 12

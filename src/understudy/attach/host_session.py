@@ -56,6 +56,8 @@ class HostSession(ABC):
                     self._greet(op, value, address)
                 elif not self._serve(op, value, address, size):
                     return None
+        except (BrokenPipeError, ConnectionResetError):
+            return None  # the host has gone and waited for no reply
         except OSError as error:
             return StreamError(f"the connection broke: {error.strerror}").at("request", self.time)
         except StreamError as error:

@@ -41,7 +41,7 @@ class HostLibrary:
 
     `interface` names its folder in the user's cache and its default socket, `socket_variable` the environment variable
     with that of the server. `folders` has the files of each folder that a search path may contain, all of them the
-    same library.
+    same library. `includes` are folders of headers beside our own, `flags` the compiler's beside `FLAGS`.
     """
 
     name: str
@@ -49,6 +49,7 @@ class HostLibrary:
     source: Path
     socket_variable: str
     folders: Mapping[str, tuple[str, ...]]
+    includes: tuple[Path, ...] = ()
     flags: tuple[str, ...] = ()
 
     def default_folder(self) -> Path:
@@ -78,7 +79,7 @@ class HostLibrary:
         command = _compiler(self.name, compiler)
         try:
             options = [*FLAGS, *self.flags, f"-DDEFAULT_SOCKET={_c_string(self._socket_of_the_build())}"]
-            sources = self.source.read_bytes() + HEADER.read_bytes()
+            sources = b"".join(path.read_bytes() for path in self._sources())
             key = hashlib.sha256(repr((command, options)).encode() + sources).hexdigest()[:16]
             base = (folder or self.default_folder()) / key
             for each in (base.parent, base, *(base / name for name in self.folders)):
@@ -88,6 +89,10 @@ class HostLibrary:
         except (OSError, RuntimeError) as error:  # RuntimeError: a user without a home
             raise LibraryError(f"the {self.name} cannot be written: {error}") from None
         return base
+
+    def _sources(self) -> list[Path]:
+        """Every file that the library is made of."""
+        return [self.source, HEADER, *(path for folder in self.includes for path in sorted(folder.rglob("*.h")))]
 
     def _socket_of_the_build(self) -> str:
         """The default socket; "" for a user without a home, who has to name one."""
@@ -112,7 +117,8 @@ class HostLibrary:
         """Compile into a folder of its own, then move: another process may do the same at the same time."""
         with tempfile.TemporaryDirectory(dir=base) as scratch:
             made = Path(scratch, "library")
-            self._run([*command, f"-I{HEADER.parent}", str(self.source), "-o", str(made), "-lpthread"])
+            folders = [f"-I{folder}" for folder in (HEADER.parent, *self.includes)]
+            self._run([*command, *folders, str(self.source), "-o", str(made), "-lpthread"])
             data = made.read_bytes()
             targets = [base / folder / name for folder, names in self.folders.items() for name in names]
             for folder in self.folders:

@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from understudy.cli.exits import UsageError
+
+FLETCHER_PROFILES: Final = ("spec", "hardware")
+REFSI_PROFILES: Final = ("refsidrv", "spec")
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -23,6 +28,13 @@ class Wanted:
     offset: str = "0"
     threaded: bool = False
     trace: bool = False
+    preload: bool = False
+
+    def profile_of(self, names: tuple[str, ...]) -> str:
+        """The profile, of these; the first is that of who names none. `UsageError` for another."""
+        if self.profile and self.profile not in names:
+            raise UsageError(f"no profile {self.profile!r}: there are {', '.join(names)}")
+        return self.profile or names[0]
 
 
 Say = Callable[[str], None]
@@ -36,6 +48,7 @@ def fletcher(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     """A Fletcher device behind its platform library, whichever platform a program names."""
     from understudy.cli.fletcher import need_pyarrow, parse_offset
 
+    profile = wanted.profile_of(FLETCHER_PROFILES)
     need_pyarrow()
     from understudy.attach.fletcher import DevicePlatform, Server, build_library
     from understudy.cli.serve_fletcher import load_kernel, register_map, teller
@@ -47,7 +60,7 @@ def fletcher(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
 
     kernel = load_kernel(wanted.kernel or "sum")
     execution = THREADED if wanted.threaded else SYNCHRONOUS
-    settings = Settings(profile=wanted.profile or "spec", execution=execution, lints=OFF)
+    settings = Settings(profile=profile, execution=execution, lints=OFF)
     plan = register_map(kernel, list(wanted.schemas), wanted.map or "fletchgen", parse_offset(wanted.offset))
     library = build_library()
     device = FletcherDevice(plan, kernel, settings)
@@ -71,5 +84,29 @@ def fletcher(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
             say("no program has looked for a Fletcher platform")
 
 
-ATTACHMENTS: Final[dict[str, Attachment]] = {"fletcher": fletcher}
+@contextmanager
+def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
+    """RefSi devices behind the driver library: of either family, as the program opens them."""
+    profile = wanted.profile_of(REFSI_PROFILES)
+    from understudy.attach.refsi import Options, Server, build_library
+    from understudy.cli.serve_refsi import teller
+
+    library = build_library()
+    options = Options(settings=(("profile", profile),))
+    with tempfile.TemporaryDirectory(prefix="understudy-") as folder, Server(options) as server:
+        server.probes.subscribe(teller(wanted.trace, say, errors=False))
+        path = Path(folder, "refsi.sock")
+        server.listen(path)
+        thread = threading.Thread(target=server.serve, name="refsi", daemon=True)
+        thread.start()
+        try:
+            yield library.environment(path, preload=wanted.preload)
+        finally:
+            server.close()
+            thread.join()
+        if not server.sessions:
+            say("no program has opened a RefSi device (if its RPATH says where another librefsidrv.so is: --preload)")
+
+
+ATTACHMENTS: Final[dict[str, Attachment]] = {"fletcher": fletcher, "refsi": refsi}
 """Every interface that programs can be run on, by the name of `--device`."""

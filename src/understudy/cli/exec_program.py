@@ -16,7 +16,7 @@ import typer
 from understudy.cli.attachments import ATTACHMENTS, Wanted
 from understudy.cli.exits import UsageError
 from understudy.cli.output import Output
-from understudy.cli.serve_fletcher import DeviceProfile, MapProfile
+from understudy.cli.serve_fletcher import MapProfile
 
 SIGNALLED: Final = 128
 """Added to the number of the signal that ended a program, as shells do."""
@@ -36,8 +36,13 @@ def exec_program(
         typer.Option("--schema", metavar="FILE", help="Fletcher: schema of a RecordBatch, not the kernel's; repeat."),
     ] = None,
     profile: Annotated[
-        DeviceProfile, typer.Option(help="Fletcher: registers as documented, or as generated.")
-    ] = DeviceProfile.SPEC,
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Fletcher: spec (registers as documented) or hardware (as generated). "
+            "RefSi: refsidrv (the reference driver) or spec (the document, each error on standard error).",
+        ),
+    ] = "",
     order: Annotated[
         MapProfile, typer.Option("--map", help="Fletcher: the generator's register map, or the run-time library's.")
     ] = MapProfile.FLETCHGEN,
@@ -45,7 +50,12 @@ def exec_program(
     threaded: Annotated[
         bool, typer.Option("--threaded", help="The kernel has a thread of its own: registers answer at once.")
     ] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Say every register access.")] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Say every register access; RefSi: who connects, what is opened.")
+    ] = False,
+    preload: Annotated[
+        bool, typer.Option("--preload", help="RefSi: for programs that say where another's library is (RPATH).")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
 ) -> None:
     """Run a host program, unmodified, with a virtual device for the real one.
@@ -58,11 +68,13 @@ def exec_program(
       understudy exec --kernel sum -- ./sum_host data.arrow
 
       understudy exec --kernel kernels.py:upper -- python host.py
+
+      understudy exec --device refsi -- ./program args
     """
     for name in devices or ():
         if name not in ATTACHMENTS:
             raise UsageError(f"no device {name!r}: there are {', '.join(ATTACHMENTS)}")
-    wanted = Wanted(kernel, tuple(schemas or ()), profile.value, order.value, offset, threaded, trace)
+    wanted = Wanted(kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload)
     environment = dict(os.environ)
     with ExitStack() as stack:
         output = stack.enter_context(closing(Output(sys.stderr)))

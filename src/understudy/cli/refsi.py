@@ -182,6 +182,25 @@ def build(
     print(f"{place}: {', '.join(read_elf(data).kernels)}")
 
 
+@app.command()
+def flags() -> None:
+    """Print what a C or C++ compiler needs for a host program: our header of the driver's interface, and the library.
+
+    cc host.c $(understudy refsi flags) -o host && understudy exec --device refsi -- ./host
+    """
+    from understudy.attach.refsi import build_library
+
+    print(build_library().flags)
+
+
+@app.command()
+def header() -> None:
+    """Print our header of the driver's C interface, refsidrv/refsidrv.h."""
+    from understudy.attach.refsi import INCLUDE
+
+    print((INCLUDE / "refsidrv" / "refsidrv.h").read_text("utf-8"), end="")
+
+
 def _profile_level(option: int | None, profile: Profile) -> int:
     if option is not None:
         return option

@@ -16,6 +16,7 @@ from understudy.attach.vfio_user import Server, Settings, SharedMemory, events
 from understudy.cli.exits import UsageError
 from understudy.cli.output import Output
 from understudy.cli.serve_fletcher import serve_fletcher
+from understudy.cli.serve_refsi import serve_refsi
 from understudy.cli.serve_report import Report
 from understudy.cli.serving import SWITCH_INTERVAL_S, ended_by_signals
 from understudy.core.event import Event
@@ -26,6 +27,7 @@ from understudy.device.acceldev.settings import Settings as AcceldevSettings
 
 app = typer.Typer(help="Plug a device into QEMU or another vfio-user client, or into a host program.")
 app.command("fletcher")(serve_fletcher)
+app.command("refsi")(serve_refsi)
 
 
 @app.callback()

@@ -220,6 +220,9 @@ class RefSiDevice(Stateful, Device[Settings]):
             self._give_back()
 
     def _give_back(self) -> None:
+        for status in self._finished:
+            if status.error is not None:
+                status.error.__traceback__ = None  # its frames have arrays of the memory
         self.accelerator.close()
         self.memory.close()
 

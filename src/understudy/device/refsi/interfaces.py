@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol, TypeAlias
 
-from understudy.core.space import Unit
+from understudy.core.space import Ram, Unit
 from understudy.isa.riscv.port import HartPort
 
 # Kinds of unit, as the driver's unit ids number them (kind << 24 or index).
@@ -45,6 +45,10 @@ class MemorySystem(Protocol):
 
     def port(self, hart: int) -> HartPort:
         """The memory as hart number `hart` sees it, for an engine."""
+
+    @property
+    def rams(self) -> tuple[Ram, ...]:
+        """All plain memory."""
 
     @property
     def is_moving(self) -> bool:
