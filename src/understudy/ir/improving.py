@@ -6,7 +6,10 @@ hardly notices it. Both forms are kept, so that a later process compiles neither
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from functools import partial
+from threading import Thread
 from typing import Any
 
 from understudy.core.forks import tell_forks
@@ -22,11 +25,23 @@ class Improving:
     """Machine code of functions, and what they call, with further IR `text` beside it.
 
     `code` is the best there is; after `worth` uses better code is made in the background. Earlier code stays valid.
+    `meanwhile` is called by another thread where somebody has to wait for the first code.
     """
 
-    def __init__(self, objects: ObjectCache, *functions: Function[Any], worth: int, text: str = "") -> None:
+    def __init__(
+        self,
+        objects: ObjectCache,
+        *functions: Function[Any],
+        worth: int,
+        text: str = "",
+        meanwhile: Callable[[], object] | None = None,
+    ) -> None:
         self._module = Module(objects, functions, text)
         best = self._module.kept(llvm.OPTIMISED)
+        if meanwhile is not None and best is None and self._module.kept(llvm.QUICK) is None:
+            thread = Thread(target=meanwhile, name="understudy-meanwhile")
+            os.register_at_fork(before=thread.join)  # what it holds, a child could never take
+            thread.start()
         self.is_optimised = best is not None
         self.code = llvm.Code(best if best is not None else self._module.image(llvm.QUICK))
         self._left = worth

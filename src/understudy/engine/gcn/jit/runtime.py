@@ -28,7 +28,7 @@ class Runtime:
     """Helpers for chunks of `lanes` lanes, their table, and the scheduler: both are called where they are now."""
 
     def __init__(self, objects: ObjectCache, lanes: int) -> None:
-        self._native = Improving(objects, *FUNCTIONS, worth=WORTH, text=helpers(lanes))
+        self._native = Improving(objects, *FUNCTIONS, worth=WORTH, text=helpers(lanes), meanwhile=_look_ahead)
         self.table = np.zeros(len(layout.HELPER_NAMES), np.uint64)
         self.helpers_address = int(self.table.ctypes.data)
         self._code: llvm.Code | None = None
@@ -43,6 +43,14 @@ class Runtime:
                 self.table[number] = code.address(name)
             self.schedule_address = code.address("schedule")
             self.schedule: Callable[[int], int] = code.function("schedule", ctypes.c_uint64, ctypes.c_void_p)
+
+
+def _look_ahead() -> None:
+    """Load what the first translation needs: LLVM lets other threads run."""
+    import understudy.engine.gcn.jit.translator
+    import understudy.engine.gcn.threaded.glue
+    import understudy.isa.gcn.operations.table
+    import understudy.isa.gcn.semantics.source  # noqa: F401
 
 
 @cache
