@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.device.test_forks import in_a_child
 from tests.interrupting import SOON, interrupted, soon
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.limits import Stopped, TimeLimit
+from understudy.core.thread_pool import PinnedPool
 from understudy.device.hsa.exceptions import QueueError
 from understudy.device.hsa.signals import Condition, Signal
 from understudy.engine.gcn.jit.engine import JitEngine
@@ -108,6 +110,27 @@ def test_ctrl_c_reaches_users(threads: int) -> None:
         x = gpu.array(np.ones(64, np.float32))
         gpu.run(code, "saxpy", grid=64, args=[2.0, x, x])
         assert x.tolist() == [3.0] * 64
+
+
+def test_ctrl_c_while_threads_are_called_for_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a thread was already given is over before the host goes on, though nobody holds its future."""
+    submit = PinnedPool.submit
+
+    def interrupted_submit(pool: PinnedPool, *arguments: Any) -> None:
+        future = submit(pool, *arguments)
+        while not (future.running() or future.done()):
+            time.sleep(0)
+        raise KeyboardInterrupt
+
+    with Gpu.open("gfx900", threads=2) as gpu:
+        out, code = gpu.zeros((512, 512), np.uint32), gpu.load(demo_code("gfx900"))
+        gpu.run(code, "mandelbrot", out.shape, (16, 16), [out, 512, 10])
+        monkeypatch.setattr(PinnedPool, "submit", interrupted_submit)
+        with pytest.raises(KeyboardInterrupt):
+            gpu.run(code, "mandelbrot", out.shape, (16, 16), [out, 512, 20_000])
+        seen = out.copy()
+        time.sleep(0.05)
+        assert np.array_equal(out, seen)
 
 
 @pytest.mark.parametrize("by_dispatch", [False, True])

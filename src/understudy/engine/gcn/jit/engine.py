@@ -233,18 +233,25 @@ class Launch:
         """Do what is left, on this thread and on others."""
         from concurrent.futures import wait
 
-        others = [self.engine.pool().submit(self._work, worker) for worker in workers[1:]]
         try:
+            others = [self.engine.pool().submit(self._help, worker) for worker in workers[1:]]
             self._work(workers[0])
             wait(others)
         except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
             self._next = len(self.dispatch.groups)
             for worker in workers[1:]:
                 worker.is_dropped = True
-            wait(others)
+            for worker in workers[1:]:
+                with worker.occupied:  # where `submit` was interrupted, there is nothing else to wait for
+                    pass
             raise
         for other in others:
             other.result()
+
+    def _help(self, worker: Worker) -> None:
+        """The work of another thread. One that comes too late finds nothing to do."""
+        with worker.occupied:
+            self._work(worker)
 
     @property
     def first(self) -> Worker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -98,6 +99,8 @@ class Worker:
         """Seconds that were spent on finding code."""
         self.is_dropped = False
         """Whether nobody waits for these waves any more."""
+        self.occupied = threading.Lock()
+        """Held by a thread of the engine's own while it runs these waves."""
         self.interpreted = 0
         """Instructions that the reference engine executed since `restart`, or since the last `resume`."""
         self._prepare(slot)
@@ -251,7 +254,9 @@ class Worker:
         return error.at("wave", wave.index).at("work-group", f"{x},{y},{z}")
 
     def _note(self, cause: BaseException) -> None:
-        """Have what a host was interrupted with tell where waves were."""
+        """Have what a host was interrupted with tell where waves were, if there are any left."""
+        if self.group >= len(self.dispatch.groups):
+            return
         wave = self.waves[self._words[AT["current"]]]
         x, y, z, _ = self.dispatch.groups[self.group].tolist()
         note_interrupt(cause, ("pc", f"{wave.pc:#x}"), ("wave", wave.index), ("work-group", f"{x},{y},{z}"))
