@@ -3,6 +3,7 @@
 # make exhaustive  the same with all combinations of everything (twice as long)
 # make demo    install for use only, and show what it does
 # make lint    ruff and mypy alone          make docs    rewrite generated tables, build the site (build/site)
+# make wheel   build the distributions, install the wheel and run make quick's tests on it (PYTHON=python3.13, LOWEST=1)
 # make bench   run the benchmarks           make clean   remove everything that was generated
 # make rocblas fetch the kernels of a BLAS library for make bench (make test has those of two smaller libraries)
 # make guest   Acceldev under QEMU and Linux: see tools/guest.mk
@@ -24,7 +25,7 @@ QUICK := test_layers.py core check trace image/riscv/test_program.py image/hsa/t
 	engine/gcn/test_group.py engine/gcn/reference/test_reference.py device/refsi/test_rules_*.py host/acceldev/test_acceldev.py \
 	host/amdcl2/test_program.py host/fletcher/test_platform.py host/hsa/test_gpu.py host/refsi/test_refsi.py
 
-.PHONY: test quick exhaustive shuffle demo lint docs links bench clean oracles rocblas
+.PHONY: test quick exhaustive shuffle demo lint docs links wheel bench clean oracles rocblas
 
 test: $(DEV) oracles
 	@$(MAKE) --no-print-directory lint
@@ -55,6 +56,10 @@ docs: $(DEV)
 # Whether what pages link to elsewhere is still there: needs the network.
 links: $(DEV)
 	$(SPHINX) -b linkcheck docs build/links
+
+# In an environment of its own: what lacks in the wheel, or in what it says that it needs, is not there.
+wheel:
+	@sh tools/wheel.sh $(addprefix tests/,$(QUICK))
 
 bench: $(DEV) oracles
 	$(BIN)/python benchmarks/run.py

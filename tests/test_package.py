@@ -235,8 +235,12 @@ def test_the_classifiers_name_what_is_tested() -> None:
     matrix = jobs["test"]["strategy"]["matrix"]
     assert matrix["python"] == versions
     assert matrix["include"] == [{"python": "3.14", "experimental": True}]
-    for job in jobs.values():
-        assert any(step.get("run", "").startswith("make test") for step in job["steps"])
+    matrix = jobs["wheel"]["strategy"]["matrix"]
+    assert matrix["python"] == versions
+    assert {"python": versions[0], "lowest": "1"} in matrix["include"]
+    for name, job in jobs.items():
+        command = "make wheel" if name == "wheel" else "make test"
+        assert any(step.get("run", "").startswith(command) for step in job["steps"])
 
 
 def test_the_change_log_names_the_version() -> None:

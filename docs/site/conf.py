@@ -25,7 +25,14 @@ html_show_sphinx = False
 linkcheck_anchors = False
 
 CONTENTS = {
-    "Ten minutes": ["tutorials/refsi", "tutorials/hsa", "tutorials/gcn", "tutorials/acceldev", "tutorials/fletcher"],
+    "Ten minutes": [
+        "installing",
+        "tutorials/refsi",
+        "tutorials/hsa",
+        "tutorials/gcn",
+        "tutorials/acceldev",
+        "tutorials/fletcher",
+    ],
     "Interfaces": ["refsi", "refsi-kernels", "acceldev", "hsa-host", "hsa", "amdcl2", "fletcher", "fletcher-maps"],
     "Machine code": ["gcn", "gcn-opcodes", "engines"],
     "Tools": ["command-line", "assembly-and-running", "reports", "pytest"],
