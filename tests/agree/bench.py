@@ -11,6 +11,7 @@ from understudy.core.space import PAGE_SIZE, AddressSpace, Ram, Unit
 from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.stops import Exit
 from understudy.isa.riscv import csr
+from understudy.isa.riscv.isa import ALL
 from understudy.isa.riscv.state import (
     FFLAGS,
     FRM,
@@ -88,7 +89,7 @@ class Bench:
         self.space = AddressSpace()
         self.space.map(CODE, Ram(SLOTS * CODE_SLOT), "code")
         self.space.map(DATA, Ram(SLOTS * DATA_SLOT), "data")
-        self.hart = Hart(0, port(self.space))
+        self.hart = Hart(0, port(self.space), ALL)
 
     def load_code(self, cases: Sequence[Case]) -> None:
         """Place the code of all cases, as a host would: the engine is told."""

@@ -9,6 +9,7 @@ from tests.agree.qemu import Case, State
 from understudy.core.errors import UnderstudyError
 from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode, length
+from understudy.isa.riscv.isa import ALL
 
 
 def differences(expected: State, actual: State) -> list[str]:
@@ -44,7 +45,7 @@ def describe(case: Case) -> str:
         value = int.from_bytes(case.code[at : at + size], "little")
         pc = case.slot.code + at
         try:
-            insn = decode(value)
+            insn = decode(value, ALL)
             shown = text(insn, pc)
             named = {insn.rd, insn.rs1, insn.rs2, insn.rs3}
             x_used |= named

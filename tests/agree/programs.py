@@ -9,12 +9,11 @@ from random import Random
 from tests.agree.cases import csr_word, raw, reservation, single, user_names, word
 from tests.agree.qemu import SCRATCH_BYTES, Case, Slot
 from tests.agree.values import state
-from tests.agree.words import CSR, PLAIN, SIZES, compressed, sample, usable_by_a_user, with_registers
-from understudy.isa.riscv.decode import SPECS
+from tests.agree.words import CSR, KNOWN, PLAIN, SIZES, compressed, sample, usable_by_a_user, with_registers
 from understudy.isa.riscv.insn import Insn
 
-BRANCHES = tuple(name for name, spec in SPECS.items() if spec.flow == "branch")
-FLOAT = tuple(name for name in PLAIN if SPECS[name].extension in ("F", "D"))
+BRANCHES = tuple(name for name, spec in KNOWN.items() if spec.flow == "branch")
+FLOAT = tuple(name for name in PLAIN if KNOWN[name].extension in ("F", "D"))
 UNRESERVED = tuple(name for name in PLAIN if not name.startswith(("lr.", "sc.")))
 """Whether a store-conditional of another width or value succeeds is each implementation's own affair."""
 
@@ -99,7 +98,7 @@ def _mixed(random: Random, runs: list[list[bytes]]) -> list[bytes]:
 
 def _access(random: Random, roles: Roles, pointer: int, step: int) -> bytes:
     """A load or store, aligned in every round, of a register that may change."""
-    aligned = [name for name, size in SIZES.items() if SPECS[name].extension != "A" and step % size == 0]
+    aligned = [name for name, size in SIZES.items() if KNOWN[name].extension != "A" and step % size == 0]
     name = random.choice(aligned)
     register = random.choice([n for n in roles.pool if n != roles.pointer])
     operand = {"rs2": register} if name.startswith(("s", "fs")) else {"rd": register}

@@ -10,7 +10,13 @@ from tests.agree.qemu import SCRATCH_BYTES
 from understudy.core.errors import UnderstudyError
 from understudy.isa.riscv.decode import SPECS, decode, encode
 from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.table import PARCELS
+from understudy.isa.riscv.isa import ALL
+from understudy.isa.riscv.table import FURTHER, PARCELS
+
+KNOWN = {**SPECS, **{row.name: row.what for row in FURTHER}}
+"""What is known of every mnemonic that is no vector instruction's."""
+UNJUDGED = ("ctzw", *(name for name, spec in KNOWN.items() if spec.extension == "Zicond"))
+"""What qemu-riscv64 7.2 has not, or wrong: there ctzw looks beyond the low word where that is zero."""
 
 SIZES = {
     **{f"l{t}": size for t, size in zip(("b", "bu", "h", "hu", "w", "wu", "d"), (1, 1, 2, 2, 4, 4, 8), strict=True)},
@@ -28,7 +34,7 @@ SIZES = {
 
 CSR = tuple(name for name in SPECS if name.startswith("csrr"))
 CONTROL = tuple(name for name, spec in SPECS.items() if spec.flow in ("branch", "jump", "indirect"))
-PLAIN = tuple(name for name, spec in SPECS.items() if spec.flow == "next")
+PLAIN = tuple(name for name, spec in KNOWN.items() if spec.flow == "next" and name not in UNJUDGED)
 SYSTEM = tuple(name for name, spec in SPECS.items() if spec.flow == "system")
 FENCES = tuple(name for name in SPECS if name.startswith("fence"))
 FLOAT_CSRS = (1, 2, 3)
@@ -38,7 +44,7 @@ FLOAT_CSRS = (1, 2, 3)
 def decoded(word: int) -> Insn | None:
     """The instruction in `word`, or None where there is none."""
     try:
-        return decode(word)
+        return decode(word, ALL)
     except UnderstudyError:
         return None
 
@@ -65,12 +71,12 @@ def compressed() -> dict[str, tuple[Insn, ...]]:
 
 def names() -> tuple[str, ...]:
     """All base mnemonics, then all compressed ones."""
-    return (*SPECS, *(parcel.name for parcel in PARCELS))
+    return (*KNOWN, *(parcel.name for parcel in PARCELS))
 
 
 def sample(random: Random, name: str) -> Insn:
     """A random instruction of a base or compressed mnemonic; all fields are random, some all ones or zeros."""
-    if name not in SPECS:
+    if name not in KNOWN:
         return random.choice(compressed()[name])
     while True:
         word, keep = encode(name), random.choice((0, 0, 0, 0, 0, -1, 0xFE0F_FFFF, 0x000F_FFFF))

@@ -18,7 +18,7 @@ _STORES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8}
 _COUNTS: Final = ("amoadd.", "amoxor.")
 _STEPS: Final = {"addi", "addiw", "slli", "slliw"}
 """What counters and pauses that grow are made with."""
-_PLAIN: Final = {"I", "M", "A", "Zbc"}
+_PLAIN: Final = {"I", "M", "A", "Zbc", "Zba", "Zbb", "Zbs", "Zicond"}
 _FRAME: Final = (2, 8)
 """Registers that hold the place of a function's own memory: sp and s0."""
 

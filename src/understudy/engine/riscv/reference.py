@@ -269,7 +269,7 @@ class ReferenceEngine:
             if word is not None and length(word) == 4:
                 upper = self._peek_parcel(context.hart, (pc + 2) & MASK64)
                 word = None if upper is None else word | upper << 16
-            return None if word is None else decode(word)
+            return None if word is None else decode(word, context.hart.isa)
         except (AccessFault, IllegalInstruction, BeyondModel):
             return None
 
@@ -303,7 +303,7 @@ class ReferenceEngine:
         word = self._parcel(context, pc)
         if length(word) == 4:
             word |= self._parcel(context, (pc + 2) & MASK64) << 16
-        insn = decode(word)
+        insn = decode(word, context.hart.isa)
         cached = Cached(pc, insn, insn.spec.meaning, insn.spec.extension in ("F", "D"))
         if self.tlb_entries is not None:
             context.code[(pc >> 1) % ICACHE_ENTRIES] = cached

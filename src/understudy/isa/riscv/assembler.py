@@ -12,7 +12,7 @@ from typing import Final
 from understudy.core.errors import WireError
 from understudy.isa.riscv.insn import Insn, Spec
 from understudy.isa.riscv.rows import InsnTable, Row
-from understudy.isa.riscv.table import BASE, PARCELS, VECTOR
+from understudy.isa.riscv.table import BASE, FURTHER, PARCELS, VECTOR
 
 ORDERINGS: Final = {(0, 0): "", (1, 0): ".aq", (0, 1): ".rl", (1, 1): ".aqrl"}
 """Suffixes of an atomic for its (aq, rl)."""
@@ -107,7 +107,7 @@ def row_of(name: str) -> Row[Spec]:
 
 def _table(name: str) -> InsnTable[Spec]:
     """The table that has a mnemonic of 32 bits."""
-    return VECTOR if name in VECTOR else BASE
+    return next((table for table in (VECTOR, FURTHER) if name in table), BASE)
 
 
 def _ordering(name: str) -> tuple[str, dict[str, int]]:

@@ -96,7 +96,7 @@ def _rule(hart: Hart, number: int, privilege: int) -> Rule:
     if number in TRIGGERS:
         raise BeyondModel(f"csr {name}: debug triggers are not modelled")
     rule = RULES.get(number)
-    if rule is None:
+    if rule is None or (number == n.TIME and "Zicntr" not in hart.isa):
         raise IllegalInstruction(f"no csr {name}")
     if rule.needs and not hart.csr[n.MSTATUS] & rule.needs:
         raise IllegalInstruction(f"csr {name} while mstatus.{'FS' if rule.needs == FS else 'VS'} is off")
@@ -348,6 +348,7 @@ RULES: Final[dict[int, Rule]] = {
     n.VLENB:         Rule(lambda hart: hart.vlen // 8, needs=VS),
 
     n.CYCLE:         _user_counter(n.MCYCLE),
+    n.TIME:          Rule(lambda hart: hart.retired, counter=True),
     n.INSTRET:       _user_counter(n.MINSTRET),
 
     n.SSTATUS:       Rule(lambda hart: _read_mstatus(hart) & SSTATUS_VISIBLE, _write_sstatus),

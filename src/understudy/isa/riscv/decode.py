@@ -1,4 +1,4 @@
-"""Decoding RV64GCV + Zicsr + Zifencei + Zbc; also the public names of encoding and assembling."""
+"""Decoding; also the public names of encoding and assembling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from understudy.isa.riscv.assembler import assemble, encode
 from understudy.isa.riscv.insn import IllegalInstruction, Insn, Spec
-from understudy.isa.riscv.table import BASE, PARCELS, SPECS, VECTOR
+from understudy.isa.riscv.isa import REFSI, Isa
+from understudy.isa.riscv.table import BASE, FURTHER, PARCELS, SPECS, VECTOR
 
 __all__ = ["SPECS", "IllegalInstruction", "assemble", "decode", "encode", "length"]
 
@@ -18,18 +19,28 @@ def length(parcel: int) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def decode(word: int) -> Insn:
+def decode(word: int, isa: Isa = REFSI) -> Insn:
     """The instruction in `word`: a 16-bit parcel where the low two bits are not 3, else 32 bits.
 
-    Raises `IllegalInstruction` for reserved and unknown encodings.
+    Raises `IllegalInstruction` for reserved and unknown encodings, and for instructions that `isa` has not.
     """
     if word & 3 != 3:
-        return _decode_parcel(word & 0xFFFF)
+        insn = _decode_parcel(word & 0xFFFF)
+        _check(insn.alias, "C", word & 0xFFFF, isa)
+        _check(insn.alias, insn.spec.extension, word & 0xFFFF, isa)
+        return insn
     word &= 0xFFFF_FFFF
-    row = BASE.find(word) or VECTOR.find(word)
+    row = BASE.find(word) or VECTOR.find(word) or FURTHER.find(word)
     if row is None:
-        raise _refusal(word)
+        raise _refusal(word, isa)
+    _check(row.name, row.what.extension, word, isa)
     return _insn(row.what, word, 4, row.pattern.decode(word))
+
+
+def _check(name: str, extension: str, word: int, isa: Isa) -> None:
+    if extension not in isa:
+        message = f"illegal instruction {word:#0{10 if word & 3 == 3 else 6}x}: {name} is of {extension}"
+        raise IllegalInstruction(f"{message}, no such encoding in {isa.name}", word=word)
 
 
 def _decode_parcel(parcel: int) -> Insn:
@@ -49,7 +60,7 @@ def _insn(spec: Spec, word: int, size: int, fields: Mapping[str, int], alias: st
     return Insn(spec, word, size, *registers, get("imm"), get("rm"), get("aq"), get("rl"), get("vm"), alias)
 
 
-def _refusal(word: int) -> Exception:
+def _refusal(word: int, isa: Isa) -> Exception:
     if word & 0x1F == 0x1F:
         return IllegalInstruction(f"illegal instruction {word:#010x}: longer than 32 bits", word=word)
-    return IllegalInstruction(f"illegal instruction {word:#010x}: no such encoding in RV64GCV_Zbc", word=word)
+    return IllegalInstruction(f"illegal instruction {word:#010x}: no such encoding in {isa.name}", word=word)

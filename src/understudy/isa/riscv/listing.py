@@ -10,6 +10,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode, length
 from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.isa import ALL
 
 LABEL = re.compile(r"[A-Za-z_.$][\w.$]*")
 _TARGET = re.compile(r"0x[0-9a-f]+$")
@@ -64,7 +65,7 @@ def _parts(code: bytes, pc: int) -> list[Part]:
         insn: Insn | None = None
         refusal: UnderstudyError | None = None
         try:
-            insn = decode(int.from_bytes(part, "little"))
+            insn = decode(int.from_bytes(part, "little"), ALL)
         except UnderstudyError as error:
             refusal = error
         found.append((pc + at, part, insn, refusal))

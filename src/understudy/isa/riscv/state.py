@@ -9,6 +9,7 @@ import numpy as np
 from understudy.core.errors import WireError
 from understudy.core.shown import Rows, Shown
 from understudy.core.snapshot import Stateful
+from understudy.isa.riscv.isa import REFSI, Isa
 from understudy.isa.riscv.port import HartPort
 
 # Word offsets in the shared state; translated code uses the same numbers.
@@ -71,15 +72,17 @@ class Hart(Stateful, Shown):
 
     `words` is a memoryview of unsigned 64-bit words shared with translated code: use the word offsets of this
     module. `csr` holds the raw values of the other control and status registers by number (see `csr.py` for
-    their rules). `port` is the hart's way to memory. Everything persists until `reset`. `vectors` has the vector
-    registers, one behind the other, as little-endian elements: a memoryview by their width in bits (8, 16, 32, 64).
+    their rules). `port` is the hart's way to memory, and `isa` says which instructions it has. Everything persists
+    until `reset`. `vectors` has the vector registers, one behind the other, as little-endian elements: a memoryview by
+    their width in bits (8, 16, 32, 64).
     """
 
     STATE = ("own_words", "own_vectors", "csr", "privilege")
 
-    def __init__(self, index: int, port: HartPort) -> None:
+    def __init__(self, index: int, port: HartPort, isa: Isa = REFSI) -> None:
         self.index = index
         self.port = port
+        self.isa = isa
         self.buffer = np.zeros(WORDS, dtype=np.uint64)
         self.words = self.buffer.data.cast("B").cast("Q")
         self.words[POLLS] = FOREVER

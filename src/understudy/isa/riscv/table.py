@@ -1,4 +1,4 @@
-"""All instructions of RV64GCV + Zicsr + Zifencei + Zbc in three tables: 32-bit words, vectors apart, 16-bit parcels."""
+"""All instructions in four tables: 32-bit words of RefSi's harts, vectors, further extensions, and 16-bit parcels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ from understudy.isa.riscv.vector.mask import MASK
 from understudy.isa.riscv.vector.memory import MEMORY
 from understudy.isa.riscv.vector.permutation import PERMUTATION
 from understudy.isa.riscv.vector.reduction import REDUCTION
+from understudy.isa.riscv.zba import ZBA
+from understudy.isa.riscv.zbb import ZBB
 from understudy.isa.riscv.zbc import ZBC
+from understudy.isa.riscv.zbs import ZBS
+from understudy.isa.riscv.zicond import ZICOND
 
 BASE: Final = InsnTable((*INTEGER, *MULDIV, *ATOMIC, *FLOAT, *ZBC, *SYSTEM), OPERANDS)
 """The 32-bit instructions without those of the vector extension."""
@@ -34,6 +38,8 @@ VECTOR: Final = InsnTable(
     (*CONFIGURATION, *MEMORY, *VECTOR_INTEGER, *FIXED, *FLOATING, *REDUCTION, *MASK, *PERMUTATION), OPERANDS
 )
 """The instructions of the vector extension; each segment form of a load or store is one."""
+FURTHER: Final = InsnTable((*ZBA, *ZBB, *ZBS, *ZICOND), OPERANDS)
+"""The instructions of extensions that harts have where their `Isa` says so, and RefSi's have not."""
 
 
 @dataclass(frozen=True, slots=True)

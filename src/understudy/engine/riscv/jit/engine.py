@@ -37,6 +37,7 @@ from understudy.ir import llvm
 from understudy.ir.native import link
 from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.ir.slow_host import HARTS, warn_where_slow
+from understudy.isa.riscv.isa import Isa
 from understudy.isa.riscv.state import FUEL, NO_ADDRESS, PC, RESERVED_ADDRESS, RETIRED, RETURN_ADDRESS, VTYPE, Hart
 
 LAST_SLICE: Final = 50_000_000
@@ -105,7 +106,7 @@ class JitEngine(ReferenceEngine):
         super().__init__(coherent, tlb_entries, on_retire)
         self.tier = tier
         self.cache = cache if cache is not None else ObjectCache(default_folder())
-        self.translations: dict[tuple[int, bool], list[Translation]] = {}
+        self.translations: dict[tuple[int, bool, Isa], list[Translation]] = {}
         self._workers: ThreadPoolExecutor | None = None
         warn_where_slow(HARTS)
         if llvm.is_x86():  # here, so that opening a device pays for LLVM and not its first kernel
@@ -257,7 +258,7 @@ class JitEngine(ReferenceEngine):
     def _find(self, context: JitContext, pc: int) -> Translation | None:
         """A translation made earlier (for any hart) that fits what this hart sees now."""
         home = context.hart.words[RETURN_ADDRESS]
-        for translation in self.translations.get((pc, context.native), ()):
+        for translation in self.translations.get((pc, context.native, context.hart.isa), ()):
             if translation.region.holds(home):
                 continue
             if not all(self._sees(context, address, code) for address, code in translation.snapshot):
@@ -274,7 +275,7 @@ class JitEngine(ReferenceEngine):
         if region.uses_vectors:
             region.vlen, region.vtype = context.hart.vlen, context.hart.words[VTYPE]
         key = region_key(region, context.native, llvm.QUICK)
-        versions = self.translations.setdefault((pc, context.native), [])
+        versions = self.translations.setdefault((pc, context.native, context.hart.isa), [])
         for translation in versions:
             if translation.key == key:  # but memory cannot be compared with it
                 return translation
