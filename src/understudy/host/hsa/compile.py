@@ -1,14 +1,14 @@
 """OpenCL C to code objects at run time: by the clang in ziglang (the `kernels` extra) or an installed one.
 
-Neither brings an OpenCL library, so a header of ours stands in front of the source: ``understudy/data/opencl.h``. What
-was compiled once is kept, next to the engines' translated code.
+Neither brings an OpenCL library, so headers of ours stand in front of the source: ``understudy/data/opencl.h``, and one
+for each subject in ``understudy/data/opencl``. What was compiled once is kept, next to the engines' translated code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
@@ -27,6 +27,10 @@ PROCESSORS: Final = {"gfx800": "gfx802", "gfx804": "gfx803", "gfx901": "gfx900:x
 SOURCE: Final = "kernel.cl"
 """What diagnostics call the source."""
 _HEADER: Final = "opencl.h"
+_PARTS: Final = "opencl"
+"""The folder of what the header includes."""
+_WORDS: Final = "group_words.c"
+"""What OpenCL C cannot say, linked with every source as bitcode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +77,29 @@ def compile_opencl(
     chosen = compiler or _any(version)
     if version not in chosen.versions:
         raise BeyondModel(f"{chosen.name} writes code objects {', '.join(chosen.versions)}, not {version}")
-    header = files("understudy").joinpath("data", _HEADER)
-    words = _options(processor, version, options)
-    key = hashlib.sha256("\0".join([chosen.identity, header.read_text("utf-8"), source, *words]).encode()).hexdigest()
+    words = _options(processor, version)
+    what = [source, *words, *options]
+    return _kept(chosen, what, lambda library: _compiled(chosen, source, version, words, options, library))
+
+
+def _kept(compiler: Compiler, what: Sequence[str], make: Callable[[Path], bytes]) -> bytes:
+    """What was made before of the same; `make` gets the folder of the library, which counts as well."""
+    key = hashlib.sha256("\0".join([compiler.identity, _library_identity(), *what]).encode()).hexdigest()
     kept = _cache()
     image = kept.get(key)
     if image is None:
-        with as_file(header) as path:
-            image = _compiled(chosen, source, [*words, "-include", str(path)])
+        with as_file(files("understudy").joinpath("data")) as library:
+            image = make(library)
         kept.put(key, image)
     return image
+
+
+@cache
+def _library_identity() -> str:
+    """Changes when a header does."""
+    data = files("understudy").joinpath("data")
+    parts = [data.joinpath(_HEADER), *sorted(data.joinpath(_PARTS).iterdir(), key=lambda part: part.name)]
+    return hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
 
 
 @cache
@@ -101,18 +118,33 @@ def _any(version: str) -> Compiler:
     return next((each for each in found if version in each.versions), found[0])
 
 
-def _options(processor: str, version: str, more: Sequence[str]) -> list[str]:
+def _options(processor: str, version: str) -> list[str]:
     number = VERSIONS[version]
     return [
         "-target", "amdgcn-amd-amdhsa", f"-mcpu={PROCESSORS.get(processor, processor)}", "-nogpulib",
-        "-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", "-O2", f"-mcode-object-version={number}",
-        f"-D__UNDERSTUDY_CODE_OBJECT__={number}", *more,
+        "-O2", f"-mcode-object-version={number}",
     ]  # fmt: skip
 
 
-def _compiled(compiler: Compiler, source: str, words: list[str]) -> bytes:
+def _compiled(
+    compiler: Compiler, source: str, version: str, words: Sequence[str], options: Sequence[str], library: Path
+) -> bytes:
+    linked = _kept(compiler, [_WORDS, *words], lambda library: _bitcode(compiler, words, library))
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         Path(folder, SOURCE).write_text(source, "utf-8")
-        run([*compiler.clang, *words, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
+        Path(folder, "words.bc").write_bytes(linked)
+        opencl = [
+            "-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-D__UNDERSTUDY_CODE_OBJECT__={VERSIONS[version]}",
+            *options, "-include", str(library / _HEADER), "-Xclang", "-mlink-builtin-bitcode", "-Xclang", "words.bc",
+        ]  # fmt: skip
+        run([*compiler.clang, *words, *opencl, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
         run([*compiler.linker, "-shared", "kernel.o", "-o", "kernel.co"], folder, compiler.name)
         return Path(folder, "kernel.co").read_bytes()
+
+
+def _bitcode(compiler: Compiler, words: Sequence[str], library: Path) -> bytes:
+    """What is linked with OpenCL C, compiled."""
+    with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
+        part = str(library / _PARTS / _WORDS)
+        run([*compiler.clang, *words, "-x", "c", "-c", "-emit-llvm", part, "-o", "words.bc"], folder, compiler.name)
+        return Path(folder, "words.bc").read_bytes()

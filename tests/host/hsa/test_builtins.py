@@ -1,0 +1,167 @@
+"""OpenCL C's built-in functions in kernels of one line, on both engines; expected is what NumPy, mpmath, Python say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+import mpmath
+import numpy as np
+import pytest
+
+from understudy.host.hsa.compile import compilers
+from understudy.host.hsa.gpu import Gpu, Local
+
+pytestmark = pytest.mark.oracle
+
+ITEMS, GROUP = 192, 96
+"""Work-groups of a whole wave and half a one."""
+AGENTS = ("gfx700", "gfx803", "gfx900", "gfx906")
+ID = np.arange(ITEMS)
+X = (np.sin(ID * 0.7) * 9).astype(np.float32)
+"""What kernels get as `x`."""
+N = ((ID * 2654435761) % 2**32).astype(np.uint32).view(np.int32)
+"""What kernels get as `n`."""
+
+
+def exactly(function: Callable[..., Any], *values: Any) -> np.ndarray:
+    """A function of mpmath, rounded to double."""
+    with mpmath.workdps(40):
+        rows = zip(*map(np.ndarray.tolist, values), strict=True)
+        return np.array([float(function(*map(mpmath.mpf, each))) for each in rows])
+
+
+def by_group(function: Callable[[list[Any]], Any], values: np.ndarray, size: int = GROUP) -> np.ndarray:
+    """What a function of each work-group's values, in their order, gives each of its work-items."""
+    parts = [row[at : at + size].tolist() for row in values.reshape(-1, GROUP) for at in range(0, GROUP, size)]
+    return np.concatenate([np.broadcast_to(np.array(function(part)), len(part)) for part in parts])
+
+
+@dataclass(frozen=True)
+class Line:
+    """A kernel of one line: what it leaves in `out[i]`, or does instead; ULPs that it may be away from `expected`."""
+
+    code: str
+    kind: str
+    expected: Any
+    ulps: int = 0
+
+    def source(self, name: str) -> str:
+        words = f"global const float *x, global const int *n, global {self.kind} *out, local int *l"
+        body = self.code if self.code.endswith(("}", ";")) else f"out[i] = {self.code};"
+        return f"kernel void {name}({words}) {{ int i = get_global_id(0); {body} }}"
+
+
+def wrap(values: Any, dtype: Any = np.int32) -> np.ndarray:
+    """Whole numbers as C's of that type."""
+    bits = np.dtype(dtype).itemsize * 8
+    return np.array([int(each) & ((1 << bits) - 1) for each in values], f"u{bits // 8}").view(dtype)
+
+
+ABS = np.abs(X)
+N64 = N.astype(np.int64)
+HALF = X.astype(np.float16)
+LINES = {
+    "sqrt": Line("sqrt(fabs(x[i]))", "float", exactly(mpmath.sqrt, ABS), 3),
+    "exp": Line("exp(x[i])", "float", exactly(mpmath.exp, X), 1),
+    "log": Line("log(fabs(x[i]) + 1)", "float", exactly(mpmath.log, ABS + 1), 1),
+    "pow": Line("pow(fabs(x[i]), 2.7f)", "float", exactly(lambda a: a ** mpmath.mpf(float(np.float32(2.7))), ABS), 1),
+    "sin": Line("sin(x[i] * 1e30f)", "float", exactly(mpmath.sin, X * np.float32(1e30)), 1),
+    "cos": Line("cos(x[i])", "float", exactly(mpmath.cos, X), 1),
+    "tan": Line("tan(x[i])", "float", exactly(mpmath.tan, X), 1),
+    "tanh": Line("tanh(x[i])", "float", exactly(mpmath.tanh, X), 1),
+    "atan2": Line("atan2(x[i], -2.0f)", "float", exactly(lambda a: mpmath.atan2(a, -2), X), 1),
+    "erf": Line("erf(x[i] / 4)", "float", exactly(mpmath.erf, X / 4), 1),
+    "tgamma": Line("tgamma(x[i])", "float", exactly(lambda a: mpmath.gamma(a) if a else mpmath.inf, X), 1),
+    "fma": Line("fma(x[i], x[i], -1.0f)", "float", exactly(lambda a: a * a - 1, X)),
+    "fmod": Line("fmod(x[i], 0.3f)", "float", np.fmod(X, np.float32(0.3))),
+    "ldexp": Line("ldexp(x[i], 5)", "float", X * 32),
+    "frexp": Line("{ int e; float m = frexp(x[i], &e); out[i] = m * 128 + e; }", "float",
+                  np.frexp(X)[0] * np.float32(128) + np.frexp(X)[1].astype(np.float32)),
+    "clamp": Line("clamp(x[i], -1.5f, 2.5f)", "float", np.clip(X, -1.5, 2.5)),
+    "mix": Line("mix(x[i], 4.0f, 0.5f)", "float", X + (4 - X) * np.float32(0.5)),
+    "smoothstep": Line("smoothstep(0.0f, 4.0f, x[i])", "float",
+                       (lambda t: t * t * (3 - 2 * t))(np.clip(X / 4, 0, 1).astype(np.float64)), 2),
+    "dot": Line("dot((float4)(x[i], 1, 2, 3), (float4)(x[i], x[i], 1, 2))", "float",
+                X.astype(np.float64) ** 2 + X.astype(np.float64) + 8),
+    "normalize": Line("normalize((float2)(x[i], 3)).y", "float", exactly(lambda a: 3 / mpmath.sqrt(a * a + 9), X), 3),
+    "isnan": Line("isnan(x[i] / (i % 3)) * 2 + isinf(x[i] / (i % 3))", "int",
+                  np.where(ID % 3 == 0, np.where(X == 0, 2, 1), 0)),
+    "select": Line("select(x[i], 7.0f, n[i] & 4)", "float", np.where(N & 4, np.float32(7), X)),
+    "bitselect": Line("bitselect(n[i], ~n[i], 0x0f0f0f0f)", "int", N ^ 0x0F0F0F0F),
+    "any_all": Line("any((int2)(n[i], 0)) * 2 + all((int2)(n[i], -1))", "int", np.where(N < 0, 3, 0)),
+    "mul_hi": Line("mul_hi(n[i], 0x12345678)", "int", N64 * 0x12345678 >> 32),
+    "mad_sat": Line("mad_sat(n[i], 3, n[i])", "int", np.clip(N64 * 4, -(2**31), 2**31 - 1)),
+    "rotate": Line("rotate(n[i], 9)", "int", wrap((v & 0xFFFFFFFF) << 9 | (v & 0xFFFFFFFF) >> 23 for v in N.tolist())),
+    "clz": Line("clz(n[i] >> (i & 31)) * 100 + popcount(n[i])", "int",
+                [(32 - (v >> (i & 31) & 0xFFFFFFFF).bit_length()) * 100 + (v & 0xFFFFFFFF).bit_count()
+                 for i, v in enumerate(N.tolist())]),
+    "hadd": Line("hadd(n[i], 2147483647) ^ rhadd(n[i], -5)", "int", (N64 + 2147483647 >> 1) ^ (N64 - 5 + 1 >> 1)),
+    "upsample": Line("upsample((short)n[i], (ushort)i)", "int", wrap((v << 16 | i) for i, v in enumerate(N.tolist()))),
+    "abs_diff": Line("abs_diff(n[i], -7)", "uint", np.abs(N64 + 7)),
+    "convert_sat": Line("convert_uchar_sat_rte(x[i] * 40)", "uchar", np.clip(np.rint(X * np.float32(40)), 0, 255)),
+    "convert_mode": Line("convert_float_rtp(n[i])", "float",
+                         [float(np.nextafter(np.float32(v), np.float32(np.inf))) if int(np.float32(v)) < v
+                          else float(np.float32(v)) for v in N.tolist()]),
+    "half": Line("as_ushort((half)((half)x[i] * (half)x[i]))", "int", (HALF * HALF).view(np.uint16)),
+    "vload_half": Line("{ half h; vstore_half_rtz(x[i], 0, &h); out[i] = vload_half(0, &h); }", "float",
+                       np.where(np.abs(HALF.astype(np.float32)) > ABS, np.nextafter(HALF, np.float16(0)), HALF)),
+    "shuffle": Line("convert_int(shuffle2((int4)(n[i], 1, 2, 3), (int4)(4, 5, 6, i), (uint2)(7, i & 3)).y)", "int",
+                    np.choose(ID & 3, [N, 1, 2, 3])),
+    "vload": Line("vload4(i / 4, n).w + vload3(0, n).z", "int", wrap(N64[ID // 4 * 4 + 3] + N64[2])),
+    "atomic_add": Line("atomic_add(out + (i & 3), n[i]);", "int",
+                       np.append(wrap(N64.reshape(-1, 4).sum(axis=0)), np.zeros(ITEMS - 4, np.int32))),
+    "atomic_explicit": Line(
+        "atomic_fetch_max_explicit((global atomic_int *)out, n[i], memory_order_relaxed, memory_scope_device);",
+        "int", np.append(N.max(), np.zeros(ITEMS - 1, np.int32))),
+    "atomic_work_item_fence": Line(
+        "out[i] = i; atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_release, memory_scope_device);",
+        "int", ID),
+    "work_group_reduce": Line("work_group_reduce_add(n[i]) ^ work_group_any(i == 5)", "int",
+                              wrap(by_group(sum, N64)) ^ (ID < GROUP)),
+    "work_group_scan": Line("work_group_scan_exclusive_max(n[i])", "int",
+                            np.concatenate([[-(2**31), *accumulate(row[:-1], max)]
+                                            for row in N.reshape(-1, GROUP).tolist()])),
+    "work_group_broadcast": Line("work_group_broadcast(x[i], 70)", "float", X.reshape(-1, GROUP)[ID // GROUP, 70]),
+    "sub_group_reduce": Line("sub_group_reduce_min(n[i]) ^ get_sub_group_size()", "int",
+                             by_group(lambda wave: min(wave) ^ len(wave), N, 64)),
+    "async_copy": Line(
+        "{ event_t e = async_work_group_copy(l, n + get_group_id(0) * 96, 96, 0); wait_group_events(1, &e);"
+        " out[i] = l[95 - get_local_id(0)]; }", "int", N.reshape(-1, GROUP)[:, ::-1].ravel()),
+    "prefetch": Line("prefetch(n + i, 1); out[i] = n[i];", "int", N),
+}  # fmt: skip
+
+
+KINDS: Final = {"float": np.float32, "double": np.float64, "int": np.int32, "uint": np.uint32, "uchar": np.uint8}
+
+
+def agrees(found: np.ndarray, expected: Any, ulps: float, flushes: bool) -> np.ndarray:
+    """Where what was found is as near as it has to be; NaN is NaN, `flushes` takes 0 for what is denormal."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        rounded = np.asarray(expected).astype(found.dtype)
+        same = (found == rounded) | ((found != found) & (rounded != rounded))
+        if not ulps:
+            return same
+        same |= np.abs(found.astype(np.float64) - expected) <= ulps * np.spacing(np.abs(rounded))
+        return same | flushes & (found == 0) & (np.abs(rounded) < np.finfo(found.dtype).tiny)
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_kernels_of_one_line(agent: str, engine: str) -> None:
+    if not compilers():
+        pytest.skip("no compiler for OpenCL C is installed")
+    wrong = []
+    with Gpu.open(agent, threads=1, engine=engine) as gpu:
+        code = gpu.compile("\n".join(line.source(f"k_{name}") for name, line in LINES.items()))
+        for name, line in LINES.items():
+            out = np.zeros(ITEMS, KINDS[line.kind])
+            gpu.run(code, f"k_{name}", ITEMS, GROUP, [X, N, out, Local(4 * GROUP)])
+            fits = agrees(out, np.asarray(line.expected), line.ulps, agent < "gfx900")
+            if not fits.all():
+                at = int(np.argmin(fits))
+                wrong.append(f"{name}[{at}] = {out[at]!r}, expected {np.asarray(line.expected)[at]!r} (x = {X[at]!r})")
+    assert not wrong, "\n".join(wrong)
