@@ -25,9 +25,10 @@ from understudy.core.errors import UnderstudyError
 
 Capture = pytest.CaptureFixture[str]
 
+SOURCE = str(Path(CODE).parent / "kernels.c")
 READS = {
     ("asm", "file"): ["asm", "FILE"],
-    ("check", "path"): ["check", "--memory-model", "FILE"],
+    ("check", "path"): ["check", "FILE"],
     ("diff", "one"): ["diff", "FILE", CODE],
     ("diff", "other"): ["diff", CODE, "FILE"],
     ("disasm", "file"): ["disasm", "FILE"],
@@ -36,6 +37,7 @@ READS = {
     ("fletcher check", "schemas"): ["fletcher", "check", "FILE"],
     ("fletcher map", "schemas"): ["fletcher", "map", "FILE"],
     ("inspect", "file"): ["inspect", "FILE"],
+    ("refsi build", "file"): ["refsi", "build", "FILE"],
     ("refsi decode", "file"): ["refsi", "decode", "FILE"],
     ("refsi encode", "file"): ["refsi", "encode", "FILE"],
     ("refsi lint", "file"): ["refsi", "lint", "FILE"],
@@ -51,12 +53,13 @@ READS = {
 """Every option and argument that names a file to read."""
 WRITES = {
     ("asm", "output"): ["asm", "TEXT", "-o", "FILE"],
+    ("refsi build", "output"): ["refsi", "build", SOURCE, "-o", "FILE"],
     ("refsi encode", "output"): ["refsi", "encode", "WORDS", "-o", "FILE"],
     ("report", "output"): ["report", "EVENTS", "-o", "FILE"],
     ("trace", "output"): ["trace", "EVENTS", "-o", "FILE"],
     ("run", "save"): ["run", CODE, "saxpy", *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"], "--save", "2=FILE"],
 }
-SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket")}
+SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket"), ("serve refsi", "socket")}
 NAMED_BY_TEXT = {("serve fletcher", "kernel"), ("run", "arguments"), ("run", "save")}
 
 
@@ -86,7 +89,7 @@ def run(capsys: Capture, arguments: list[str], **names: str) -> tuple[int, str]:
     return status, capsys.readouterr().err
 
 
-SUFFIXES = {("serve fletcher", "kernel"): ".py", ("run", "file, a source"): ".cl"}
+SUFFIXES = {("serve fletcher", "kernel"): ".py", ("run", "file, a source"): ".cl", ("refsi build", "file"): ".c"}
 
 
 @pytest.mark.parametrize("what", ["missing", "folder", "below a file", "loop", "too long", "unreadable"])

@@ -221,9 +221,13 @@ def test_a_processor_that_is_not_modelled_is_not_disassembled() -> None:
     ("arguments", "code", "message"),
     [
         (["none.co"], 2, "error: cannot read none.co: No such file or directory"),
-        ([__file__], 1, "file starts with 22 22 22 60, expected 7f 45 4c 46 (ELF), at byte 0x0, at file "),
+        (
+            [__file__],
+            1,
+            "file starts with 22 22 22 60, as no code object, AMD OpenCL 2.0 program, RISC-V ELF file, RefSi command",
+        ),
         ([str(VECTORS / "v2.co"), "--kernel", "scael"], 1, "code object has no kernel 'scael'; close to it: scale"),
-        ([str(VECTORS / "v2.co"), "--target", "gfx1"], 1, "no processor 'gfx1': there are gfx700"),
+        ([str(VECTORS / "v2.co"), "--agent", "gfx1"], 1, "no processor 'gfx1': there are gfx700"),
     ],
 )
 def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str) -> None:
@@ -238,7 +242,7 @@ def test_a_file_for_another_machine(capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "x86.o").write_bytes(bytes(data))
     code, _, err = run(capsys, str(tmp_path / "x86.o"))
     assert code == 1
-    assert "e_machine is 0x3e, expected that of a GPU: 0xe0" in err
+    assert "e_machine is 0x3e, expected RISC-V's or that of an AMD GPU: 0xf3, 0xe0" in err
 
 
 @pytest.mark.parametrize("name", ["v2.co", "v4.co", "mesa3d.co", "relocatable.o"])
@@ -266,7 +270,7 @@ def test_an_entry_of_an_offload_bundle(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "two.hipfb"
     entries = {f"hipv4-amdgcn-amd-amdhsa--{name}": (VECTORS / "v2.co").read_bytes() for name in ("gfx803", "gfx900")}
     path.write_bytes(bundle(entries))
-    status, out, _ = run(capsys, str(path), "--target", "gfx803")
+    status, out, _ = run(capsys, str(path), "--agent", "gfx803")
     assert (status, "scale" in out) == (0, True)
     status, _, err = run(capsys, str(path))
     assert status == 1

@@ -24,16 +24,19 @@ class Form(StrEnum):
 
 def read_buffer(path: Path, form: Form = Form.AUTO) -> bytes:
     """A command buffer from a file: little-endian binary, 64-bit words as in a script, or a listing."""
-    if form is Form.AUTO:
+    if form in (Form.AUTO, Form.BINARY):
         data = read_file(path)
-        form = guess(data)
-        if form is Form.BINARY:
-            return data
-        text = data.decode("ascii")  # or it would be binary
-    elif form is Form.BINARY:
-        return read_file(path)
-    else:
-        text = read_text(path, "ascii")
+        return data if form is Form.BINARY else to_binary(data)
+    text = read_text(path, "ascii")
+    return assemble(text) if form is Form.LISTING else words_to_bytes(text)
+
+
+def to_binary(data: bytes) -> bytes:
+    """A command buffer, however it is written down, as binary."""
+    form = guess(data)
+    if form is Form.BINARY:
+        return data
+    text = data.decode("ascii")  # or it would be binary
     return assemble(text) if form is Form.LISTING else words_to_bytes(text)
 
 

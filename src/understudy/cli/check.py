@@ -1,30 +1,44 @@
-"""`understudy check`: look at machine code without running it."""
+"""`understudy check`: look at what stands in a file without running it."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
-from understudy.check.memory_model import Found, atomics, gaps
-from understudy.cli.exits import UsageError
+from understudy.check.findings import Finding, Level
+from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
+from understudy.cli.inspect import CODE
+from understudy.cli.kinds import NAMES, FileKind, kind_of
 from understudy.core.errors import WireError
+from understudy.core.shown import count
 from understudy.device.hsa.memory_model import Order
-from understudy.image.hsa import targets
-from understudy.image.hsa.code_object import CodeObject, read_code_object
-from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.target import target
+from understudy.device.refsi.registers import M1_HARTS
 
-BASE = 0x10_0000
+STYLES = {Level.ERROR: "bold red", Level.WARNING: "yellow", Level.NOTE: "cyan"}
 
 
 def check(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="A code object of GFX7, GFX8 or GFX9.")],
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file; - for standard input.")] = Path("-"),
+    as_json: Annotated[bool, typer.Option("--json", help="Findings as a JSON array.")] = False,
+    sarif: Annotated[
+        bool, typer.Option("--sarif", help="Findings as SARIF 2.1.0, for code hosts and editors.")
+    ] = False,
+    kind: Annotated[
+        FileKind | None, typer.Option("--as", help="What the file is, where its content does not tell.")
+    ] = None,
+    agent: Annotated[str, typer.Option("--agent", metavar="NAME", help="For objects that do not name theirs.")] = "",
     memory_model: Annotated[
-        bool, typer.Option("--memory-model", help="Tell which memory order the code gives each atomic.")
+        bool, typer.Option("--memory-model", help="Code objects: tell the memory order that each atomic has.")
     ] = False,
     order: Annotated[
         Order | None,
@@ -33,42 +47,123 @@ def check(
     pcie: Annotated[
         bool, typer.Option("--pcie", help="Atomics are on memory of the host behind PCIe: what it lacks is an error.")
     ] = False,
-    processor: Annotated[str, typer.Option("--processor", help="For objects that do not name theirs.")] = "",
+    profile: Annotated[str, typer.Option(help="RefSi: the document's behaviour (spec), or refsidrv's.")] = "spec",
+    harts: Annotated[int, typer.Option(min=1, max=255, help="RefSi: harts of the device.")] = M1_HARTS,
 ) -> None:
-    """Look for what is missing in a code object's kernels.
+    """Look for mistakes in a file without running it.
 
-    With --memory-model: each atomic, and what the waits and invalidations around it make of it. Atomics are
-    read-modify-writes and coherent loads: an atomic store is the instruction of an ordinary one and is not listed, nor
+    Code objects and programs of AMD GPUs: headers, metadata, words that are no
+    instruction. RISC-V ELF files: why RefSi would not run them. Command buffers
+    of RefSi and Acceldev: fields, registers, sequences. Arrow schemas: where
+    Fletcher's generator and run-time disagree. Traces: what went wrong in them.
+
+    With --memory-model: each atomic, and what the waits and invalidations
+    around it make of it. Atomics are read-modify-writes and coherent loads: an
+    atomic store is the instruction of an ordinary one and is not listed, nor
     are loads from private memory.
-    Exit status 1 where --order is not met, or --pcie finds operations that PCIe does not have.
+
+    Exit status 1 where there are errors; warnings and notes are none.
+
+      understudy check commands.bin --sarif > commands.sarif
     """
-    if not memory_model:
-        raise UsageError("say what to check: --memory-model")
-    code = read_code_object(read_file(path, MAX_CODE_BYTES), processor)
-    missing = 0
+    if as_json and sarif:
+        raise UsageError("--json and --sarif are two forms of one answer: give one of them")
+    if profile not in ("spec", "refsidrv"):
+        raise UsageError(f"no profile {profile!r}: there are spec, refsidrv")
+    data = read_file(path, MAX_CODE_BYTES)
+    orders = memory_model or order is not None or pcie
+    try:
+        chosen = kind or kind_of(data, path.name)
+        if orders and chosen is not FileKind.HSA:
+            raise UsageError(f"memory orders are of code objects, and {path} is another thing: {NAMES[chosen]}")
+        findings = list(_findings(chosen, data, agent, profile, harts))
+        if orders:
+            from understudy.check import files
+
+            findings += files.memory_orders(data, agent, order.value if order else "", pcie)
+    except WireError as error:
+        raise error.at("file", str(path)) from None
+    if sarif:
+        from understudy import __version__
+        from understudy.check.sarif import to_sarif
+
+        print(json.dumps(to_sarif(path, findings, __version__), indent=2))
+    elif as_json:
+        print(json.dumps([_plain(each) for each in findings], indent=2))
+    else:
+        for line in _orders(data, agent) if memory_model else ():
+            print(line)
+        _tell(NAMES[chosen], findings)
+    raise typer.Exit(ExitCode.GUEST if any(each.level is Level.ERROR for each in findings) else ExitCode.OK)
+
+
+def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int) -> Iterator[Finding]:
+    from understudy.check import files
+
+    if kind is FileKind.RISCV:
+        return files.riscv(data)
+    if kind in CODE:
+        document: dict[str, Any] = import_module(f"understudy.report.{CODE[kind]}").describe(data, target=agent)
+        return files.code(document)
+    if kind is FileKind.REFSI:
+        from understudy.cli.buffers import to_binary
+
+        return files.refsi(to_binary(data), harts=harts, profile=profile)
+    if kind is FileKind.ACCELDEV:
+        return files.acceldev(data)
+    if kind is FileKind.SCHEMA:
+        from understudy.cli.fletcher import need_pyarrow
+
+        need_pyarrow()
+        return files.schema(data)
+    return _of_trace(data)
+
+
+def _of_trace(data: bytes) -> Iterator[Finding]:
+    """What went wrong in a run, or most likely did."""
+    from understudy.trace.page_file import find_rule
+    from understudy.trace.reading import read_records
+    from understudy.trace.timeline import finding_of
+
+    for number, record in enumerate(read_records(data.splitlines())):
+        found = finding_of(number, record)
+        if found is not None:
+            rule = find_rule(found.rule) if found.rule else None
+            yield Finding(Level.ERROR, found.what, found.message, f"event {number}", rule=rule)
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    rule = finding.rule
+    return {
+        "level": finding.level.value,
+        "check": finding.check,
+        "message": finding.message,
+        "place": finding.place,
+        "byte": finding.byte,
+        "pc": finding.pc,
+        "kernel": finding.kernel,
+        "rule": rule.id if rule else "",
+        "clause": rule.clause if rule else "",
+    }
+
+
+def _orders(data: bytes, agent: str) -> Iterator[str]:
+    """Each atomic of a code object, and the order that it has."""
+    from understudy.check.files import BASE, atomics_of
+    from understudy.image.hsa.code_object import read_code_object
+
+    code = read_code_object(data, agent)
     for name in sorted(code.kernels):
-        found = kernel_atomics(code, name, processor)
-        print(f"{name}: {len(found)} atomics" if found else f"{name}: no atomics")
-        for each in found:
-            print(f"  {each.pc - BASE:#x} {each.text}: {each.order}")
-        for gap in gaps(found, order or Order.RELAXED, pcie):
-            missing += 1
-            print(f"  missing: {gap}")
-    if missing:
-        raise typer.Exit(1)
+        found = atomics_of(code, name, agent)
+        head = f"{name}: {len(found)} atomics" if found else f"{name}: no atomics"
+        yield from chain([head], (f"  {each.pc - BASE:#x} {each.text}: {each.order}" for each in found))
 
 
-def kernel_atomics(code: CodeObject, name: str, processor: str = "") -> list[Found]:
-    """The atomics of one kernel of a code object."""
-    loaded = code.load(BASE)
-    chosen = target(targets.read_as(processor or code.target))
-    kernel = code.kernel(name)
-    data = bytes(loaded.data)
-
-    def fetch(pc: int) -> Insn:
-        if not BASE <= pc < BASE + len(data):
-            raise WireError(f"code leaves the object at {pc - BASE:#x}")
-        return decode(chosen, data[pc - BASE : pc - BASE + 12], pc)
-
-    properties = kernel.header.kernel_code_properties
-    return atomics(BASE + kernel.entry, fetch, bool(properties.enable_sgpr_private_segment_buffer))
+def _tell(what: str, findings: list[Finding]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for each in findings:
+        shown = Text(str(each))
+        shown.stylize(STYLES[each.level], 0, len(each.level.value))
+        console.print(shown)
+    counts = Counter(each.level for each in findings)
+    console.print(f"{what}: " + ", ".join(count(counts[level], level.value) for level in Level))

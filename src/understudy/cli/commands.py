@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "asm": Listed(
         "assembly.asm", "Assemble text of AMD GPUs into a code object or bare code, of RISC-V into a program."
     ),
-    "check": Listed("check.check", "Look for what is missing in a code object's kernels."),
+    "check": Listed("check.check", "Look for mistakes in a file without running it."),
     "demo": Listed("demo.demo", "Run kernels and commands on all five devices, and check all results."),
     "describe": Listed(
         "describe.describe", "Show a device's registers: for people, or as a header or a file for tools."
@@ -39,9 +39,7 @@ COMMANDS: Final = {
     "exec": Listed(
         "exec_program.exec_program", "Run a host program, unmodified, with a virtual device for the real one."
     ),
-    "inspect": Listed(
-        "inspect.inspect", "Show what stands in a code object: headers, kernels, registers, disassembly."
-    ),
+    "inspect": Listed("inspect.inspect", "Show what stands in a file."),
     "report": Listed("report.report", "Write a trace as one HTML file that needs no network."),
     "run": Listed("run.run", "Run one kernel of any interface, and print what its arrays hold then."),
     "trace": Listed("trace.trace", "Turn a trace into what another program reads."),

@@ -132,25 +132,20 @@ def _kind(side: Side) -> str:
         head = bytes(side.file.peek(1))  # type: ignore[attr-defined]
     if not head:
         raise UsageError(f"{side.path} is empty")
+    from understudy.cli.kinds import GPU_MACHINES
     from understudy.image.hsa.bundle import is_bundle
 
     if head.startswith(b"\x93NUMPY"):
         return ARRAY
     if head.startswith(b"ARROW1") or side.path.suffix == ".as":
         return SCHEMA
-    if is_bundle(head) or (head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") in _machines()):
+    if is_bundle(head) or (head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") in GPU_MACHINES):
         return CODE
     if _EVENT.match(head) or _is_event(head.lstrip().partition(b"\n")[0]):
         return TRACE
     if head.lstrip()[:1] in (b"{", b"["):
         return DOCUMENT
     return TEXT if _TEXT.issuperset(head) else MEMORY
-
-
-def _machines() -> dict[int, str]:
-    from understudy.cli.inspect import MACHINES
-
-    return MACHINES
 
 
 def _is_event(line: bytes) -> bool:
@@ -279,16 +274,15 @@ def _rules(*events: Record | None) -> list[dict[str, str]]:
 
 
 def _codes(one: Side, other: Side, wanted: Wanted) -> Found:
-    from understudy.cli.inspect import Wanted as Shown
-    from understudy.cli.inspect import reader
+    from understudy.cli.inspect import described
+    from understudy.cli.kinds import kind_of
     from understudy.report.differences import code_changes
 
     documents: list[Any] = []
     for side in (one, other):
         data = side.data()
         try:
-            describe, _ = reader(data)
-            documents.append(describe(data, Shown()))
+            documents.append(described(kind_of(data), data)[0])
         except WireError as error:
             raise error.at("file", str(side.path)) from None
     return _changes(code_changes(documents[0], documents[1], wanted.ignored), (one, other), wanted)

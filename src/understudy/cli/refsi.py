@@ -16,7 +16,7 @@ from rich.text import Text
 from understudy.cli.buffers import Form, read_buffer
 from understudy.cli.engines import Engine, EngineOption, Tier, TierOption
 from understudy.cli.exits import ExitCode, UsageError
-from understudy.cli.files import open_file, reading, writing
+from understudy.cli.files import open_file, read_file, reading, writing
 from understudy.device.refsi.commands import CHUNK_BYTES
 from understudy.device.refsi.registers import M1_HARTS
 from understudy.device.refsi.toolkit.lint import Severity
@@ -171,8 +171,7 @@ def build(
     from understudy.host.refsi.compile import compile_kernels
     from understudy.image.riscv.program import read_elf
 
-    if not file.is_file():
-        raise UsageError(f"cannot read {file}: {'it is a directory' if file.is_dir() else 'no such file'}")
+    read_file(file)
     data = compile_kernels(
         file, compiler=compiler, march=march, options=options or (), warn=lambda text: print(text, file=sys.stderr)
     )

@@ -142,20 +142,12 @@ class Timeline:
                 self.operations[kind, subject.partition("(")[0]] += 1
             if place:
                 self._places[lane, place, subject or kind] += 1
-        if _is_finding(kind, record):
-            said = (record[name] for name in ("error", "message", "finding", "text") if record.get(name) is not None)
-            message = str(next(said, ""))
-            rule, clause = str(record.get("rule") or ""), ""
-            if named := CLAUSE.search(message):
-                rule, clause = named.groups()
-                message = message.replace(named.group(), "").rstrip(", ")
-            if rule:
-                before = self.first_rules.get(rule, (clause, 0))
-                self.first_rules[rule] = (before[0] or clause, before[1] + 1)
-            what = str(record.get("check") or kind)
-            fields = {name: value for name, value in record.items() if name not in ("time", "event")}
-            message = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
-            self._findings.append((order, Finding(order, what, message, rule, clause)))
+        found = finding_of(order, record)
+        if found is not None:
+            if found.rule:
+                before = self.first_rules.get(found.rule, (found.clause, 0))
+                self.first_rules[found.rule] = (before[0] or found.clause, before[1] + 1)
+            self._findings.append((order, found))
 
     def _touch(self, record: Record, order: int) -> None:
         for name, value in record.items():
@@ -278,6 +270,23 @@ def narrow(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
     kind = "u1" if high < 1 << 8 else "u2" if high < 1 << 16 else "u4" if high < 1 << 32 else "f8"
     return values.astype(f"<{kind}" if low >= 0 else "<f8")
+
+
+def finding_of(order: int, record: Record) -> Finding | None:
+    """What event number `order` says went wrong, or most likely did; None where it says nothing of that kind."""
+    kind = str(record["event"])
+    if not _is_finding(kind, record):
+        return None
+    said = (record[name] for name in ("error", "message", "finding", "text") if record.get(name) is not None)
+    message = str(next(said, ""))
+    rule, clause = str(record.get("rule") or ""), ""
+    if named := CLAUSE.search(message):
+        rule, clause = named.groups()
+        message = message.replace(named.group(), "").rstrip(", ")
+    what = str(record.get("check") or kind)
+    fields = {name: value for name, value in record.items() if name not in ("time", "event")}
+    message = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
+    return Finding(order, what, message, rule, clause)
 
 
 def _is_finding(kind: str, record: Record) -> bool:

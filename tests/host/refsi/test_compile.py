@@ -161,7 +161,7 @@ def test_the_commands(source: Path, tmp_path: Path, capfd: pytest.CaptureFixture
     for file in (tmp_path / "k.elf", source):
         assert main(["run", str(file), *words]) == 0
         assert "argument 0, int32[16]: 0 2" in capfd.readouterr().out
-    for missing, told in ((tmp_path / "none.c", "no such file"), (tmp_path, "it is a directory")):
+    for missing, told in ((tmp_path / "none.c", "No such file or directory"), (tmp_path, "Is a directory")):
         assert main(["refsi", "build", str(missing)]) == 2
         assert capfd.readouterr().err == f"error: cannot read {missing}: {told}\n"
 

@@ -1,0 +1,138 @@
+"""Static checks of whole files, by what they are; nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from understudy.check.findings import Finding, Level
+from understudy.core.errors import UnderstudyError, WireError
+from understudy.core.rule import Rule
+
+TEXT_OF_COMMAND: Final = "user command"
+
+
+def code(document: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is odd about an AMD program, as its report says: the file, its kernels' headers, words in their code."""
+    for warning in document["warnings"]:
+        yield Finding(Level.WARNING, "object", warning)
+    chunks = document["code"] if "code" in document else [each["code"] for each in document["kernels"]]
+    for chunk in chunks:
+        for line in chunk["lines"]:
+            if "refusal" in line:
+                name, pc = ", ".join(chunk["names"]), line["pc"]
+                where = f"pc {pc:#x} ({name})" if name else f"pc {pc:#x}"
+                yield Finding(Level.WARNING, "instruction", line["refusal"], where, pc=pc, kernel=name)
+
+
+def riscv(data: bytes) -> Iterator[Finding]:
+    """Why RefSi's harts would not run a program, or nothing of it."""
+    from understudy.host.refsi.program import ELF_BASE
+    from understudy.image.elf.layout import PF_W, PF_X
+    from understudy.image.elf.reader import ElfFile
+    from understudy.image.riscv.attributes import read_attributes
+    from understudy.image.riscv.kind import loadable
+    from understudy.image.riscv.program import read_elf
+
+    image = read_elf(data)
+    try:
+        read_attributes(ElfFile(data, image.bits))
+    except WireError as error:
+        yield Finding(Level.WARNING, "attributes", str(error))
+    try:
+        loadable(image, data, ELF_BASE)
+    except UnderstudyError as error:
+        yield Finding(Level.ERROR, "loadable", str(error))
+    if image.symbols is None:
+        yield Finding(Level.WARNING, "symbols", "no symbol table (stripped): no kernel can be launched by its name")
+    elif not image.kernels:
+        yield Finding(Level.WARNING, "kernels", "no global function in an executable segment: nothing can be launched")
+    for each in image.segments:
+        if each.flags & PF_W and each.flags & PF_X:
+            text = "a segment that is written and executed: code that a store changes needs FENCE.I"
+            yield Finding(Level.NOTE, "segment", text, f"address {each.address:#x}")
+
+
+def refsi(data: bytes, *, harts: int, profile: str) -> Iterator[Finding]:
+    """Mistakes in a RefSi command buffer."""
+    from understudy.device.refsi.toolkit.lint import lint
+
+    for each in lint(data, harts=harts, profile=profile):
+        where = f"byte {each.offset:#x}, chunk {each.chunk}" + (f" ({each.command})" if each.command else "")
+        level = Level(each.severity.value)
+        yield Finding(level, each.check, each.message, where, byte=each.offset, kernel=each.command, rule=each.rule)
+
+
+def acceldev(data: bytes) -> Iterator[Finding]:
+    """User commands that no Acceldev takes, or that do nothing."""
+    from understudy.device.acceldev import rules
+    from understudy.device.acceldev.commands import USER_CMD_BYTES, Fence, Fill, Nop, decode_user_command
+
+    for at in range(0, len(data), USER_CMD_BYTES):
+        number, part = at // USER_CMD_BYTES, data[at : at + USER_CMD_BYTES]
+        where = f"byte {at:#x}, command {number}"
+
+        def found(level: Level, text: str, rule: Rule, where: str = where, at: int = at) -> Finding:
+            return Finding(level, TEXT_OF_COMMAND, text, where, byte=at, rule=rule)
+
+        if len(part) < USER_CMD_BYTES:
+            text = f"{len(part)} bytes are no whole command of {USER_CMD_BYTES}"
+            yield found(Level.ERROR, text, rules.USER_COMMAND_FULL)
+            return
+        try:
+            command = decode_user_command(part)
+        except WireError as error:
+            yield found(Level.ERROR, error.message, rules.USER_COMMANDS)
+            continue
+        if command.unused_header or (isinstance(command, (Nop, Fence)) and any(command.unused)):
+            yield found(Level.WARNING, f"{command.TYPE.name} with bits set that mean nothing", rules.USER_COMMANDS)
+        if isinstance(command, Fill) and not command.length:
+            yield found(Level.NOTE, "FILL of no bytes", rules.USER_COMMANDS)
+
+
+def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Finding]:
+    """Where Fletcher's generator and run-time library disagree about a design of this schema alone."""
+    from understudy.device.fletcher.map.checker import check_design
+    from understudy.image.arrow_schema import read_arrow
+
+    for each in check_design([read_arrow(data)], bus_width=bus_width).findings:
+        level = Level(each.severity.value)
+        check = each.rule.id.rpartition("/")[2]
+        yield Finding(level, check, each.message, each.place, kernel=each.place, rule=each.rule)
+
+
+def memory_orders(data: bytes, agent: str, order: str, pcie: bool) -> Iterator[Finding]:
+    """Atomics of a code object without `order` at agent scope; with `pcie`, those that PCIe cannot carry."""
+    from understudy.check.memory_model import gaps
+    from understudy.device.hsa.memory_model import Order
+    from understudy.image.hsa.code_object import read_code_object
+
+    found = read_code_object(data, agent)
+    for name in sorted(found.kernels):
+        for gap in gaps(atomics_of(found, name, agent), Order(order) if order else Order.RELAXED, pcie):
+            check = "pcie" if gap.other is None else "memory-order"
+            text = f"{gap.text}: {gap.missing}" + (f", see pc {gap.other - BASE:#x}" if gap.other is not None else "")
+            pc = gap.pc - BASE
+            yield Finding(Level.ERROR, check, text, f"pc {pc:#x} ({name})", pc=pc, kernel=name)
+
+
+BASE: Final = 0x10_0000
+
+
+def atomics_of(found: Any, name: str, agent: str = "") -> Any:
+    """The atomics of one kernel of a code object that was read."""
+    from understudy.check.memory_model import atomics
+    from understudy.image.hsa import targets
+    from understudy.isa.gcn.encoding.decode import decode
+    from understudy.isa.gcn.target import target
+
+    chosen, kernel = target(targets.read_as(agent or found.target)), found.kernel(name)
+    data = bytes(found.load(BASE).data)
+
+    def fetch(pc: int) -> Any:
+        if not BASE <= pc < BASE + len(data):
+            raise WireError(f"code leaves the object at {pc - BASE:#x}")
+        return decode(chosen, data[pc - BASE : pc - BASE + 12], pc)
+
+    properties = kernel.header.kernel_code_properties
+    return atomics(BASE + kernel.entry, fetch, bool(properties.enable_sgpr_private_segment_buffer))
