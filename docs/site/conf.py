@@ -35,7 +35,8 @@ CONTENTS = {
     ],
     "Interfaces": ["refsi", "refsi-kernels", "acceldev", "hsa-host", "hsa", "amdcl2", "fletcher", "fletcher-maps"],
     "Machine code": ["gcn", "gcn-opcodes", "engines"],
-    "Tools": ["command-line", "assembly-and-running", "reports", "pytest"],
+    "Tools": ["command-line", "assembly-and-running", "reports"],
+    "How to": ["pytest", "howto/ci", "howto/qemu", "howto/rocm", "howto/debugging", "howto/vscode"],
     "Reference": ["public", "api", "performance", "glossary"],
     "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
 }

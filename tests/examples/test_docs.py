@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from understudy.cli import main
 
@@ -83,6 +85,13 @@ def test_page_runs(
         elif language == "console":
             for command, expected in commands(text):
                 assert shell.said(command) == expected, command
+
+
+def test_files_to_be_copied_can_be_read() -> None:
+    found = [(language, text) for page in PAGES for language, text in blocks(page) if language in ("json", "yaml")]
+    assert {language for language, _ in found} == {"json", "yaml"}
+    for language, text in found:
+        assert json.loads(text) if language == "json" else yaml.safe_load(text)["jobs"]
 
 
 def test_readme_and_tutorials_have_programs() -> None:

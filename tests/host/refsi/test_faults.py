@@ -48,6 +48,14 @@ def test_no_instruction_where_none_could_be_fetched(profile: str) -> None:
 
 
 @EVERY
+def test_code_that_was_written_over(profile: str) -> None:
+    text = "auipc t0, 0\nsw zero, 12(t0)\nfence.i\nadd t1, t1, t2"
+    told = "no compressed form (the program has add t1,t1,t2 there: something wrote over its code)"
+    assert failure(text, profile).message == f"illegal instruction 0x0000: {told}"
+    assert "there" not in failure("csrrw zero, cycle, zero", profile).message
+
+
+@EVERY
 def test_an_access_below_the_stack(profile: str) -> None:
     error = failure("lui t0, 0x80\nsub sp, sp, t0\nsd a0, -24(sp)", profile)
     assert isinstance(error, AccessFault)

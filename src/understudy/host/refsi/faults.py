@@ -6,6 +6,7 @@ from typing import Final
 
 from understudy.core.errors import AccessFault, BeyondModel, Place, UnderstudyError
 from understudy.host.refsi.program import HART_BASE, Kernel, Program
+from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode, length
 from understudy.isa.riscv.insn import IllegalInstruction, Insn
 
@@ -18,12 +19,14 @@ LONGEST_FUNCTION: Final = 1 << 14
 
 
 def explained(error: UnderstudyError, kernel: Kernel) -> UnderstudyError:
-    """The error with the kernel's name, each pc with its place in the program, and why an address may be bad."""
+    """The error with the kernel's name, each pc with its place in the program, and why it may have come to that."""
     program = kernel.program
-    pc = next((int(place.where, 16) for place in error.path if place.kind == "pc"), None)
+    at = next((place for place in error.path if place.kind == "pc"), None)
     error.path = tuple(_named(place, program) if place.kind == "pc" else place for place in error.path)
-    if isinstance(error, AccessFault) and pc is not None:
-        error.message += _cause(error.address, pc, program)
+    if isinstance(error, AccessFault) and at:
+        error.message += _cause(error.address, int(at.where, 16), program)
+    elif isinstance(error, IllegalInstruction) and at and not at.what:
+        error.message += _overwritten(int(at.where, 16), program)
     return error.at("kernel", kernel.name)
 
 
@@ -43,6 +46,12 @@ def _cause(address: int, pc: int, program: Program) -> str:
         f" (the code before it uses gp, which nothing sets: the linker expects {GLOBAL_POINTER} = {pointer.address:#x} "
         "there; link with -Wl,--no-relax)"
     )
+
+
+def _overwritten(pc: int, program: Program) -> str:
+    """What the file has at `pc`, where no instruction is any more."""
+    insn = _decoded(program.image.read(pc, 4))
+    return f" (the program has {text(insn, pc)} there: something wrote over its code)" if insn else ""
 
 
 def _relies_on_gp(pc: int, program: Program) -> bool:
