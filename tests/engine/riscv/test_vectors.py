@@ -178,3 +178,49 @@ def test_a_loop_is_translated_for_the_vtype_that_it_is_met_with(monkeypatch: pyt
         width = 32 if bits == 0xD0 else 64
         assert element(rig.hart, 2, width, vl - 1) == element(rig.hart, 4, width, vl - 1) * 20 % (1 << width)
         assert (len(stepped) == 0) == (bits == 0xD0), "another vtype than at first is left to the reference engine"
+
+
+CSRS_OF_VECTORS = """loop: vsetvli x5, x11, e8,m8,ta,ma
+csrrs x12, vl, x0
+csrrs x13, vtype, x0
+csrrsi x14, vlenb, 0
+csrrwi x0, vcsr, 31
+csrrci x15, vxsat, 1
+csrrs x16, vcsr, x0
+csrrwi x17, vxrm, 6
+csrrwi x0, vstart, 9
+csrrwi x18, vstart, 0
+csrrs x0, vstart, x11
+csrrw x19, vstart, x0
+addi x10, x10, -1
+bne x10, x0, loop"""
+
+
+@BOTH
+def test_csrs_of_vectors_are_translated(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepped: list[int] = []
+    steps = JitEngine.steps
+    monkeypatch.setattr(
+        JitEngine, "steps", lambda self, hart, *more: stepped.append(hart.pc) or steps(self, hart, *more)
+    )
+    for _ in range(2):
+        stepped.clear()
+        assert go(rig, CSRS_OF_VECTORS, x10=8, x11=1000).why is Why.RETURN
+    assert [rig.hart.x(n) for n in range(12, 20)] == [512, 0xC3, 64, 1, 6, 3, 9, 1000 & 511]
+    assert (rig.hart.words[VSTART], csr.read(rig.hart, 0xF, 3)) == (0, 4)
+    assert stepped == []
+
+
+@BOTH
+@pytest.mark.parametrize("text", ["csrrw x0, vl, x10", "csrrsi x0, vtype, 1", "csrrci x5, vlenb, 1"])
+def test_what_vset_writes_is_read_only(rig: Rig, text: str) -> None:
+    end = go(rig, f"vsetivli x5, 4, e8,m1,ta,ma\ncsrrs x6, vl, x0\n{text}")
+    assert (end.why, end.cause, rig.hart.x(6)) == (Why.TRAP, ILLEGAL, 4)
+    assert "read-only csr" in end.detail
+
+
+@BOTH
+def test_a_csr_of_vectors_is_illegal_while_they_are_off(rig: Rig) -> None:
+    end = go(rig, "csrrw x0, mstatus, x0\ncsrrs x6, vl, x0")
+    assert (end.why, end.cause) == (Why.TRAP, ILLEGAL)
+    assert "mstatus.VS is off" in end.detail

@@ -333,18 +333,24 @@ def _hpmcounter(number: int) -> Rule:
     return Rule(lambda hart: hart.csr.get(number, 0), put)
 
 
+VECTOR_WORDS: Final[dict[int, tuple[tuple[int, int, int], ...]]] = {
+    n.VSTART: ((state.VSTART, 0, MASK64),),
+    n.VXSAT: ((state.VXSAT, 0, 1),),
+    n.VXRM: ((state.VXRM, 0, 3),),
+    n.VCSR: ((state.VXSAT, 0, 1), (state.VXRM, 1, 3)),
+    n.VL: ((state.VL, 0, MASK64),),
+    n.VTYPE: ((state.VTYPE, 0, MASK64),),
+}
+"""The csrs of vectors that are shared state words, by number; vstart keeps fewer bits where it is written."""
+
 TRIGGERS: Final = frozenset((n.TSELECT, n.TDATA1, n.TDATA2, n.TDATA3, n.TINFO, n.TCONTROL, n.MCONTEXT, n.SCONTEXT))
 
 RULES: Final[dict[int, Rule]] = {
     n.FFLAGS:        _words(FS, (state.FFLAGS, 0, 0x1F)),
     n.FRM:           _words(FS, (state.FRM, 0, 7)),
     n.FCSR:          _words(FS, (state.FFLAGS, 0, 0x1F), (state.FRM, 5, 7)),
+    **{number: _words(VS, *parts) for number, parts in VECTOR_WORDS.items()},
     n.VSTART:        Rule(lambda hart: hart.words[state.VSTART], _write_vstart, needs=VS),
-    n.VXSAT:         _words(VS, (state.VXSAT, 0, 1)),
-    n.VXRM:          _words(VS, (state.VXRM, 0, 3)),
-    n.VCSR:          _words(VS, (state.VXSAT, 0, 1), (state.VXRM, 1, 3)),
-    n.VL:            _words(VS, (state.VL, 0, MASK64)),
-    n.VTYPE:         _words(VS, (state.VTYPE, 0, MASK64)),
     n.VLENB:         Rule(lambda hart: hart.vlen // 8, needs=VS),
 
     n.CYCLE:         _user_counter(n.MCYCLE),

@@ -17,7 +17,7 @@ from understudy.engine.riscv.jit.emit_memory import Memory
 from understudy.engine.riscv.jit.emit_registers import TYPE, Registers, Representations
 from understudy.engine.riscv.jit.emit_vector import Vectors
 from understudy.engine.riscv.jit.floatreps import INTEGER, Reps, analyse
-from understudy.engine.riscv.jit.region import Block, Region, is_system
+from understudy.engine.riscv.jit.region import Block, Region, flow_of
 from understudy.engine.riscv.jit.strides import strides
 from understudy.ir.builder import Text
 from understudy.ir.composed import Composed
@@ -101,12 +101,12 @@ class RegionEmitter:
         for index, (pc, insn) in enumerate(block.insns):
             algebra.pc, algebra.next_pc = pc, (pc + insn.length) & ((1 << 64) - 1)
             control.at(pc, least - index)
-            if is_system(insn, self.native_float):
+            if flow_of(insn, self.native_float) == "system":
                 self._leave(pc, STEP)
                 return
             try:
                 insn.spec.meaning(algebra, insn)
-            except IllegalInstruction:  # a vector instruction: reserved, or not for this one
+            except IllegalInstruction:  # of vectors: reserved, or not for this one
                 control.side("true")
         self._end(block)
 

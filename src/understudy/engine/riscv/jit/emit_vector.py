@@ -14,6 +14,8 @@ from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_lanes import Lanes
 from understudy.ir.builder import Text
+from understudy.isa.riscv.csr import VECTOR_WORDS
+from understudy.isa.riscv.csrnames import VL, VLENB, VSTART
 from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.vector import vtype
 from understudy.isa.riscv.vector.groups import V0, Group, Index, Mask, Place, Scalar, Source, Walk
@@ -103,6 +105,35 @@ class Vectors:
             self.text.put(f"store i64 {value}, ptr %{name}")
         self._vl, self._bits, self._at_start = vl, int(bits), True
         return vl
+
+    def csr_read(self, number: int) -> str:
+        """The value of a csr of vectors."""
+        self._switched_on()
+        if number == VLENB:
+            return str(self.vlen // 8)
+        if number == VL:
+            return self.vl()
+        o, value = self.ints, "0"
+        for word, low, _ in VECTOR_WORDS[number]:
+            part = self.text.let(f"load i64, ptr {self._word(word)}")
+            value = o.or_(64, value, o.shl(64, part, str(low))) if low else part
+        return value
+
+    def csr_write(self, number: int, v: str) -> None:
+        """Write a csr of vectors; those whose numbers say so are read-only."""
+        self._switched_on()
+        if number >> 10 == 3:
+            raise IllegalInstruction("left to the reference engine")
+        o = self.ints
+        for word, low, mask in VECTOR_WORDS[number]:
+            kept = min(mask, self.vlen - 1) if number == VSTART else mask
+            part = o.and_(64, o.lshr(64, v, str(low)), str(kept))
+            self.text.put(f"store i64 {part}, ptr {self._word(word)}")
+        self._at_start &= number != VSTART
+
+    def _word(self, word: int) -> str:
+        """The address of a word of the shared state."""
+        return self.text.let(f"getelementptr i64, ptr %st, i64 {word}")
 
     # -- registers
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from understudy.engine.riscv.polling import is_poll
 from understudy.ir.translator import translator_key
+from understudy.isa.riscv.csr import VECTOR_WORDS
+from understudy.isa.riscv.csrnames import VLENB
 from understudy.isa.riscv.insn import Insn
 
 LIMIT = 1000
@@ -72,7 +74,8 @@ class Region:
     @property
     def uses_vectors(self) -> bool:
         """Whether the width of vector registers matters."""
-        return any(insn.spec.extension in ("V", "Zve64d") for block in self.blocks.values() for _, insn in block.insns)
+        every = (insn for block in self.blocks.values() for _, insn in block.insns)
+        return any(insn.spec.extension in ("V", "Zve64d") or _of_vectors(insn) for insn in every)
 
     @property
     def vtypes(self) -> dict[int, int]:
@@ -95,9 +98,16 @@ def is_call(insn: Insn) -> bool:
     return insn.spec.flow in ("jump", "indirect") and insn.rd != 0
 
 
-def is_system(insn: Insn, native_float: bool) -> bool:
-    """Whether `insn` is left to the reference engine."""
-    return insn.spec.flow == "system" or (not native_float and insn.spec.extension in ("F", "D", "Zve64d"))
+def flow_of(insn: Insn, native_float: bool) -> str:
+    """Where control goes from `insn`; "system" where it is left to the reference engine."""
+    if not native_float and insn.spec.extension in ("F", "D", "Zve64d"):
+        return "system"
+    return "next" if _of_vectors(insn) else insn.spec.flow
+
+
+def _of_vectors(insn: Insn) -> bool:
+    """Whether `insn` is an access of a csr that is translated."""
+    return insn.spec.extension == "Zicsr" and (insn.imm in VECTOR_WORDS or insn.imm == VLENB)
 
 
 def discover(entry: int, fetch: Fetch, stops: Set[int] = frozenset(), native_float: bool = True) -> Region:
@@ -116,7 +126,7 @@ def discover(entry: int, fetch: Fetch, stops: Set[int] = frozenset(), native_flo
                 break  # what wraps around is not worth the trouble
             insns[pc] = insn
             following = (pc + insn.length) & MASK64
-            flow = "system" if is_system(insn, native_float) else insn.spec.flow
+            flow = flow_of(insn, native_float)
             if flow == "next":
                 pc = following
                 continue
@@ -148,8 +158,9 @@ def _assemble(entry: int, insns: dict[int, Insn], leaders: set[int], entries: se
             insn = insns[pc]
             block.insns.append((pc, insn))
             following = (pc + insn.length) & MASK64
-            system = is_system(insn, native_float)
-            if system or insn.spec.flow != "next":
+            flow = flow_of(insn, native_float)
+            if flow != "next":
+                system = flow == "system"
                 block.successors = () if system else _targets(pc, insn, following, starts)
                 calls_itself |= is_call(insn) and bool(block.successors)
                 block.cost = len(block.insns) - system
