@@ -1,0 +1,1 @@
+"""RV64 programs by themselves, without a device around them."""
