@@ -23,6 +23,7 @@ TITLES: Final = {
     "rv64_vectors": "RV64 vector code, VLEN 512, one core",
     "refsi_kernels": "RefSi kernels through command buffers",
     "refsi_commands": "RefSi commands and small buffers",
+    "refsi_driver": "RefSi: unmodified host programs",
     "start": "Start of new processes",
     "shell_start": "Start of whole programs, as the shell sees them",
     "hsa_queue": "AMD HSA: packets through a queue",

@@ -25,6 +25,7 @@ SCRIPTS: Final = (
         "rv64_vectors",
         "refsi_kernels",
         "refsi_commands",
+        "refsi_driver",
         "start",
         "shell_start",
         "scaling",
