@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from tests.engine.riscv.rig import CACHE, CODE, DATA, ENGINES, NOBODY, FlatPort, Rig, WidePort, agree, brief
+from tests.engine.riscv.rig import CACHE, CODE, DATA, DATA_END, ENGINES, NOBODY, FlatPort, Rig, WidePort, agree, brief
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.engine.riscv.jit.engine import MAX_VERSIONS, JitContext, JitEngine
 from understudy.engine.riscv.reference import ReferenceEngine
@@ -268,6 +270,42 @@ def test_one_entry_of_the_simulators_buffer_serves_pages_in_turn(name: str) -> N
     rig.data.view[0:1], rig.data.view[0x3000:0x3001] = b"\1", b"\2"
     for _ in range(2):
         assert rig.run(end, x10=DATA, x11=DATA + 0x3000, x6=9).x[8] == 27
+
+
+class SplitPort(WidePort):
+    """Like a window that begins amid a page: what is behind a page depends on which of its bytes is asked for."""
+
+    def page(self, address: int, access: str) -> int | None:
+        found = super().page(address, access)
+        return found if found is None or address < DATA + 0x2800 else found + 0x10_0000
+
+    def extent(self, address: int, access: str) -> tuple[int, int]:
+        return (DATA, DATA + 0x2800) if address < DATA + 0x2800 else (DATA + 0x2800, DATA + 0x10_0000)
+
+
+@pytest.mark.parametrize(("port", "least"), [(WidePort, 8), (SplitPort, 2)])
+def test_pages_come_and_go_as_in_the_simulators_buffer(port: type[FlatPort], least: int) -> None:
+    """Whatever loads, stores and atomics of pages that take each other's entries; most misses are made good in line."""
+    accesses = ("ld x5, 0(x{0})", "sd x6, 8(x{0})", "amoadd.d x7, x6, (x{0})")
+    body = [f"{accesses[n % 3].format(10 + n % 7)}\nadd x6, x6, x5" for n in range(21)]
+    draw = random.Random(5)
+    places = [[DATA + 0x1000 * draw.randrange(12) + 16 * draw.randrange(254) for _ in range(7)] for _ in range(60)]
+    found: dict[str, list[object]] = {"reference": [], "quick": []}
+    interpreted = []
+    for name, seen in found.items():
+        rig = Rig(ENGINES[name](coherent=False, tlb_entries=4), port)
+        rig.data.view[:] = (bytes(range(251)) * (rig.data.size // 251 + 1))[: rig.data.size]
+        end = rig.place("\n".join(["loop:", *body, "addi x9, x9, -1", "bne x9, x0, loop"]))
+        for turn, its in enumerate(places):
+            if turn % 20 == 11:
+                rig.engine.flush_pages(rig.hart)
+            seen += [rig.run(end, x9=5, **{f"x{10 + n}": place for n, place in enumerate(its)}), bytes(rig.data.view)]
+            pages, host = rig.engine.context(rig.hart).pages, rig.data.base_host
+            for table in (pages.load, pages.store):
+                seen.append({page: word - host for page, word in enumerate(table[: DATA_END >> 12]) if word})
+        interpreted.append(rig.engine.interpreted)
+    assert found["reference"] == found["quick"]
+    assert interpreted[1] * least < interpreted[0]
 
 
 # -- bounds

@@ -164,6 +164,7 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _build_refsidrv(self, ram: Callable[[int], Ram]) -> None:
         memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family, ram=ram)
         memory.look = self.accelerator.look_at_data
+        memory.on_remap = self.engine.remapped
         self.memory = memory
         counting = self.settings.profile_level >= PROFILE_LEVEL_COUNTING
         self._schedule = RefsidrvSchedule(self.accelerator, counting)

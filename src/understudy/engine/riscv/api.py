@@ -40,6 +40,9 @@ class Engine(Protocol):
     def flush_pages(self, hart: Hart) -> None:
         """Forget cached page translations of `hart` (window changes, SYNC_CACHE, sfence.vma)."""
 
+    def remapped(self) -> None:
+        """Other memory may be behind some addresses. What harts have in a translation buffer they keep."""
+
     def close(self) -> None:
         """Give memory and threads back; harts run no more."""
 

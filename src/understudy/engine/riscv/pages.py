@@ -4,6 +4,10 @@ Two flat tables (loads, stores) hold one word per 4 KiB guest page below 4 GiB: 
 0 where an access must go through the hart's port. Two more say how far the memory behind a page goes on under the
 same difference: the first guest address behind it. A last row, always 0, stands for all addresses beyond 4 GiB.
 
+Where a reference simulator has a translation buffer, a page is in the tables only while it is in the buffer. What two
+further tables know of a page outlives it there, until windows change or all is flushed: a page that comes back needs no
+asking.
+
 Translated code reads the tables itself; the reference engine uses the same ones, so both see the same memory and,
 where a reference simulator keeps stale translations, the same staleness.
 """
@@ -19,7 +23,17 @@ import numpy as np
 from understudy.core.errors import AccessFault, ModelBug
 from understudy.core.space import PAGE_BITS, PAGE_SIZE, Ram
 from understudy.isa.riscv.port import ExtentPort
-from understudy.isa.riscv.state import LOAD_ENDS, LOAD_TABLE, STORE_ENDS, STORE_TABLE, Hart
+from understudy.isa.riscv.state import (
+    KNOWN_LOADS,
+    KNOWN_STORES,
+    LOAD_ENDS,
+    LOAD_TABLE,
+    STORE_ENDS,
+    STORE_TABLE,
+    TLB,
+    TLB_MASK,
+    Hart,
+)
 
 TABLE_PAGES: Final = 1 << (32 - PAGE_BITS)
 LIMIT: Final = 1 << 32
@@ -52,8 +66,9 @@ def zeros(words: int) -> Words:
 class PageTables:
     """The two tables of one hart.
 
-    With `tlb_entries` the tables behave as a direct-mapped translation buffer of that many entries whose entries
-    outlive window changes until `flush`; without, a miss fills whatever the port knows to be contiguous.
+    With `tlb_entries` the tables behave as a direct-mapped translation buffer of that many entries (a power of
+    two) which outlive window changes until `flush`; without, a miss fills whatever the port knows to be contiguous. The
+    buffer holds page numbers plus one, 0 where an entry is free.
     `code_pages` holds host page numbers that stores must not reach directly, because translated code came from them.
     """
 
@@ -66,11 +81,17 @@ class PageTables:
         self.load = self._arrays["load"].data.cast("B").cast("Q")
         self.store = self._arrays["store"].data.cast("B").cast("Q")
         self._filled: dict[str, list[tuple[int, int]]] = {"load": [], "store": []}
-        self._occupants: dict[int, int] = {}
+        self._tlb = zeros(tlb_entries or 0)
+        self._known = {name: zeros(TABLE_PAGES + 1 if tlb_entries else 0) for name in ("load", "store")}
+        self._noted: list[int] = []
+        """Pages of which something is known."""
         hart.words[LOAD_TABLE] = int(self._arrays["load"].ctypes.data)
         hart.words[STORE_TABLE] = int(self._arrays["store"].ctypes.data)
         hart.words[LOAD_ENDS] = int(self._ends["load"].ctypes.data)
         hart.words[STORE_ENDS] = int(self._ends["store"].ctypes.data)
+        hart.words[KNOWN_LOADS] = int(self._known["load"].ctypes.data)
+        hart.words[KNOWN_STORES] = int(self._known["store"].ctypes.data)
+        hart.words[TLB], hart.words[TLB_MASK] = int(self._tlb.ctypes.data), (tlb_entries or 1) - 1
 
     def fill(self, address: int, access: str) -> int:
         """Look the page of `address` up through the port; the table's new word, 0 if there is no direct way."""
@@ -85,11 +106,14 @@ class PageTables:
         page = address >> PAGE_BITS
         if self.tlb_entries is not None:
             self._occupy(page)
-        elif access == "store" and self._holds_code(page, addend):
+            self._arrays[access][page] = addend & MASK64
+            self._ends[access][page] = page + 1 << PAGE_BITS
+            self._note(address, access, addend)
+            return addend
+        if access == "store" and self._holds_code(page, addend):
             return 0
         self._set(page, page + 1, access, addend)
-        if self.tlb_entries is None:
-            self._extend(address, access, addend)
+        self._extend(address, access, addend)
         return addend
 
     def flush(self) -> None:
@@ -99,14 +123,25 @@ class PageTables:
             for first, last in spans:
                 array[first:last] = 0
             spans.clear()
-        self._occupants.clear()
+        held = self._tlb[self._tlb != 0] - np.uint64(1)  # nothing else is in the tables
+        for array in self._arrays.values():
+            array[held] = 0
+        self._tlb[:] = 0
+        self.remapped()
+
+    def remapped(self) -> None:
+        """Other memory may be behind some addresses: nothing is known of pages that come into the buffer."""
+        for known in self._known.values():
+            known[self._noted] = 0
+        self._noted.clear()
 
     def close(self) -> None:
         """Give the tables' memory back: the hart runs no more."""
-        for word in (LOAD_TABLE, STORE_TABLE, LOAD_ENDS, STORE_ENDS):
+        for word in (LOAD_TABLE, STORE_TABLE, LOAD_ENDS, STORE_ENDS, KNOWN_LOADS, KNOWN_STORES, TLB):
             self.hart.words[word] = 0
         self.load = self.store = memoryview(b"").cast("Q")
         self._arrays, self._ends, self._filled = {}, {}, {"load": [], "store": []}
+        self._known, self._noted, self._tlb = {}, [], zeros(0)
 
     def protect(self, host_page: int) -> None:
         """Take the direct way for stores from every guest page that shows this host page."""
@@ -160,10 +195,20 @@ class PageTables:
         return host >> PAGE_BITS in self.code_pages or (host + PAGE_SIZE - 1) >> PAGE_BITS in self.code_pages
 
     def _occupy(self, page: int) -> None:
+        """Have a page in the buffer; `jit.dispatcher.refill` does the same."""
         assert self.tlb_entries is not None
-        slot = page % self.tlb_entries
-        old = self._occupants.get(slot)
-        if old is not None and old != page:
-            self.load[old] = 0
-            self.store[old] = 0
-        self._occupants[slot] = page
+        slot = page & self.tlb_entries - 1
+        old = int(self._tlb[slot])
+        if old not in (0, page + 1):
+            self.load[old - 1] = 0
+            self.store[old - 1] = 0
+        self._tlb[slot] = page + 1
+
+    def _note(self, address: int, access: str, addend: int) -> None:
+        """Remember what is behind a page, where the same is behind all of it."""
+        port, page = self.hart.port, address >> PAGE_BITS
+        if isinstance(port, ExtentPort):
+            start, end = port.extent(address, access)
+            if start <= page << PAGE_BITS and page + 1 << PAGE_BITS <= end:
+                self._known[access][page] = addend & MASK64
+                self._noted.append(page)

@@ -145,6 +145,11 @@ class ReferenceEngine:
         if self.coherent or self.tlb_entries is not None:
             self.flush_code(hart)
 
+    def remapped(self) -> None:
+        """Nothing is known any more of pages that are not in a translation buffer."""
+        for context in list(self._contexts):
+            context.pages.remapped()
+
     def close(self) -> None:
         """Give back what was kept for harts; one that runs all the same is new to this engine."""
         for context in list(self._contexts):

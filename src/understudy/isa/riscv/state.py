@@ -47,6 +47,13 @@ VECTORS: Final = 87
 """The address of the vector registers."""
 NATIVE_VLEN: Final = 88
 """Bits of a vector register where translated code may use them: vectors are on and known to be written; else 0."""
+REFILL: Final = 89
+"""The address of `jit.dispatcher.refill`, for a hart with a translation buffer."""
+KNOWN_LOADS: Final = 90
+KNOWN_STORES: Final = 91
+TLB: Final = 92
+TLB_MASK: Final = 93
+"""Tables of a hart with a translation buffer, and its entries less one: see `engine.riscv.pages`."""
 WORDS: Final = 96
 
 NO_ADDRESS: Final = (1 << 64) - 1

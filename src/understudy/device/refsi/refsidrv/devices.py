@@ -60,6 +60,11 @@ class Bus:
         base = self._bases[index]
         return self._devices[base], address - base
 
+    def neighbours(self, address: int) -> tuple[int, int]:
+        """The base of the device that `address` belongs to, and the next base above; there is such a device."""
+        index = bisect_right(self._bases, address)
+        return self._bases[index - 1], self._bases[index] if index < len(self._bases) else MASK64 + 1
+
     def ram_around(self, address: int) -> tuple[int, int, Ram] | None:
         """Start and end of the plain memory that `address` belongs to, as far as the next base; its RAM."""
         found = self.find(address)

@@ -53,7 +53,8 @@ DEBUG_END: Final = 0x1000
 class RefsidrvMemory(Stateful):
     """The reference's memories, registers and windows. `family` is "m" or "g"; `ram` makes plain memory.
 
-    `look` is called now and then while much is copied, and may raise what ends that.
+    `look` is called now and then while much is copied, and may raise what ends that; `on_remap` when other memory may
+    be behind some addresses.
     """
 
     STATE = ("rams", "dma", "windows")
@@ -73,6 +74,7 @@ class RefsidrvMemory(Stateful):
         if family == "g":
             self.memories[TCIM_BASE] = ram(TCIM_SIZE)
         self.look: Callable[[], None] = lambda: None
+        self.on_remap: Callable[[], None] = lambda: None
         self._connect()
 
     def _connect(self) -> None:
@@ -180,7 +182,10 @@ class RefsidrvMemory(Stateful):
     def window_register(self, number: int, value: int) -> None:
         """A window register was written; `AccessFault` where the window cannot be opened."""
         array, index = divmod(number - FIRST_WINDOW_REGISTER, NUM_WINDOWS)
-        self.windows[index].write(FIRST_WINDOW_REGISTER + array * NUM_WINDOWS, value)
+        try:
+            self.windows[index].write(FIRST_WINDOW_REGISTER + array * NUM_WINDOWS, value)
+        finally:
+            self.on_remap()
 
     def port(self, hart: int) -> RefsidrvPort:
         """The memory as hart number `hart` sees it."""
@@ -218,6 +223,7 @@ class RefsidrvMemory(Stateful):
         self.bus.replace((base, self._named[name]) for base, name in bus)
         for window, lead in zip(self.windows, leads, strict=True):
             window.target = lead and (self._named[lead[0]], lead[1])
+        self.on_remap()
 
 
 class RefsidrvPort:
@@ -270,6 +276,13 @@ class RefsidrvPort:
             return None
         host = span[0].host_address(span[1], self._unit)
         return None if host is None else host - address & MASK64
+
+    def extent(self, address: int, access: str) -> tuple[int, int]:
+        """Around `address`, which `page` has an answer for: up to the next devices, and the ends of the memory."""
+        span, found = self._span(address), self._memory.bus.neighbours(address)
+        assert span is not None
+        ram, offset = span
+        return max(found[0], address - offset), min(found[1], address - offset + ram.size)
 
     def string(self, address: int) -> bytes | None:
         """The bytes from `address` up to a NUL, None where they cannot be read: what PUTSTRING prints."""

@@ -16,7 +16,19 @@ from understudy.ir.native import (
     read_float_control,
     write_float_control,
 )
-from understudy.isa.riscv.state import CODE_TABLE, FFLAGS, FRM, PC, RETURN_ADDRESS
+from understudy.isa.riscv.state import (
+    CODE_TABLE,
+    FFLAGS,
+    FRM,
+    KNOWN_LOADS,
+    KNOWN_STORES,
+    LOAD_TABLE,
+    PC,
+    RETURN_ADDRESS,
+    STORE_TABLE,
+    TLB,
+    TLB_MASK,
+)
 
 JUMP: Final = 0
 """Exit code: pc left the region; go on wherever it points."""
@@ -75,6 +87,25 @@ def run_regions(hart: int, table: int, return_address: int) -> int:
         why = call(row.code, hart, pc)
         if why != JUMP:
             return why
+
+
+@native
+def refill(hart: int, page: int, stores: int) -> int:
+    """Have a page in the translation buffer and its table that has been there before; its addend, 0 for a page of
+    which nothing is known."""
+    words = U64.at(hart)
+    known = U64.at(words[KNOWN_STORES if stores else KNOWN_LOADS])
+    addend = known[page]
+    if addend:
+        tlb = U64.at(words[TLB])
+        slot = page & words[TLB_MASK]
+        old = tlb[slot]
+        if old != 0 and old != page + 1:
+            U64.at(words[LOAD_TABLE])[old - 1] = 0
+            U64.at(words[STORE_TABLE])[old - 1] = 0
+        tlb[slot] = page + 1
+        U64.at(words[STORE_TABLE if stores else LOAD_TABLE])[page] = addend
+    return addend
 
 
 @native

@@ -24,14 +24,18 @@ _LOG2: Final = {8: 0, 16: 1, 32: 2, 64: 3}
 
 
 class Memory:
-    """Loads, stores and atomics. `addends`: by pc, accesses whose memory is known already, and where it lies."""
+    """Loads, stores and atomics. `addends`: by pc, accesses whose memory is known already, and where it lies.
 
-    def __init__(self, text: Text, ints: Integers, registers: Registers, control: Control) -> None:
+    With `refills` a page that is not in its table may still come back there without leaving.
+    """
+
+    def __init__(self, text: Text, ints: Integers, registers: Registers, control: Control, refills: bool) -> None:
         self.text = text
         self.ints = ints
         self.registers = registers
         self.representations = registers.representations
         self.control = control
+        self.refills = refills
         self.addends: dict[int, str] = {}
 
     def _pointer(self, w: int, address: str, tables: tuple[str, ...]) -> str:
@@ -46,13 +50,32 @@ class Memory:
         # A misaligned address has low bits that the rotation brought to the top: one comparison tests both.
         self.control.side(self.text.let(f"icmp ugt i64 {turned}, {(1 << (32 - log2)) - 1}"))
         page = self.text.let(f"lshr i64 {turned}, {12 - log2}")
-        addend = ""
+        addend, other = "", ""
         for table in tables:
+            other = addend
             slot = self.text.let(f"getelementptr i64, ptr %{table}, i64 {page}")
             addend = self.text.let(f"load i64, ptr {slot}")
+            if self.refills:
+                addend = self._refilled(addend, page, table)
             self.control.side(self.text.let(f"icmp eq i64 {addend}, 0"))
+        if self.refills and other:  # a translation buffer may have seen two memories behind one page
+            self.control.side(self.text.let(f"icmp ne i64 {addend}, {other}"))
         host = self.text.let(f"add i64 {addend}, {address}")
         return self.text.let(f"inttoptr i64 {host} to ptr")
+
+    def _refilled(self, addend: str, page: str, table: str) -> str:
+        """What the table has for a page, or what it has now where it had nothing."""
+        text = self.text
+        missing, on = text.fresh("missing"), text.fresh("on")
+        text.put(f"store i64 {addend}, ptr %addend")
+        text.branch(text.let(f"icmp eq i64 {addend}, 0"), missing, on, ", !prof !0")
+        text.start(missing)
+        refill = text.let("load ptr, ptr %q_refill")
+        found = text.let(f"call i64 {refill}(ptr %st, i64 {page}, i64 {int(table == 'stores')})")
+        text.put(f"store i64 {found}, ptr %addend")
+        text.put(f"br label %{on}")
+        text.start(on)
+        return text.let("load i64, ptr %addend")
 
     def load(self, w: int, address: str) -> str:
         """Aligned load."""

@@ -39,13 +39,13 @@ class Algebra(
 ):
     """`isa.riscv.algebra.Algebra` for the instruction at `pc`."""
 
-    def __init__(self, text: Text, features: frozenset[str], vlen: int) -> None:
+    def __init__(self, text: Text, features: frozenset[str], vlen: int, refills: bool) -> None:
         self.pc = self.next_pc = 0
         self.ints = Integers(text)
         self.representations = Representations(text, self.ints)
         self.registers = Registers(text, self.representations)
         self.control = Control(text, self.ints, self.registers)
-        self.memory = Memory(text, self.ints, self.registers, self.control)
+        self.memory = Memory(text, self.ints, self.registers, self.control, refills)
         self.floats = Floats(text, self.ints, self.representations, self.control, "fma" in features)
         self.vectors = Vectors(text, self.ints, self.control, features, vlen)
 
@@ -62,7 +62,7 @@ class RegionEmitter:
         self.native_float = native_float
         self.reps_before: dict[int, Reps] = analyse(region) if native_float else {start: {} for start in region.blocks}
         self._text = Text()
-        self._algebra = algebra = Algebra(self._text, features, region.vlen)
+        self._algebra = algebra = Algebra(self._text, features, region.vlen, region.refills)
         self._vtypes = region.vtypes
         self._ints, self._registers, self._control = algebra.ints, algebra.registers, algebra.control
         self._loops = Loops(self._text, self._ints, self._registers, algebra.memory, self._control)
@@ -251,10 +251,11 @@ class RegionEmitter:
             "q_stores": layout.STORE_TABLE,
             "q_load_ends": layout.LOAD_ENDS,
             "q_store_ends": layout.STORE_ENDS,
+            "q_refill": layout.REFILL,
         }
         out += [f"  %{name} = getelementptr i64, ptr %st, i64 {offset}" for name, offset in named.items()]
         out += [f"  %{name} = load ptr, ptr %q_{name}, !invariant.load !1" for name in _TABLES]
-        out += [f"  %{name} = alloca i64" for name in ("fuel", "pc", "code")]
+        out += [f"  %{name} = alloca i64" for name in ("fuel", "pc", "code", "addend")]
         out += ["  %fuel0 = load i64, ptr %q_fuel", f"  %fuel1 = sub i64 %fuel0, {self.region.slack}"]
         out += ["  store i64 %fuel1, ptr %fuel"]
         out += self._registers.enter()

@@ -26,6 +26,7 @@ from understudy.engine.riscv.jit.dispatcher import (
     dispatch,
     exchange32,
     exchange64,
+    refill,
 )
 from understudy.engine.riscv.jit.emit_region import RegionEmitter
 from understudy.engine.riscv.jit.region import Region, discover, region_key
@@ -38,7 +39,17 @@ from understudy.ir.native import link
 from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.ir.slow_host import HARTS, warn_where_slow
 from understudy.isa.riscv.isa import Isa
-from understudy.isa.riscv.state import FUEL, NO_ADDRESS, PC, RESERVED_ADDRESS, RETIRED, RETURN_ADDRESS, VTYPE, Hart
+from understudy.isa.riscv.state import (
+    FUEL,
+    NO_ADDRESS,
+    PC,
+    REFILL,
+    RESERVED_ADDRESS,
+    RETIRED,
+    RETURN_ADDRESS,
+    VTYPE,
+    Hart,
+)
 
 LAST_SLICE: Final = 50_000_000
 PENDING_SLICE: Final = 2_000_000
@@ -54,7 +65,7 @@ MAX_VERSIONS: Final = 16
 """Translations kept for one pc: guests that rewrite their code would fill memory with them."""
 
 
-FUNCTIONS: Final = (dispatch, exchange32, exchange64)
+FUNCTIONS: Final = (dispatch, exchange32, exchange64, refill)
 
 
 class Runtime:
@@ -65,6 +76,7 @@ class Runtime:
         word, pointer = ctypes.c_uint64, ctypes.c_void_p
         self.dispatch: Callable[[int], int] = self._code.function("dispatch", word, pointer)
         self.address = self._code.address("dispatch")
+        self.refill = self._code.address("refill")
         self.compare_exchange = {w: self._code.function(f"exchange{w}", word, pointer, word, word) for w in (32, 64)}
 
 
@@ -220,6 +232,8 @@ class JitEngine(ReferenceEngine):
 
     def make_context(self, hart: Hart, pages: PageTables, evaluator: Evaluator) -> Context:
         """This engine's kind of context."""
+        if llvm.is_x86():
+            hart.words[REFILL] = self.runtime.refill
         return JitContext(self, hart, pages, evaluator)
 
     def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:
@@ -272,6 +286,7 @@ class JitEngine(ReferenceEngine):
         region = discover(pc, lambda at: self.peek_insn(context, at), frozenset({home}), context.native)
         if not region.blocks or (self.coherent and not self._guard_all(context, region)):
             return None
+        region.refills = self.tlb_entries is not None
         if region.uses_vectors:
             region.vlen, region.vtype = context.hart.vlen, context.hart.words[VTYPE]
         key = region_key(region, context.native, llvm.QUICK)
