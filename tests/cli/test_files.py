@@ -29,6 +29,7 @@ SOURCE = str(Path(CODE).parent / "kernels.c")
 READS = {
     ("asm", "file"): ["asm", "FILE"],
     ("check", "path"): ["check", "FILE"],
+    ("bench", "kernel"): ["bench", "--kernel", "FILE"],
     ("diff", "one"): ["diff", "FILE", CODE],
     ("diff", "other"): ["diff", CODE, "FILE"],
     ("disasm", "file"): ["disasm", "FILE"],

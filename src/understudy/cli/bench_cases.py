@@ -214,6 +214,9 @@ def _case(cases: tuple[AnyCase, ...], kernel: str) -> AnyCase:
 @contextmanager
 def _fletcher(rows: int) -> Iterator[tuple[float, Round]]:
     from understudy.cli.demo_cases import fletcher_sum
+    from understudy.image.arrow_schema import pyarrow
+
+    pyarrow()  # or the message that says what brings it
 
     def once() -> float:
         seconds, is_right = fletcher_sum(rows)

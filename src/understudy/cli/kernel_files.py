@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -63,20 +64,31 @@ class Outcome:
     printed: str = field(default="", repr=False)
 
 
+Size = tuple[int, ...] | None
+Launch = Callable[[str, Size, Size, Sequence[Any]], Outcome]
+"""Runs a kernel over a grid, in groups (None: the kernel's), with arguments; arrays among these hold afterwards what
+the kernel has left there."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelFile:
-    """A file with kernels. `run` takes a kernel, grid, group (None: the kernel's), arguments and options.
+    """A file with kernels. `opened` has them loaded on a device of these options, and gives what runs them there.
 
-    Arrays among the arguments hold afterwards what the kernel has left there. `unit` is what is counted, and
-    `counts_elements` whether a grid is one work-item for each element of an array, where nobody says.
+    `unit` is what is counted, and `counts_elements` whether a grid is one work-item for each element of an array, where
+    nobody says.
     """
 
     interface: str
     agent: str
     kernels: tuple[str, ...]
-    run: Callable[[str, tuple[int, ...] | None, tuple[int, ...] | None, Sequence[Any], Options], Outcome]
+    opened: Callable[[Options], AbstractContextManager[Launch]]
     unit: str = "wave instructions"
     counts_elements: bool = True
+
+    def run(self, kernel: str, grid: Size, group: Size, args: Sequence[Any], how: Options) -> Outcome:
+        """Run a kernel once, on a device of its own."""
+        with self.opened(how) as launch:
+            return launch(kernel, grid, group, args)
 
     def kernel(self, name: str) -> str:
         """The kernel of that name, or the only one; `UsageError` where there is no such one."""
@@ -142,23 +154,27 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
     code = read(data, options.agent)
     agent = options.agent or (code.target if code.target in AGENTS else DEFAULT_GPU)
 
-    def run(
-        kernel: str, grid: tuple[int, ...] | None, group: tuple[int, ...] | None, args: Sequence[Any], how: Options
-    ) -> Outcome:
+    @contextmanager
+    def opened(how: Options) -> Iterator[Launch]:
         from understudy.host.hsa.gpu import Gpu, Local
 
         settings = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
         with Gpu.open(agent, exact=how.exact, **settings) as gpu:
-            arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
-            values = [Local(each.size) if isinstance(each, Lds) else each for each in arrays]
             loaded = gpu.load(data)
-            result = gpu.run(loaded, kernel, grid or 1, group, values)
-            for mine, theirs in zip(args, arrays, strict=True):
-                if isinstance(mine, np.ndarray):
-                    mine[...] = theirs
-        return Outcome(result)
 
-    return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), run)
+            def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
+                arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
+                values = [Local(each.size) if isinstance(each, Lds) else each for each in arrays]
+                result = gpu.run(loaded, kernel, grid or 1, group, values)
+                for mine, theirs in zip(args, arrays, strict=True):
+                    if isinstance(mine, np.ndarray):
+                        mine[...] = theirs
+                        gpu.free(theirs)
+                return Outcome(result)
+
+            yield launch
+
+    return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), opened)
 
 
 # ---- AMD OpenCL 2.0 ------------------------------------------------------------------------------------------------
@@ -169,18 +185,21 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
 
     container = read_container(data)
 
-    def run(
-        kernel: str, grid: tuple[int, ...] | None, group: tuple[int, ...] | None, args: Sequence[Any], how: Options
-    ) -> Outcome:
+    @contextmanager
+    def opened(how: Options) -> Iterator[Launch]:
         from understudy.host.amdcl2.objects import Local
         from understudy.host.amdcl2.program import Program
 
-        values = [Local(each.size) if isinstance(each, Lds) else each for each in args]
         with Program(container, _engine(how), options.agent or None) as program:
-            return Outcome(program.kernel(kernel).run(grid or 1, group, values))
+
+            def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
+                values = [Local(each.size) if isinstance(each, Lds) else each for each in args]
+                return Outcome(program.kernel(kernel).run(grid or 1, group, values))
+
+            yield launch
 
     agent = options.agent or container.target.name
-    return KernelFile("AMD OpenCL 2.0", agent, tuple(container.kernels), run)
+    return KernelFile("AMD OpenCL 2.0", agent, tuple(container.kernels), opened)
 
 
 def _engine(options: Options) -> Any:
@@ -201,25 +220,28 @@ def _refsi(data: bytes) -> KernelFile:
 
     kernels = read_elf(data).kernels
 
-    def run(
-        kernel: str, grid: tuple[int, ...] | None, group: tuple[int, ...] | None, args: Sequence[Any], how: Options
-    ) -> Outcome:
+    @contextmanager
+    def opened(how: Options) -> Iterator[Launch]:
         from understudy.host.refsi.refsi import RefSi
 
-        if group is not None:
-            raise UsageError("--group: RefSi has no work-groups, only instances (--grid)")
         if how.exact or how.machine_model != "large":
             raise UsageError("--exact and --machine-model are for AMD HSA")
-        for each in args:
-            if isinstance(each, Lds | tuple):
-                raise UsageError("RefSi's kernels take numbers and arrays")
-        values = [0 if each is None else each for each in args]
         with RefSi.open(engine=how.engine, tier=how.tier) as device:
             device.load_elf(data)
-            result = device.launch(kernel, grid if grid and len(grid) > 1 else (grid or (1,))[0], values)
-        return Outcome(result, result.console.decode("utf-8", "replace"))
 
-    return KernelFile("RefSi M1", RISCV, kernels, run, "instructions", counts_elements=False)
+            def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
+                if group is not None:
+                    raise UsageError("--group: RefSi has no work-groups, only instances (--grid)")
+                for each in args:
+                    if isinstance(each, Lds | tuple):
+                        raise UsageError("RefSi's kernels take numbers and arrays")
+                values = [0 if each is None else each for each in args]
+                result = device.launch(kernel, grid if grid and len(grid) > 1 else (grid or (1,))[0], values)
+                return Outcome(result, result.console.decode("utf-8", "replace"))
+
+            yield launch
+
+    return KernelFile("RefSi M1", RISCV, kernels, opened, "instructions", counts_elements=False)
 
 
 # ---- raw code ------------------------------------------------------------------------------------------------------

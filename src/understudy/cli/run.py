@@ -18,11 +18,13 @@ from understudy.cli.exits import ExitCode, UsageError
 from understudy.core.errors import UnderstudyError, WireError
 
 if TYPE_CHECKING:
-    from understudy.cli.kernel_files import KernelFile, Options, Outcome
+    from understudy.cli.kernel_files import KernelFile, Options, Outcome, RawHeader
 
 SHOWN: Final = 8
 """Elements of an array that are printed."""
 SEED: Final = 2024
+NOTEWORTHY: Final = 10_000
+"""Instructions that left translated code, from which on that is said, if they are more than a twentieth of all."""
 
 
 class Model(StrEnum):
@@ -102,11 +104,11 @@ def run(
 
       understudy run k.bin --arg u32:64:range --expect 0=@wanted.npy
     """
-    from understudy.cli.kernel_files import Options, RawHeader, read_kernels
-    from understudy.cli.kernel_values import numbered, parse
+    from understudy.cli.kernel_files import Options, RawHeader
+    from understudy.cli.kernel_values import numbered
 
     given = arguments or []
-    values = [parse(text, seed, number) for number, text in enumerate(given)]
+    values = parsed(given, seed)
     wanted = [numbered(text, len(given), "--expect") for text in expect or ()]
     saved = [numbered(text, len(given), "--save") for text in save or ()]
     for number, _ in (*wanted, *saved):
@@ -118,17 +120,8 @@ def run(
         raise UsageError(str(error)) from None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
     header = RawHeader(vgprs, sgprs, kernarg, lds, scratch, tuple(user_sgprs or ("kernarg_segment_ptr",)))
-    sizes = _sizes(grid) if grid else None, _sizes(group) if group else None
-    try:
-        found = read_kernels(file, options, header)
-    except UsageError:
-        raise
-    except UnderstudyError as error:
-        raise error.at("file", str(file)) from None
-    name = found.kernel(kernel)
+    found, name, sizes = prepared(file, kernel, (grid, group), values, options, header)
     expectations = _expectations(wanted, values)
-    if sizes[0] is None and found.counts_elements:
-        sizes = (max([1, *map(_elements, values)]),), sizes[1]
     outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
     wrong = _wrong(expectations, values, tolerance)
     for number, text in saved:
@@ -149,6 +142,32 @@ def run(
 
 Sizes = tuple[tuple[int, ...] | None, tuple[int, ...] | None]
 """Grid and group."""
+
+
+def parsed(arguments: list[str], seed: int) -> list[Any]:
+    """What --arg says."""
+    from understudy.cli.kernel_values import parse
+
+    return [parse(text, seed, number) for number, text in enumerate(arguments)]
+
+
+def prepared(
+    file: Path, kernel: str, size: tuple[str, str], values: list[Any], options: Options, header: RawHeader
+) -> tuple[KernelFile, str, Sizes]:
+    """The file, the kernel's name, and its grid and group, from what the command line says of them."""
+    from understudy.cli.kernel_files import read_kernels
+
+    sizes = _sizes(size[0]) if size[0] else None, _sizes(size[1]) if size[1] else None
+    try:
+        found = read_kernels(file, options, header)
+    except UsageError:
+        raise
+    except UnderstudyError as error:
+        raise error.at("file", str(file)) from None
+    name = found.kernel(kernel)
+    if sizes[0] is None and found.counts_elements:
+        sizes = (max([1, *map(_elements, values)]),), sizes[1]
+    return found, name, sizes
 
 
 def _run(
@@ -202,6 +221,8 @@ def _document(
         "seconds": outcome.took.time,
         "rate": outcome.took.rate,
         "bytes": outcome.took.bytes,
+        "bandwidth": outcome.took.bandwidth,
+        "interpreted": outcome.took.interpreted,
         "printed": outcome.printed,
         "arrays": {
             number: {"type": str(each.dtype), "shape": list(each.shape), "first": _plain(each.reshape(-1)[:SHOWN])}
@@ -223,6 +244,11 @@ def _show(document: dict[str, Any], given: list[str]) -> None:
         f"{_rate(document['rate'])}; {document['bytes']:,} bytes of arrays "
         f"({document['interface']}, {document['agent']}, {document['engine']})"
     )
+    if document["engine"] == "jit" and document["interpreted"] > max(NOTEWORTHY, document["instructions"] // 20):
+        print(
+            f"{document['interpreted']:,} of them one by one on the reference engine, which is slow: "
+            "translated code has no form of them, or was not made yet"
+        )
     for number, array in document["arrays"].items():
         size = 1
         for each in array["shape"]:
