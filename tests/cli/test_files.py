@@ -28,8 +28,8 @@ Capture = pytest.CaptureFixture[str]
 SOURCE = str(Path(CODE).parent / "kernels.c")
 READS = {
     ("asm", "file"): ["asm", "FILE"],
-    ("check", "path"): ["check", "FILE"],
     ("bench", "kernel"): ["bench", "--kernel", "FILE"],
+    ("check", "path"): ["check", "FILE"],
     ("diff", "one"): ["diff", "FILE", CODE],
     ("diff", "other"): ["diff", CODE, "FILE"],
     ("disasm", "file"): ["disasm", "FILE"],

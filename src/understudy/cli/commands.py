@@ -27,8 +27,8 @@ COMMANDS: Final = {
     "asm": Listed(
         "assembly.asm", "Assemble text of AMD GPUs into a code object or bare code, of RISC-V into a program."
     ),
-    "check": Listed("check.check", "Look for mistakes in a file without running it."),
     "bench": Listed("bench.bench", "Measure how fast this machine is, or a kernel of your own."),
+    "check": Listed("check.check", "Look for mistakes in a file without running it."),
     "demo": Listed("demo.demo", "Run kernels and commands on all five devices, and check all results."),
     "describe": Listed(
         "describe.describe", "Show a device's registers: for people, or as a header or a file for tools."
