@@ -170,7 +170,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
                     if isinstance(mine, np.ndarray):
                         mine[...] = theirs
                         gpu.free(theirs)
-                return Outcome(result)
+                return Outcome(result, result.text)
 
             yield launch
 
@@ -194,7 +194,8 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
                 values = [Local(each.size) if isinstance(each, Lds) else each for each in args]
-                return Outcome(program.kernel(kernel).run(grid or 1, group, values))
+                result = program.kernel(kernel).run(grid or 1, group, values)
+                return Outcome(result, result.text)
 
             yield launch
 

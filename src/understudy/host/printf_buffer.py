@@ -1,4 +1,4 @@
-"""The buffer that kernels' ``printf`` writes into, in the layout of AMD's OpenCL device library: raw, not formatted.
+"""The buffer that kernels' ``printf`` writes into, in the layout of AMD's OpenCL device library.
 
 Two dwords stand in front: how many bytes behind them are used, and how many there are.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +37,7 @@ from understudy.image.amdcl2.metadata import parse_metadata
 from understudy.image.amdcl2.records import SamplerInit
 from understudy.image.amdcl2.writer import CodeRelocation, KernelSource, source_of, write_container
 from understudy.image.hsa.records import KernelCode
+from understudy.image.printf_format import PrintfFormat
 
 every_device = pytest.mark.parametrize("device", DEVICES)
 every_engine = pytest.mark.parametrize("engine", ["reference", "jit"])
@@ -463,6 +465,27 @@ def test_printf_buffer_is_passed_through_raw() -> None:
     source = kernel("tonga", "k", PRINTF, [value("n", "uint")])
     result = program("tonga", with_formats(source, 64, NEWEST)).kernel("k").run(1, 1, [77])
     assert result.printf == (77).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_printf_is_formatted(bits: int) -> None:
+    """Formats stand behind the arguments: entries, one of zeros, then the sizes and the text of each."""
+    source = kernel("tonga", "k", PRINTF, [value("n", "uint")])
+    metadata = parse_metadata(with_formats(source, 64, NEWEST).metadata, 64, generation_of(NEWEST))
+    texts = [(77, (), rb"seven\n"), (78, (4, 8), b"%d")]
+    word, tail = {32: "<I", 64: "<Q"}[bits], b""
+    for number, sizes, text in texts:
+        fields = [48 * bits // 64, number, len(sizes), len(text), 0, 0]
+        tail += b"".join(struct.pack(word, each) for each in fields)
+    tail += bytes(48 * bits // 64)
+    tail += b"".join(struct.pack(f"<{len(sizes)}I", *sizes) + text + b"\0" for _, sizes, text in texts)
+    metadata = replace(metadata, bits=bits, queue=replace(metadata.queue, printf_count=2), tail=tail)
+    assert metadata.formats == {77: PrintfFormat((), "seven\n"), 78: PrintfFormat((4, 8), "%d")}
+    assert list(replace(metadata, tail=tail[:-3]).formats) == [77]
+    if bits == 64:
+        printing = program("tonga", replace(source, metadata=metadata.pack())).kernel("k")
+        assert printing.run(1, 1, [77]).text == "seven\n\n"
+        assert printing.run(1, 1, [9]).text == "<printf: no format 9>\n"
 
 
 @pytest.mark.parametrize("driver", [180005, 191205, 252700])

@@ -165,3 +165,28 @@ def test_kernels_of_one_line(agent: str, engine: str) -> None:
                 at = int(np.argmin(fits))
                 wrong.append(f"{name}[{at}] = {out[at]!r}, expected {np.asarray(line.expected)[at]!r} (x = {X[at]!r})")
     assert not wrong, "\n".join(wrong)
+
+
+PRINTING = r"""
+kernel void k(global const float *x, int n)
+{
+    int i = get_global_id(0);
+    float4 v = (float4)(x[i], 1, 2, 3);
+    if (i >= n)
+        printf("item %d of %s: %5.2f \\ %v4hlf %c%%\n", i, "a:b", x[i], v, 'A' + i);
+}
+"""
+
+
+@pytest.mark.parametrize(("agent", "engine", "version"), [
+    ("gfx700", "jit", "V5"), ("gfx803", "reference", "V4"), ("gfx900", "jit", "V2"), ("gfx906", "reference", "V5"),
+])  # fmt: skip
+def test_printf(agent: str, engine: str, version: str) -> None:
+    if not any(version in each.versions for each in compilers()):
+        pytest.skip("no compiler for OpenCL C and this version is installed")
+    with Gpu.open(agent, threads=1, engine=engine) as gpu:
+        result = gpu.run(gpu.compile(PRINTING, version=version), "k", 4, 4, [X, 2])
+    assert result.text == "".join(
+        f"item {i} of a:b: {X[i]:5.2f} \\ {X[i]:.6f},1.000000,2.000000,3.000000 {chr(65 + i)}%\n" for i in (2, 3)
+    )
+    assert len(result.printf) == 2 * (4 + 4 + 4 + 4 + 16 + 4)

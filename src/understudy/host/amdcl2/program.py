@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -44,6 +45,7 @@ from understudy.host.amdcl2.options import (
     engine_of,
     processor_of,
 )
+from understudy.host.printf_text import text_of
 from understudy.image.amdcl2.arguments import Argument, Kind
 from understudy.image.amdcl2.build import FIRST_KERNEL_ID
 from understudy.image.amdcl2.container import Container, read_container
@@ -53,6 +55,7 @@ from understudy.image.amdcl2.load import LoadedProgram, loaded_bytes
 from understudy.image.amdcl2.load import load as load_container
 from understudy.image.amdcl2.metadata import KernelMetadata
 from understudy.image.amdcl2.objects import Addressing, Filter
+from understudy.image.printf_format import PrintfFormat
 from understudy.isa.gcn.state import LANES
 from understudy.isa.gcn.target import Target
 
@@ -78,8 +81,9 @@ MAX_KERNEL_INDEX: Final = 0xFFFF - FIRST_KERNEL_ID
 
 @dataclass(frozen=True, slots=True)
 class Result(Took):
-    """What a run took. `children` were enqueued by kernels; `printf` is the raw printf buffer behind its header.
+    """What a run took. `children` were enqueued by kernels.
 
+    `text` is what kernels printed, `printf` the same as it stands in the printf buffer behind its header.
     `bytes` are those of the arrays that it was given, `time` the seconds of the kernel and all that it enqueued.
     """
 
@@ -89,6 +93,7 @@ class Result(Took):
     bytes: int = 0
     time: float = field(default=0.0, compare=False)
     kernel: str = ""
+    text: str = field(default="", repr=False)
 
     __repr__ = Took.__repr__
 
@@ -259,7 +264,18 @@ class Program(Shown):
         start = perf_counter()
         statistics, children = self.device.run(packet, uses_queue, options)
         time = perf_counter() - start
-        return Result(statistics, children, printf_buffer.written(self._printf.view), time=time)
+        printed = printf_buffer.written(self._printf.view)
+        text = text_of(printed, self._formats, end="\n") if printed else ""
+        return Result(statistics, children, printed, time=time, text=text)
+
+    @cached_property
+    def _formats(self) -> dict[int, PrintfFormat]:
+        """Those of all kernels, which enqueue each other: numbers are the program's."""
+        return {
+            number: each
+            for name in self.container.kernels
+            for number, each in self.container.metadata(name).formats.items()
+        }
 
     def queue(self, shape: QueueShape | None = None) -> tuple[int, int]:
         """Addresses of the device's queue and of the slot for the kernel that the host launches.

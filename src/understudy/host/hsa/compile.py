@@ -24,6 +24,8 @@ DEFAULT_VERSION: Final = "V5"
 """Newest code object version that all of these compilers write."""
 PROCESSORS: Final = {"gfx800": "gfx802", "gfx804": "gfx803", "gfx901": "gfx900:xnack+"}
 """What compilers call a processor that they do not know by its own name: they have the same instructions."""
+_TYPED_POINTERS: Final = ("-Xclang", "-no-opaque-pointers")
+"""What clang 15 needs to see formats of printf: with opaque pointers it drops the calls."""
 SOURCE: Final = "kernel.cl"
 """What diagnostics call the source."""
 _HEADER: Final = "opencl.h"
@@ -57,7 +59,8 @@ def _writing(clang: Clang) -> Compiler:
     first = 4 if clang.number == 0 or clang.number >= 18 else 2
     last = 5 if 0 < clang.number < 19 else 6
     versions = tuple(f"V{n}" for n in range(first, last + 1))
-    return Compiler(clang.name, clang.clang, clang.linker, clang.identity, versions)
+    command = (*clang.clang, *_TYPED_POINTERS) if clang.number == 15 else clang.clang
+    return Compiler(clang.name, command, clang.linker, clang.identity, versions)
 
 
 def compile_opencl(
@@ -84,7 +87,9 @@ def compile_opencl(
 
 def _kept(compiler: Compiler, what: Sequence[str], make: Callable[[Path], bytes]) -> bytes:
     """What was made before of the same; `make` gets the folder of the library, which counts as well."""
-    key = hashlib.sha256("\0".join([compiler.identity, _library_identity(), *what]).encode()).hexdigest()
+    key = hashlib.sha256(
+        "\0".join([compiler.identity, *compiler.clang, _library_identity(), *what]).encode()
+    ).hexdigest()
     kept = _cache()
     image = kept.get(key)
     if image is None:

@@ -19,6 +19,7 @@ from understudy.device.hsa.records import AmdSignal, SignalKind
 from understudy.device.hsa.signals import Condition, Signal
 from understudy.host.hsa.arguments import Packer
 from understudy.host.hsa.executable import Kernel
+from understudy.host.printf_text import text_of
 
 DYNAMIC_STACK_BYTES: Final = 1024
 """Private memory that a kernel with a dynamic call stack gets beyond what is known statically."""
@@ -43,7 +44,7 @@ SYSTEM: Final = FenceScope.SYSTEM
 class Result(Took):
     """What a launch took: `start` and `end` on the device's clock, wave instructions retired in between.
 
-    `printf` is what the kernel printed, as it stands in the printf buffer behind its header: nothing formats it.
+    `text` is what the kernel printed, `printf` the same as it stands in the printf buffer behind its header.
     `bytes` are those of the arrays that it was given, `time` the seconds from its packet to the end of the wait for it.
     `interpreted` of the instructions were left to the reference engine, which is slow.
     """
@@ -55,6 +56,7 @@ class Result(Took):
     bytes: int = 0
     time: float = field(default=0.0, compare=False)
     interpreted: int = field(default=0, compare=False)
+    text: str = field(default="", repr=False)
 
     __repr__ = Took.__repr__
 
@@ -113,7 +115,8 @@ class Launch:
             printed = b"" if self._printed is None else self._printed()
             start, end, time = words[_START] & U64, words[_END] & U64, perf_counter() - self._began
             interpreted = self.queue.progress.interpreted.pop(self.index, 0)
-            self._result = told(Result(self.kernel.name, start, end, printed, self._bytes, time, interpreted))
+            text = text_of(printed, self.kernel.executable.code.formats) if printed else ""
+            self._result = told(Result(self.kernel.name, start, end, printed, self._bytes, time, interpreted, text))
             self._release(True)
         return self._result
 

@@ -5,6 +5,7 @@ Parsing keeps every field, so that packing gives back the very bytes.
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
@@ -15,6 +16,7 @@ from understudy.image.amdcl2.arguments import Argument, KernargLayout, argument_
 from understudy.image.amdcl2.generations import Generation
 from understudy.image.amdcl2.records import ArgumentEntry, Hint, MetadataHeader, Queue, metadata_layout
 from understudy.image.elf.reader import wrong
+from understudy.image.printf_format import PrintfFormat, unescaped
 
 MAX_ARGUMENTS: Final = 4096
 """More than any kernel has."""
@@ -72,6 +74,24 @@ class KernelMetadata:
     def has_printf(self) -> bool:
         """Whether the kernel has formats to print by."""
         return self.queue.printf_count > 0
+
+    @cached_property
+    def formats(self) -> dict[int, PrintfFormat]:
+        """The formats of printf by number; none from the first on that does not fit the bytes."""
+        kind, data = metadata_layout(self.bits).printf, self.tail
+        count = min(self.queue.printf_count, len(data) // kind.size_bytes)
+        entries = [kind.parse(data, number * kind.size_bytes) for number in range(count)]
+        at = (self.queue.printf_count + 1) * kind.size_bytes  # the last entry is all zero
+        found: dict[int, PrintfFormat] = {}
+        for entry in entries:
+            text = at + 4 * entry.size_count
+            end = text + entry.text_bytes
+            if end > len(data):
+                break
+            sizes = struct.unpack_from(f"<{entry.size_count}I", data, at)
+            found[entry.number] = PrintfFormat(sizes, unescaped(data[text:end].decode("utf-8", "replace")))
+            at = end + 1
+        return found
 
     @property
     def architecture(self) -> int:

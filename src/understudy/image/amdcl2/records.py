@@ -81,11 +81,23 @@ class ArgumentEntry64(Record, size=88):
     padding_54: int = u32(default=0)
 
 
+class PrintfEntry64(Record, size=48):
+    """A format of printf in the metadata; 24 bytes in 32-bit files."""
+
+    entry_bytes: int = u64()
+    number: int = u32()
+    padding_0c: int = u32(default=0)
+    size_count: int = u64()
+    text_bytes: int = u64()
+    pointers: tuple[int, ...] = words(64, 2, default=(0, 0))
+
+
 # Of either word size: the records of 32-bit files have the same fields.
 MetadataHeader = MetadataHeader64
 Queue = Queue64
 Hint = Hint64
 ArgumentEntry = ArgumentEntry64
+PrintfEntry = PrintfEntry64
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +108,23 @@ class MetadataLayout:
     queue: type[Queue]
     hint: type[Hint]
     entry: type[ArgumentEntry]
+    printf: type[PrintfEntry]
 
 
 @cache
 def metadata_layout(bits: int) -> MetadataLayout:
     """Those of files of 32 or 64 bits. 32-bit words need no padding."""
     if bits == 64:
-        return MetadataLayout(MetadataHeader64, Queue64, Hint64, ArgumentEntry64)
+        return MetadataLayout(MetadataHeader64, Queue64, Hint64, ArgumentEntry64, PrintfEntry64)
     of_header = [slot.name for slot in MetadataHeader64.slots if slot.name != "padding_5c"]
+    of_printf = [slot.name for slot in PrintfEntry64.slots if slot.name != "padding_0c"]
     of_entry = [slot.name for slot in ArgumentEntry64.slots if slot.name != "padding_54"]
     return MetadataLayout(
         narrowed(MetadataHeader64, "MetadataHeader32", *of_header),
         narrowed(Queue64, "Queue32"),
         narrowed(Hint64, "Hint32"),
         narrowed(ArgumentEntry64, "ArgumentEntry32", *of_entry),
+        narrowed(PrintfEntry64, "PrintfEntry32", *of_printf),
     )
 
 

@@ -28,6 +28,7 @@ from understudy.image.hsa.loader import Layout, Loading, lay_out
 from understudy.image.hsa.metadata import Described, KernelMetadata
 from understudy.image.hsa.notes import NoteFacts, read_notes
 from understudy.image.hsa.records import Header, KernelCode, KernelDescriptor, complaints
+from understudy.image.printf_format import PrintfFormat, read_formats
 from understudy.isa.gcn.target import TARGETS
 
 OSABI_NONE: Final = 0
@@ -184,6 +185,12 @@ class CodeObject(Shown):
         """What is odd but does not matter for execution: of the file, of all kernels' metadata and headers."""
         complaints = _complaints(self.kernels.values(), self.version, self.target, self.layout.size)
         return (*self.elf.warnings, *self.notes.warnings, *self.described.problems, *self.odd, *complaints)
+
+    @cached_property
+    def formats(self) -> Mapping[int, PrintfFormat]:
+        """The formats that kernels print by, by number."""
+        lines = [line for document in self.notes.msgpack for line in document.get("amdhsa.printf") or ()]
+        return read_formats([*lines, *(line for document in self.notes.yaml for line in document.get("Printf") or ())])
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name; a `WireError` that says what is near."""

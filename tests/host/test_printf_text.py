@@ -1,0 +1,75 @@
+"""What kernels print, formatted: as the C library does, vectors as OpenCL C says, and whatever a buffer holds."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+import pytest
+
+from understudy.host.printf_text import formatted, text_of
+from understudy.image.printf_format import PrintfFormat, read_formats
+
+LIBC = ctypes.CDLL(None)
+INTEGERS = [
+    "%d",
+    "%5d|",
+    "%-5d|",
+    "%+d",
+    "% d",
+    "%05d",
+    "%.4d",
+    "%8.3d",
+    "%u",
+    "%x",
+    "%#X",
+    "%o",
+    "%#o",
+    "%i",
+    "%hhd",
+    "%hu",
+]
+REALS = ["%f", "%.0f", "%e", "%+.3E", "%g", "%#g", "%010.2f", "%-12.4f|", "%a", "%.3a", "%A", "%20a|", "%.0a"]
+
+
+def c_text(shape: str, value: object) -> str:
+    out = ctypes.create_string_buffer(256)
+    LIBC.snprintf(out, ctypes.c_size_t(256), shape.encode(), value)
+    return out.value.decode()
+
+
+@pytest.mark.parametrize("shape", INTEGERS)
+def test_integers_as_the_c_library(shape: str) -> None:
+    for value in (0, 7, -3, 2**31 - 1, -(2**31), 65537):
+        raw = struct.pack("<i", value)
+        assert formatted(shape, [raw]) == c_text(shape, ctypes.c_int(value))
+
+
+@pytest.mark.parametrize("shape", REALS)
+def test_reals_as_the_c_library(shape: str) -> None:
+    for value in (0.0, 1.5, -2.25, 1e10, 3.1415926535, -1e-7):
+        assert formatted(shape, [struct.pack("<d", value)]) == c_text(shape, ctypes.c_double(value))
+
+
+def test_what_c_does_not_have() -> None:
+    assert formatted("%v4hlf %v3hhd", [struct.pack("<4f", 1, 2, 3, 4), struct.pack("<4b", -1, 2, 3, 9)]) == (
+        "1.000000,2.000000,3.000000,4.000000 -1,2,3"
+    )
+    assert formatted("%5.2v2lf|%v2d", [struct.pack("<2d", 1.25, -2), struct.pack("<2i", 1, 2)]) == " 1.25,-2.00|1,2"
+    assert formatted("%s|%-4s|%c%%", [b"abc\0", b"x\0\0\0", struct.pack("<i", 65)]) == "abc|x   |A%"
+    assert formatted("%*d|%-*.*f|", [struct.pack("<i", each) for each in (4, 7)] + [
+        struct.pack("<i", 6), struct.pack("<i", 1), struct.pack("<f", 2.5)]) == "   7|2.5   |"  # fmt: skip
+    assert formatted("%f %f", [struct.pack("<e", 0.5), struct.pack("<f", float("inf"))]) == "0.500000 inf"
+    assert formatted("%ld %p", [struct.pack("<q", -(1 << 40)), struct.pack("<Q", 0xABC)]) == "-1099511627776 0xabc"
+
+
+def test_formats_and_records_that_are_odd() -> None:
+    assert formatted("%d %y %99999d %", [struct.pack("<i", 1)]) == "1 %y %99999d %"
+    assert formatted("%99999d", [b"abcd"]) == "%99999d"
+    lines = ["1:2:4:8:%d\\72%s\\n", "x", "2:0:", "3:9:4:too few", "4:1:z:%d", "5:1:4294967295:%d"]
+    found = read_formats(lines)
+    assert found == {1: PrintfFormat((4, 8), "%d:%s\n"), 2: PrintfFormat((), ""), 5: PrintfFormat((4294967295,), "%d")}
+    one = struct.pack("<Ii8s", 1, -5, b"tiger")
+    assert text_of(one + one[:8], found) == "-5:tiger\n-5:\n"
+    assert text_of(one + b"\x09\0\0\0abc", found, "!") == "-5:tiger\n!<printf: no format 9>\n"
+    assert text_of(b"\5\0\0\0ab", found) == "25185"
