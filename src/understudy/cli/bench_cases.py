@@ -92,13 +92,13 @@ def _checked(is_right: bool) -> None:
 
 
 @contextmanager
-def refsi(kernel: str, n: int) -> Iterator[tuple[float, Round]]:
+def refsi(kernel: str, n: int, **settings: Any) -> Iterator[tuple[float, Round]]:
     """A kernel of the demo on four harts; a round's million instructions."""
     from understudy.cli.demo_cases import CASES
     from understudy.host.refsi.refsi import RefSi, demo_kernels
 
     case = _case(CASES, kernel)
-    with RefSi.open() as device:
+    with RefSi.open(**settings) as device:
         device.load_elf(demo_kernels())
         work = case.setup(device, n)
         result = device.launch(kernel, work.instances, work.arguments)
@@ -157,14 +157,14 @@ def _acceldev(is_fill: bool) -> Iterator[tuple[float, Round]]:
 
 
 @contextmanager
-def hsa(kernel: str, n: int, agent: str = "gfx900") -> Iterator[tuple[float, Round]]:
+def hsa(kernel: str, n: int, **settings: Any) -> Iterator[tuple[float, Round]]:
     """A kernel of the demo on waves; a round's million wave instructions."""
     from understudy.cli.demo_hsa import CASES
     from understudy.host.hsa.gpu import Gpu, demo_code
 
     case = _case(CASES, kernel)
-    with Gpu.open(agent) as gpu:
-        code = gpu.load(demo_code(agent))
+    with Gpu.open("gfx900", **settings) as gpu:
+        code = gpu.load(demo_code("gfx900"))
         work = case.setup(gpu, n)
         result = gpu.run(code, kernel, work.grid, work.group, work.arguments)
         _checked(work.check())
@@ -246,7 +246,18 @@ def _start(program: str, is_cold: bool = False) -> Iterator[tuple[float, Round]]
         yield 1e3, once
 
 
+HARTS: Final = Bench(
+    "refsi", "crc32 of 400 KB, one thread", "MIPS", partial(refsi, "crc32", 100_000, threads=1, tier="optimised")
+)
+WAVES: Final = Bench(
+    "hsa",
+    "gfx900 saxpy, 1 M work-items, one thread",
+    "M wave instr/s",
+    partial(hsa, "saxpy", 1 << 20, threads=1, tier="optimised"),
+)
+"""What tells how fast a machine is within a moment: nobody waits until code is hot, nor for other processors."""
 BENCHES: Final = (
+    HARTS,
     Bench("refsi", "crc32 of 4 MB, 4 harts", "MIPS", partial(refsi, "crc32", 1_000_000)),
     Bench("refsi", "matrix product 192, binary32", "MIPS", partial(refsi, "matmul_f32", 192)),
     Bench("refsi", "mandelbrot 64 x 64, binary64", "MIPS", partial(refsi, "mandelbrot", 64)),
@@ -254,6 +265,7 @@ BENCHES: Final = (
     Bench("refsi", "submit and wait for FINISH alone", "us", partial(_refsi_commands, 0), is_time=True),
     Bench("acceldev", "FILL of 4 MiB", "GB/s", partial(_acceldev, True)),
     Bench("acceldev", "100,000 user NOPs", "M/s", partial(_acceldev, False)),
+    WAVES,
     Bench("hsa", "gfx900 saxpy, 4 M work-items", "M wave instr/s", partial(hsa, "saxpy", 4_000_000)),
     Bench("hsa", "gfx900 matrix product 512 in LDS", "M wave instr/s", partial(hsa, "matmul", 512)),
     Bench("hsa", "gfx900 mandelbrot 256 x 256, binary64", "M wave instr/s", partial(hsa, "mandelbrot", 256)),

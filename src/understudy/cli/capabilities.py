@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from understudy.host.hsa.compile import compilers
+from understudy.host.refsi.compile import riscv_compilers
 
 LEAST_PYTHON: Final = (3, 11)
 LEAST_QEMU: Final = (10, 1)
@@ -94,14 +95,12 @@ def requirements() -> dict[str, list[tuple[str, str]]]:
 
 def programs() -> Iterator[Check]:
     """Programs of others, by what they are needed for."""
-    zig = importlib.util.find_spec("ziglang") is not None
     yield _one("OpenCL C", "run FILE.cl, Gpu.compile", [each.name for each in compilers()], _pip("understudy[kernels]"))
-    riscv = [name for name in ("riscv64-unknown-elf-gcc", "riscv64-linux-gnu-gcc") if shutil.which(name)]
-    use = "your own RefSi kernels in C"
-    yield _one("C for RISC-V", use, ["ziglang"] * zig + riscv, _pip("understudy[kernels]"))
+    use = "run FILE.c, refsi build: kernels of your own for RefSi"
+    yield _one("C for RISC-V", use, [each.name for each in riscv_compilers()], _pip("understudy[kernels]"))
     given = shlex.split(os.environ.get("CC", ""))[:1]
     found = [name for name in (given or ("cc", "gcc", "clang")) if shutil.which(name)][:1]
-    yield _one("C compiler", "exec and serve fletcher: host programs in C++", found, _apt("gcc"))
+    yield _one("C compiler", "exec, serve fletcher, serve refsi: libraries for host programs", found, _apt("gcc"))
     yield _qemu()
     tools = ("apt-get", "dpkg-deb", "tar", "make")
     keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
