@@ -37,6 +37,7 @@ READS = {
     ("exec", "schemas"): ["exec", "--schema", "FILE", "true"],
     ("fletcher check", "schemas"): ["fletcher", "check", "FILE"],
     ("fletcher map", "schemas"): ["fletcher", "map", "FILE"],
+    ("fletcher new", "schemas"): ["fletcher", "new", "name", "FILE"],
     ("inspect", "file"): ["inspect", "FILE"],
     ("refsi build", "file"): ["refsi", "build", "FILE"],
     ("refsi decode", "file"): ["refsi", "decode", "FILE"],
@@ -61,6 +62,8 @@ WRITES = {
     ("run", "save"): ["run", CODE, "saxpy", *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"], "--save", "2=FILE"],
 }
 SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket"), ("serve refsi", "socket")}
+FOLDERS = {("fletcher new", "folder")}
+"""Made where they are not there."""
 NAMED_BY_TEXT = {("serve fletcher", "kernel"), ("run", "arguments"), ("run", "save")}
 
 
@@ -79,7 +82,7 @@ def parameters(group: typer.Typer, name: str = "") -> Iterator[tuple[str, str]]:
 
 def test_every_command_that_takes_a_file_is_in_the_tables() -> None:
     found = set(parameters(tree(list(COMMANDS))))
-    listed = {(command, what.partition(",")[0]) for command, what in [*READS, *WRITES]} | SOCKETS
+    listed = {(command, what.partition(",")[0]) for command, what in [*READS, *WRITES]} | SOCKETS | FOLDERS
     assert found | NAMED_BY_TEXT == listed
 
 

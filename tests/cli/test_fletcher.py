@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -134,3 +135,45 @@ def test_without_pyarrow(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> No
     code, _, err = run(capsys, "map", PRIM)
     assert code == 2
     assert err == "error: Arrow schemas need pyarrow: pip install 'understudy[arrow]'\n"
+
+
+# ---- new -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("custom", [[], ["--custom", "c:64:minimum", "--custom", "s:32:seen"]], ids=["", "registers"])
+def test_a_new_kernel_passes_its_test(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, custom: list[str]
+) -> None:
+    folder = tmp_path / "sim"
+    code, out, _ = run(capsys, "new", "turnover", *MULTI, *custom, "-o", str(folder))
+    assert code == 0
+    assert {Path(line) for line in out.splitlines()} == set(folder.iterdir())
+    monkeypatch.syspath_prepend(str(folder))
+    test = runpy.run_path(str(folder / "test_turnover.py"))
+    test["test_turnover"]()
+    sys.modules.pop("turnover")
+    assert list(test["turnover"].custom) == custom[1::2]
+    assert sorted(test["READ"]) == ["Alpha", "Beta"]
+
+
+def test_nothing_is_overwritten(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "test_sum.py").write_text("mine")
+    assert run(capsys, "new", "sum", PRIM, "-o", str(tmp_path)) == (
+        2,
+        "",
+        f"error: {tmp_path / 'test_sum.py'} is there already\n",
+    )
+    assert [each.name for each in tmp_path.iterdir()] == ["test_sum.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "said"),
+    [("class", "", "'class' is no name of a function in Python"), ("k", "test.txt", "cannot write ")],
+)
+def test_new_kernels_need_a_name_and_a_folder(
+    capsys: Capture, tmp_path: Path, name: str, folder: str, said: str
+) -> None:
+    (tmp_path / "test.txt").write_text("")
+    code, _, err = run(capsys, "new", name, PRIM, "-o", str(tmp_path / folder))
+    assert (code, err.count("\n")) == (2, 1)
+    assert said in err

@@ -44,7 +44,7 @@ COMMANDS: Final = {
     "report": Listed("report.report", "Write a trace as one HTML file that needs no network."),
     "run": Listed("run.run", "Run one kernel of any interface, and print what its arrays hold then."),
     "trace": Listed("trace.trace", "Turn a trace into what another program reads."),
-    "fletcher": Listed("fletcher.app", "Fletcher: register maps from Arrow schemas."),
+    "fletcher": Listed("fletcher.app", "Fletcher: register maps from Arrow schemas, and kernels to begin with."),
     "refsi": Listed("refsi.app", "RefSi: build kernels, play scripts, read, check and write command buffers."),
     "serve": Listed("serve.app", "Plug a device into QEMU or another vfio-user client, or into a host program."),
 }

@@ -1,4 +1,4 @@
-"""`understudy fletcher`: register maps from Arrow schemas."""
+"""`understudy fletcher`: register maps from Arrow schemas, and kernels to begin with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from understudy.cli.buffers import parse_number
 from understudy.cli.exits import ExitCode, UsageError
-from understudy.cli.files import reading
+from understudy.cli.files import reading, writing
 from understudy.core.errors import UnderstudyError, WireError
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 TABLE_WIDTH: Final = 200
 """Room for a table: names must not be cut, even where the terminal is narrow."""
 
-app = typer.Typer(help="Fletcher: register maps from Arrow schemas.", no_args_is_help=True)
+app = typer.Typer(help="Fletcher: register maps from Arrow schemas, and kernels to begin with.", no_args_is_help=True)
 
 
 @app.callback()
 def _fletcher() -> None:
-    """Fletcher: register maps from Arrow schemas."""
+    """Fletcher: register maps from Arrow schemas, and kernels to begin with."""
 
 
 class MapProfile(StrEnum):
@@ -104,6 +104,38 @@ def show_map(
         _show(plan)
     else:
         print(writers[form](plan), end="")
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The kernel's name, that of its function and its file.")],
+    schemas: Schemas,
+    custom: Custom = None,
+    folder: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where to write; made where it is not there.")
+    ] = Path(),
+) -> None:
+    """Write a virtual kernel for these schemas, and a test that passes: a place to begin.
+
+    NAME.py, test_NAME.py, and each schema by its RecordBatch's name. Nothing is
+    overwritten.
+
+      understudy fletcher new turnover trades.as --custom c:64:minimum -o sim
+    """
+    batches = read_files(schemas)
+    from understudy.cli.fletcher_new import files
+    from understudy.device.fletcher.map.build import fletcher_map
+
+    found = files(name, fletcher_map(batches, custom=_registers(custom)))
+    for file, data in found.items():
+        with writing(folder / file):
+            if (folder / file).exists() and (folder / file).read_bytes() != data:
+                raise UsageError(f"{folder / file} is there already")
+    for file, data in found.items():
+        with writing(folder / file):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_bytes(data)
+        print(folder / file)
 
 
 @app.command()
