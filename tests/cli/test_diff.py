@@ -89,6 +89,17 @@ def test_what_may_differ(diff: Diff, ignored: list[str], status: int) -> None:
     assert diff(lines(EVENTS), changed(20, value="0x1"), *options)[0] == status
 
 
+def test_fields_of_records_may_differ_too(diff: Diff) -> None:
+    """And what differs beside them is told, without them."""
+    packet = {"type": "kernel-dispatch", "grid": [64, 1, 1], "signals": [{"address": "0x5", "kind": 1}]}
+    other = packet | {"signals": [{"address": "0x9", "kind": 1}]}
+    assert diff(changed(1, packet=packet), changed(1, packet=other), "--ignore", "address")[0] == 0
+    other |= {"grid": [64, 2, 1], "type": "other"}
+    _, found = diff(changed(1, packet=packet), changed(1, packet=other), "--ignore", "type")
+    marked = [line.split()[0] for line in found["text"].splitlines() if line.endswith("differs")]
+    assert marked == ["packet.grid", "packet.signals"]
+
+
 def test_bad_names_to_ignore(diff: Diff) -> None:
     status, found = diff(lines(EVENTS), lines(EVENTS), "--ignore", ".x")
     assert (status, found["text"]) == (

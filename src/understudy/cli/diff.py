@@ -67,7 +67,8 @@ def diff(
     ignore: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="What may differ: a field, KIND.FIELD, or KIND.* for events; again for more."
+            metavar="NAME",
+            help="What may differ: a field, at any depth; KIND.FIELD; KIND.* for whole events. Again for more.",
         ),
     ] = None,
     context: Annotated[int, typer.Option(min=0, max=1000, help="Common events, or lines, to show before.")] = 5,
@@ -181,7 +182,8 @@ def _traces(one: Side, other: Side, wanted: Wanted) -> Found:
     text = [f"event {found.number:,} differs" + _where(found.one or found.other)]
     text += [f"  {line}" for line in _told(found.one, found.other, names, found.missing, found.added)]
     if found.one and found.other and not (found.missing or found.added):
-        text += ["", *_fields(found.one, found.other, found.fields, names)]
+        skipped = ignored.of_kind(str(found.one["event"]))
+        text += ["", *_fields(found.one, found.other, skipped, names)]
     else:
         text += [
             f"  {name}: {'has ended' if event is None else record_line(event)}"
@@ -215,13 +217,13 @@ def _told(
         yield f"{one['event']} in {names[0]}, {other['event']} in {names[1]}"
 
 
-def _fields(one: Record, other: Record, differing: list[str], names: tuple[str, str]) -> list[str]:
-    """The fields of both events, records in them taken apart; those that differ are marked."""
+def _fields(one: Record, other: Record, skipped: frozenset[str], names: tuple[str, str]) -> list[str]:
+    """The fields of both events, records in them taken apart; those that differ, and are not skipped, are marked."""
     sides = _flat(one), _flat(other)
     rows: list[tuple[str, ...]] = [("  field", *names, "")]
     for name in dict.fromkeys((*sides[0], *sides[1])):
         cells = [value_text(side[name]) if name in side else "absent" for side in sides]
-        is_marked = cells[0] != cells[1] and name.partition(".")[0] in differing
+        is_marked = cells[0] != cells[1] and skipped.isdisjoint(name.split("."))
         rows.append((f"  {name}", *_windows(*cells), "differs" if is_marked else ""))
     return aligned(rows)
 

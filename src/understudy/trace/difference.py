@@ -14,6 +14,7 @@ from typing import Final
 
 from understudy.core.errors import WireError
 from understudy.trace.reading import Record, read_records
+from understudy.trace.values import Plain
 
 SEARCHED: Final = 1000
 """Events behind the difference that are looked through for where both go on alike."""
@@ -21,7 +22,10 @@ SEARCHED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """What may differ: `fields` of any event, (kind, field) of `pairs`, and events of the `kinds`, as if not there."""
+    """What may differ: `fields` of any event, (kind, field) of `pairs`, and events of the `kinds`, as if not there.
+
+    Fields of records in events count as well.
+    """
 
     fields: frozenset[str] = frozenset()
     pairs: frozenset[tuple[str, str]] = frozenset()
@@ -54,7 +58,7 @@ class Ignored:
             return ["event"]
         skipped = self.of_kind(kinds[0])
         names = dict.fromkeys((*one, *other))
-        return [name for name in names if name not in skipped and _unlike(one, other, name)]
+        return [name for name in names if name not in skipped and not _alike(one, other, name, skipped)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +153,16 @@ def _go_on_alike(one: list[Record], other: list[Record], ignored: Ignored) -> bo
     return not any(ignored.differs(a, b) for a, b in zip(one[:3], other[:3], strict=False))
 
 
-def _unlike(one: Record, other: Record, name: str) -> bool:
-    return (
-        (name in one) != (name in other)
-        or one.get(name) != other.get(name)
-        or type(one.get(name)) is not type(other.get(name))
-    )
+def _alike(one: Record, other: Record, name: str, skipped: frozenset[str]) -> bool:
+    return (name in one) == (name in other) and _same(one.get(name), other.get(name), skipped)
+
+
+def _same(one: Plain, other: Plain, skipped: frozenset[str]) -> bool:
+    """Whether two values are the same, but for fields of records that are skipped."""
+    match one, other:
+        case dict(), dict():
+            return all(_alike(one, other, name, skipped) for name in {*one, *other} - skipped)
+        case list(), list():
+            return len(one) == len(other) and all(_same(a, b, skipped) for a, b in zip(one, other, strict=True))
+        case _:
+            return type(one) is type(other) and one == other
