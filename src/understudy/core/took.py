@@ -6,9 +6,16 @@ Each result of a kernel is also a line of the logger ``understudy`` at level DEB
 from __future__ import annotations
 
 import sys
-from typing import Protocol, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from understudy.core.shown import Rows, Shown
+
+if TYPE_CHECKING:
+    from logging import Logger
+
+DEBUG: Final = 10
+"""The level, as `logging` has it."""
 
 
 class _Counted(Protocol):
@@ -109,9 +116,13 @@ Result = TypeVar("Result", bound=Took)
 
 def told(result: Result) -> Result:
     """The result, after the logger has been told. Where nobody has loaded `logging`, nobody listens."""
-    logging = sys.modules.get("logging")
-    if logging is not None:
-        logger = logging.getLogger("understudy")
-        if logger.isEnabledFor(logging.DEBUG):
-            logger.debug("%s", repr(result)[1:-1])
+    if "logging" in sys.modules and (logger := _logger()).isEnabledFor(DEBUG):
+        logger.debug("%s", repr(result)[1:-1])
     return result
+
+
+@cache
+def _logger() -> Logger:
+    from logging import getLogger
+
+    return getLogger("understudy")
