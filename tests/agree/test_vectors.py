@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from itertools import cycle
 from random import Random
@@ -77,11 +78,11 @@ NATIVE = tuple(row.name for row in VECTOR if row.what.flow == "next" and not row
 
 
 def natural(name: str) -> int:
-    """A legal word of an instruction on v8, v16, v24, x11, fa0 (f10) and the memory at x16."""
+    """A legal word of an instruction on v8, v16, v24, x11, fa0 (f10) and the memory at x16, by x17 or v20."""
     fields = {f.name for f in VECTOR[name].pattern.fields}
     given = {"rd": 8, "rs1": 24 if "vs1" in VECTOR[name].operands else 11, "rs2": 16, "vm": 1, "imm": 3}
     if "(rs1)" in VECTOR[name].operands:
-        given["rs1"] = 16
+        given.update(rs1=16, rs2=20 if "vs2" in VECTOR[name].operands else 17)
     elif "fs1" in VECTOR[name].operands:
         given["rs1"] = 10
     return encode(name, **{key: value for key, value in given.items() if key in fields})
@@ -90,9 +91,16 @@ def natural(name: str) -> int:
 def natural_state(vtype: int, vl: int) -> State:
     """Floats and integers of moderate size everywhere."""
     x, f = [0] * 32, [0xFFFF_FFFF_4040_0000] * 32
-    x[11], x[16] = 5, vectors.MEMORY + 64
-    registers = b"".join(struct.pack("<4f", n + 1, 2 + n / 16, n + 0.5, 7) for n in range(32))
-    return State(x, f, 0, vl, vtype, 0, 0, registers)
+    x[11], x[16], x[17] = 5, vectors.MEMORY + 64, 24
+    registers = [struct.pack("<4f", n + 1, 2 + n / 16, n + 0.5, 7) for n in range(32)]
+    registers[20:22] = b"\x08".ljust(16, b"\0"), bytes(16)
+    return State(x, f, 0, vl, vtype, 0, 0, b"".join(registers))
+
+
+def test_what_is_left_to_the_reference_engine() -> None:
+    """Estimates by tables and rounding to odd: no processor has them."""
+    left = {row.name for row in VECTOR if row.what.flow == "system"}
+    assert left == {"vfrsqrt7.v", "vfrec7.v", "vfncvt.rod.f.f.w"}
 
 
 @pytest.mark.parametrize("vl", [2, 1])
@@ -134,6 +142,6 @@ def test_translated_code_runs_what_it_is_said_to_run(vl: int, monkeypatch: pytes
 
 def _exists(name: str, sew: int) -> bool:
     """Whether an instruction is legal on e32,m1 or e64,m1."""
-    if ".vf8" in name:
+    if ".vf8" in name or re.match("v[ls]s?seg[5-8]e64", name):
         return sew == 64
     return sew == 32 or not name.startswith(("vw", "vfw", "vfn", "vnsr", "vnclip")) or name.startswith("vfnm")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 from understudy.engine.riscv.pages import MASK64
@@ -13,7 +14,7 @@ from understudy.isa.riscv import floatstate, vectorstate
 from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import FRM, VL, VSTART, VTYPE, VXRM, VXSAT, Hart
 from understudy.isa.riscv.vector import vtype
-from understudy.isa.riscv.vector.groups import Group, Mask, Place, Scalar, Source, Walk
+from understudy.isa.riscv.vector.groups import Before, Group, Mask, Picked, Place, Scalar, Slid, Source, Walk
 from understudy.isa.riscv.vector.vtype import VType
 
 Element = Callable[..., Any]
@@ -92,7 +93,29 @@ class Vectors:
             return self._bits(source.n, count)
         if isinstance(source, Scalar):
             return [source.value] * count  # type: ignore[list-item]
+        if isinstance(source, Slid):
+            return self._slid(source, count)
+        if isinstance(source, Picked):
+            whole = self._whole(source.group)
+            return [whole[k] if k < len(whole) else 0 for k in self._column(source.index, count)]
+        if isinstance(source, Before):
+            bits = self._bits(source.mask.n, count)
+            if source.masked:
+                bits = [bit & enabled for bit, enabled in zip(bits, self._bits(0, count), strict=True)]
+            return [total & (1 << source.width) - 1 for total in accumulate(bits, initial=0)][:count]
         return range(count)
+
+    def _whole(self, group: Group) -> list[int]:
+        """All elements of a group, whatever vl is."""
+        elements, first = self._elements(group.n, group.width)
+        return elements[first : first + vtype.elements(self.hart.vlen, group.width, group.emul)].tolist()
+
+    def _slid(self, source: Slid, count: int) -> list[int]:
+        """Elements 0 to count - 1."""
+        whole = self._whole(source.group)
+        offset = min(int(source.offset), len(whole))  # type: ignore[call-overload]
+        free = [0] * offset
+        return (free + whole if source.up else whole[offset:] + free)[:count]
 
     def _bits(self, n: int, count: int) -> list[int]:
         """The first bits of a register."""
@@ -135,22 +158,13 @@ class Vectors:
         else:
             self._put(dest, {k: f(self, *rows[k]) for k in self._body(masked, count)})
 
-    def v_scan(self, dest: Place, sources: tuple[Source, ...], state: int, f: Element, masked: bool) -> None:
-        """(dest[k], state) = f(o, state, elements k of the sources)."""
-        count = self.words[VL]
-        rows = list(zip(*(self._column(source, count) for source in sources), strict=True))
-        values = {}
-        for k in self._body(masked, count):
-            values[k], state = f(self, state, *rows[k])
-        self._put(dest, values)
-
-    def v_fold(self, sources: tuple[Source, ...], state: int, f: Element, masked: bool) -> int:
-        """state = f(o, state, elements k of the sources); gives the last one."""
-        count = self.words[VL]
-        rows = list(zip(*(self._column(source, count) for source in sources), strict=True))
-        for k in self._body(masked, count):
-            state = f(self, state, *rows[k])
-        return state
+    def v_fold(self, source: Group, start: Scalar, f: Element, masked: bool) -> int:
+        """start = f(o, start, element k); gives the last one."""
+        elements = list(self._column(source, self.words[VL]))
+        last: Any = start.value
+        for k in self._body(masked, len(elements)):
+            last = f(self, last, elements[k])
+        return int(last)
 
     def v_reduce(
         self, source: Group, start: Scalar, neutral: int, f: Element, masked: bool, *, signed: bool = False
@@ -175,13 +189,6 @@ class Vectors:
         bits = self._bits(mask.n, self.words[VL])
         return next((k for k in self._body(masked, len(bits)) if bits[k]), MASK64)
 
-    def v_at(self, group: Group, index: int) -> int:
-        """An element by its index; 0 behind the group's end."""
-        if index >= vtype.elements(self.hart.vlen, group.width, group.emul):
-            return 0
-        elements, first = self._elements(group.n, group.width)
-        return elements[first + index]
-
     def v_first(self, group: Group) -> int:
         """Element 0."""
         elements, first = self._elements(group.n, group.width)
@@ -192,7 +199,7 @@ class Vectors:
         if self.words[VL]:
             self._put(group, {0: value})
 
-    def v_compress(self, dest: Group, source: Group, which: Place) -> None:
+    def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
         """The elements that the mask `which` enables, one behind the other."""
         count = self.words[VL]
         pairs = zip(self._column(source, count), self._column(which, count), strict=True)

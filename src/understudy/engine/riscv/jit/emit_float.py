@@ -182,18 +182,19 @@ class Floats:
         w = BITS[fmt]
         bits = self.representations.f_bits(fmt, a)
         magnitude = o.and_(w, bits, o.const(w, (1 << (w - 1)) - 1))
-        negative = o.slt(w, bits, "0")
+        negative = o.slt(w, bits, o.const(w, 0))
         least_normal = 1 << (23 if fmt == "s" else 52)
         quiet = INFINITY[fmt] | (least_normal >> 1)
-        kind = o.select(64, negative, "4", "32")  # subnormal
-        kind = o.select(64, o.eq(w, magnitude, "0"), o.select(64, negative, "8", "16"), kind)
-        normal = self.text.let(f"icmp uge i{w} {magnitude}, {least_normal}")
-        kind = o.select(64, normal, o.select(64, negative, "2", "64"), kind)
-        infinite = o.eq(w, magnitude, str(INFINITY[fmt]))
-        kind = o.select(64, infinite, o.select(64, negative, "1", "128"), kind)
-        nan = self.text.let(f"icmp ugt i{w} {magnitude}, {INFINITY[fmt]}")
-        signalling = o.ult(w, magnitude, str(quiet))
-        return o.select(64, nan, o.select(64, signalling, "256", "512"), kind)
+
+        def either(below: int, above: int) -> str:
+            return o.select(64, negative, o.const(64, below), o.const(64, above))
+
+        kind = either(4, 32)  # subnormal
+        kind = o.select(64, o.eq(w, magnitude, o.const(w, 0)), either(8, 16), kind)
+        kind = o.select(64, o.ult(w, magnitude, o.const(w, least_normal)), kind, either(2, 64))
+        kind = o.select(64, o.eq(w, magnitude, o.const(w, INFINITY[fmt])), either(1, 128), kind)
+        signalling = o.ult(w, magnitude, o.const(w, quiet))
+        return o.select(64, self.is_nan(fmt, bits), o.select(64, signalling, o.const(64, 256), o.const(64, 512)), kind)
 
     # -- conversions
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from understudy.engine.riscv.jit.emit_control import Control
+from understudy.engine.riscv.jit.emit_elements import buffer, each_number, place
 from understudy.engine.riscv.jit.emit_float import SUFFIX, Floats
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_registers import BITS, CANONICAL, TYPE, Held, Representations
@@ -15,12 +17,34 @@ ONE: Final = {"s": 0x3F80_0000, "d": 0x3FF0_0000_0000_0000}
 """What inactive lanes compute with, so that they raise nothing."""
 
 
+def _one_by_one(word: str) -> Callable[..., str]:
+    """An operation that processors have for single numbers only."""
+
+    def operation(self: LaneIntegers, w: int, a: str, b: str) -> str:
+        text, ty = self.text, self.type(w)
+        places = [buffer(text, max(self.lanes * w // 8, 1), number) for number in range(2)]
+        for operand, at in zip((a, b), places, strict=True):
+            text.put(f"store {ty} {operand}, ptr {at}, align 1")
+        with each_number(text, str(self.lanes)) as k:
+            at, other = (place(text, each, w, k) for each in places)
+            one, two = (text.let(f"load i{w}, ptr {each}") for each in (at, other))
+            text.put(f"store i{w} {text.let(f'{word} i{w} {one}, {two}')}, ptr {at}")
+        return text.let(f"load {ty}, ptr {places[0]}, align 1")
+
+    return operation
+
+
 class LaneIntegers(Integers):
     """Values have `lanes` elements."""
 
     def __init__(self, text: Text, lanes: int) -> None:
         super().__init__(text)
         self.lanes = lanes
+
+    udiv = _one_by_one("udiv")
+    urem = _one_by_one("urem")
+    sdiv = _one_by_one("sdiv")
+    srem = _one_by_one("srem")
 
     def type(self, w: int) -> str:
         """The type of elements of `w` bits."""
@@ -91,6 +115,15 @@ class LaneFloats(Floats):
         nan = self.text.let(f"fcmp uno {self.type(fmt)} {c.name}, {c.name}")
         self.control.side(self.any(nan))
         return self._rounded("fma", fmt, (a, b, c))
+
+
+class Scalars(Composed, floats=Floats, representations=Representations, ints=Integers):
+    """What functions of elements ask for, for one element."""
+
+    def __init__(self, text: Text, control: Control, fused: bool) -> None:
+        self.ints = Integers(text)
+        self.representations = Representations(text, self.ints)
+        self.floats = Floats(text, self.ints, self.representations, control, fused)
 
 
 class Lanes(Composed, floats=LaneFloats, representations=LaneRepresentations, ints=LaneIntegers):

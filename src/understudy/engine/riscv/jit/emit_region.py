@@ -47,7 +47,7 @@ class Algebra(
         self.control = Control(text, self.ints, self.registers)
         self.memory = Memory(text, self.ints, self.registers, self.control, refills)
         self.floats = Floats(text, self.ints, self.representations, self.control, "fma" in features)
-        self.vectors = Vectors(text, self.ints, self.control, features, vlen)
+        self.vectors = Vectors(text, self.ints, self.control, self.memory, features, vlen)
 
 
 class RegionEmitter:
@@ -258,6 +258,7 @@ class RegionEmitter:
         out += [f"  %{name} = alloca i64" for name in ("fuel", "pc", "code", "addend")]
         out += ["  %fuel0 = load i64, ptr %q_fuel", f"  %fuel1 = sub i64 %fuel0, {self.region.slack}"]
         out += ["  store i64 %fuel1, ptr %fuel"]
+        out += self._text.allocas
         out += self._registers.enter()
         cases = " ".join(f"i64 {self._ints.const(64, pc)}, label %e{pc:x}" for pc in entries)
         out += [f"  switch i64 %pc0, label %miss [ {cases} ]", "miss:", f"  ret i64 {MISS}"]

@@ -2,7 +2,7 @@
 
 vtype is known where an instruction is translated: a vset* before it in its block said so, or a check of what it most
 likely is. What is not as expected (another vtype, vstart, vectors off, a page that is not there) leaves to the
-reference engine, and so does every instruction whose row says so.
+reference engine. What no processor does on many lanes goes element by element.
 """
 
 from __future__ import annotations
@@ -11,14 +11,28 @@ from collections.abc import Callable
 from typing import Final
 
 from understudy.engine.riscv.jit.emit_control import Control
+from understudy.engine.riscv.jit.emit_elements import buffer, each_number, place
 from understudy.engine.riscv.jit.emit_integer import Integers
-from understudy.engine.riscv.jit.emit_lanes import Lanes
+from understudy.engine.riscv.jit.emit_lanes import Lanes, Scalars
+from understudy.engine.riscv.jit.emit_memory import Memory
 from understudy.ir.builder import Text
+from understudy.isa.riscv import csrnames, state
 from understudy.isa.riscv.csr import VECTOR_WORDS
-from understudy.isa.riscv.csrnames import VL, VLENB, VSTART
 from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.vector import vtype
-from understudy.isa.riscv.vector.groups import V0, Group, Index, Mask, Place, Scalar, Source, Walk
+from understudy.isa.riscv.vector.groups import (
+    V0,
+    Before,
+    Group,
+    Index,
+    Mask,
+    Picked,
+    Place,
+    Scalar,
+    Slid,
+    Source,
+    Walk,
+)
 from understudy.isa.riscv.vector.vtype import VType
 
 MOST_LANES: Final = 1024
@@ -30,10 +44,13 @@ MOST_BYTES: Final = 4096
 class Vectors:
     """Registers of `vlen` bits. `used`: whether the function needs their addresses."""
 
-    def __init__(self, text: Text, ints: Integers, control: Control, features: frozenset[str], vlen: int) -> None:
+    def __init__(
+        self, text: Text, ints: Integers, control: Control, memory: Memory, features: frozenset[str], vlen: int
+    ) -> None:
         self.text = text
         self.ints = ints
         self.control = control
+        self.memory = memory
         self.features = features
         self.vlen = vlen
         self.used = False
@@ -96,6 +113,10 @@ class Vectors:
     def configure(self, bits: str, length: str | None) -> str:
         """Set vtype and vl; gives vl."""
         self._switched_on()
+        if bits.startswith("%"):
+            likely = str(self._likely if self._bits is None else self._bits)
+            self.control.side(self.ints.ne(64, bits, likely))
+            bits = likely
         found = vtype.parse(int(bits), self.vlen)
         if found is None:
             raise IllegalInstruction("left to the reference engine")
@@ -109,9 +130,9 @@ class Vectors:
     def csr_read(self, number: int) -> str:
         """The value of a csr of vectors."""
         self._switched_on()
-        if number == VLENB:
+        if number == csrnames.VLENB:
             return str(self.vlen // 8)
-        if number == VL:
+        if number == csrnames.VL:
             return self.vl()
         o, value = self.ints, "0"
         for word, low, _ in VECTOR_WORDS[number]:
@@ -126,10 +147,10 @@ class Vectors:
             raise IllegalInstruction("left to the reference engine")
         o = self.ints
         for word, low, mask in VECTOR_WORDS[number]:
-            kept = min(mask, self.vlen - 1) if number == VSTART else mask
+            kept = min(mask, self.vlen - 1) if number == csrnames.VSTART else mask
             part = o.and_(64, o.lshr(64, v, str(low)), str(kept))
             self.text.put(f"store i64 {part}, ptr {self._word(word)}")
-        self._at_start &= number != VSTART
+        self._at_start &= number != csrnames.VSTART
 
     def _word(self, word: int) -> str:
         """The address of a word of the shared state."""
@@ -159,7 +180,63 @@ class Vectors:
             ty = f"<{lanes} x i{source.width}>"
             first = text.let(f"insertelement {ty} poison, i{source.width} {source.value}, i64 0")
             return text.let(f"shufflevector {ty} {first}, {ty} poison, <{lanes} x i32> zeroinitializer")
+        if isinstance(source, Slid):
+            return self._slid(source, lanes)
+        if isinstance(source, Picked):
+            return self._picked(source, lanes)
+        if isinstance(source, Before):
+            return self._before(source, lanes)
         return self._numbers(lanes, source.width)
+
+    def _slid(self, source: Slid, lanes: int) -> str:
+        """A part of the group beside zeros."""
+        text, w = self.text, source.width
+        size = lanes * w // 8
+        both = buffer(text, 2 * size)
+        ty, halves = f"<{lanes} x i{w}>", (both, text.let(f"getelementptr i8, ptr {both}, i64 {size}"))
+        low, high = (ty + " zeroinitializer", f"{ty} {self._column(source.group, lanes)}")[:: 1 if source.up else -1]
+        text.put(f"store {low}, ptr {halves[0]}, align 1")
+        text.put(f"store {high}, ptr {halves[1]}, align 1")
+        by = text.call("i64", "llvm.umin.i64", f"i64 {source.offset}", f"i64 {lanes}")
+        first = self.ints.sub(64, str(lanes), by) if source.up else by
+        return text.let(f"load {ty}, ptr {place(text, both, w, first)}, align 1")
+
+    def _picked(self, source: Picked, lanes: int) -> str:
+        text, o, w, index = self.text, self.ints, source.width, source.index
+        if isinstance(index, Scalar):
+            return self._column(Scalar(w, self._element(source.group, str(index.value))), lanes)  # type: ignore[arg-type]
+        made = buffer(text, max(lanes * w // 8, 1))
+        with each_number(text, self.vl()) as k:
+            at = text.let(f"load i{index.width}, ptr {place(text, self._place(index.n), index.width, k)}, align 1")
+            value = self._element(source.group, o.zext(64, index.width, at))
+            text.put(f"store i{w} {value}, ptr {place(text, made, w, k)}")
+        return text.let(f"load <{lanes} x i{w}>, ptr {made}, align 1")
+
+    def _element(self, group: Group, index: str) -> str:
+        """An element by its index; 0 behind the group's end."""
+        text, o, w = self.text, self.ints, group.width
+        inside = o.ult(64, index, str(vtype.elements(self.vlen, w, group.emul)))
+        at = place(text, self._place(group.n), w, o.select(64, inside, index, "0"))
+        return o.select(w, inside, text.let(f"load i{w}, ptr {at}, align 1"), "0")
+
+    def _before(self, source: Before, lanes: int) -> str:
+        text, o, w = self.text, self.ints, source.width
+        total, made = buffer(text, 8), buffer(text, max(lanes * w // 8, 1))
+        text.put(f"store i64 0, ptr {total}")
+        with each_number(text, self.vl()) as k:
+            so_far = text.let(f"load i64, ptr {total}")
+            text.put(f"store i{w} {o.trunc(w, 64, so_far)}, ptr {place(text, made, w, k)}")
+            bit = self._bit(source.mask.n, k)
+            if source.masked:
+                bit = o.and_(1, bit, self._bit(V0.n, k))
+            text.put(f"store i64 {o.add(64, so_far, o.zext(64, 1, bit))}, ptr {total}")
+        return text.let(f"load <{lanes} x i{w}>, ptr {made}, align 1")
+
+    def _bit(self, n: int, k: str) -> str:
+        """One bit of a register."""
+        o = self.ints
+        byte = self.text.let(f"load i8, ptr {place(self.text, self._place(n), 8, o.lshr(64, k, '3'))}")
+        return o.trunc(1, 8, o.lshr(8, byte, o.trunc(8, 64, o.and_(64, k, "7"))))
 
     def _numbers(self, lanes: int, width: int) -> str:
         return self.text.call(f"<{lanes} x i{width}>", f"llvm.stepvector.v{lanes}i{width}")
@@ -266,6 +343,38 @@ class Vectors:
         none = self.text.let(f"icmp eq {ty} {bits}, 0")
         return self.ints.select(64, none, "-1", self.ints.trunc(64, int(ty[1:]), number))
 
+    def v_fold(self, source: Group, start: Scalar, f: Callable[..., str], masked: bool) -> str:
+        """start = f(o, start, element k)."""
+        text, o = self.text, Scalars(self.text, self.control, "fma" in self.features)
+        last, ty = buffer(text, 8), f"i{start.width}"
+        text.put(f"store {ty} {start.value}, ptr {last}")
+        with each_number(text, self.vl()) as k:
+            on = text.fresh("next")
+            if masked:
+                taking_part = text.fresh("part")
+                text.branch(self._bit(V0.n, k), taking_part, on)
+                text.start(taking_part)
+            w = source.width
+            a = text.let(f"load i{w}, ptr {place(text, self._place(source.n), w, k)}, align 1")
+            new = f(o, text.let(f"load {ty}, ptr {last}"), a)
+            text.put(f"store {ty} {new}, ptr {last}")
+            text.put(f"br label %{on}")
+            text.start(on)
+        return text.let(f"load {ty}, ptr {last}")
+
+    def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
+        """The elements that the mask `which` enables, one behind the other; each place is written until it is kept."""
+        text, o, w = self.text, self.ints, dest.width
+        kept = buffer(text, 8)
+        text.put(f"store i64 0, ptr {kept}")
+        with each_number(text, self.vl()) as k:
+            so_far = text.let(f"load i64, ptr {kept}")
+            value = text.let(f"load i{w}, ptr {place(text, self._place(source.n), w, k)}, align 1")
+            at, enabled = place(text, self._place(dest.n), w, so_far), self._bit(which.n, k)
+            old = text.let(f"load i{w}, ptr {at}, align 1")
+            text.put(f"store i{w} {o.select(w, enabled, value, old)}, ptr {at}, align 1")
+            text.put(f"store i64 {o.add(64, so_far, o.zext(64, 1, enabled))}, ptr {kept}")
+
     def v_first(self, group: Group) -> str:
         """Element 0."""
         return self.text.let(f"load i{group.width}, ptr {self._place(group.n)}, align 1")
@@ -287,51 +396,80 @@ class Vectors:
     def v_load(
         self, dest: Group, count: str, walk: Walk, masked: bool, *, fields: int = 1, first_fault: bool = False
     ) -> None:
-        """Elements of memory into a group."""
-        self._move(dest, count, walk, masked, loads=True)
+        """Elements of memory into groups."""
+        self._move(dest, count, walk, masked, fields, loads=True)
 
     def v_store(self, source: Group, count: str, walk: Walk, masked: bool, *, fields: int = 1) -> None:
-        """Elements of a group into memory."""
-        self._move(source, count, walk, masked, loads=False)
+        """Elements of groups into memory."""
+        self._move(source, count, walk, masked, fields, loads=False)
 
-    def _move(self, group: Group, count: str, walk: Walk, masked: bool, loads: bool) -> None:
+    def _move(self, group: Group, count: str, walk: Walk, masked: bool, fields: int, loads: bool) -> None:
+        """All elements at once where they are neighbours, else one after the other."""
+        lanes = vtype.elements(self.vlen, group.width, group.emul)
+        if lanes > MOST_LANES or lanes * group.width // 8 > MOST_BYTES:
+            raise IllegalInstruction("left to the reference engine")
+        neighbours = isinstance(walk.offsets, Index) and walk.step == group.width // 8 and fields == 1
+        if not neighbours or (group.width < 32 and "avx512bw" not in self.features and masked):
+            self._move_each(group, count, walk, masked, fields, loads)
+        else:
+            self._move_at_once(group, count, walk, masked, lanes, loads)
+
+    def _move_each(self, group: Group, count: str, walk: Walk, masked: bool, fields: int, loads: bool) -> None:
+        """Each element with its check; at a miss the reference engine goes on there, as vstart tells it."""
+        text, o, w = self.text, self.ints, group.width
+        start = self._word(state.VSTART)
+        with each_number(text, count) as k:
+            on = text.fresh("next")
+            if masked:
+                taking_part = text.fresh("part")
+                text.branch(self._bit(V0.n, k), taking_part, on)
+                text.start(taking_part)
+            text.put(f"store i64 {k}, ptr {start}")
+            offset = k
+            if isinstance(walk.offsets, Group):
+                index = walk.offsets
+                offset = text.let(
+                    f"load i{index.width}, ptr {place(text, self._place(index.n), index.width, k)}, align 1"
+                )
+                offset = o.zext(64, index.width, offset)
+            address = o.add(64, str(walk.base), o.mul(64, offset, str(walk.step)))
+            for field in range(fields):
+                at = o.add(64, address, str(field * w // 8))
+                own = place(text, self._place(group.n + field * group.registers), w, k)
+                if loads:
+                    text.put(f"store i{w} {self.memory.load(w, at)}, ptr {own}, align 1")
+                else:
+                    self.memory.store(w, at, text.let(f"load i{w}, ptr {own}, align 1"))
+            text.put(f"br label %{on}")
+            text.start(on)
+        text.put(f"store i64 0, ptr {start}")
+
+    def _move_at_once(self, group: Group, count: str, walk: Walk, masked: bool, lanes: int, loads: bool) -> None:
         """One access of neighbouring elements: all of them, or those of a mask."""
         text, w = self.text, group.width
-        lanes = vtype.elements(self.vlen, w, group.emul)
-        narrow = w < 32 and "avx512bw" not in self.features
-        if lanes > MOST_LANES or lanes * w // 8 > MOST_BYTES or not isinstance(walk.offsets, Index):
-            raise IllegalInstruction("left to the reference engine")
         pointer = self._pointer(str(walk.base), count, w, "loads" if loads else "stores")
-        ty, place = f"<{lanes} x i{w}>", self._place(group.n)
+        ty, own = f"<{lanes} x i{w}>", self._place(group.n)
         whole, part, join = text.fresh("whole"), text.fresh("part"), text.fresh("on")
-        full = text.let(f"icmp eq i64 {count}, {lanes}")
-        if masked or narrow:
-            full = "false" if masked else full
-            if narrow:
-                self.control.side(text.let(f"xor i1 {full}, true"))
+        full = "false" if masked else text.let(f"icmp eq i64 {count}, {lanes}")
         text.put('fence syncscope("singlethread") seq_cst')
         text.branch(full, whole, part)
         text.start(whole)
-        source, target = (pointer, place) if loads else (place, pointer)
+        source, target = (pointer, own) if loads else (own, pointer)
         text.put(f"store {ty} {text.let(f'load {ty}, ptr {source}, align 1')}, ptr {target}, align 1")
         text.put(f"br label %{join}")
         text.start(part)
-        if narrow:
-            text.put("unreachable")
+        if w < 32 and "avx512bw" not in self.features:
+            self._move_each(group, count, walk, masked, 1, loads)
         else:
             active, mask = self._active(masked, lanes, count), f"<{lanes} x i1>"
-            old = text.let(f"load {ty}, ptr {place}, align 1")
+            old = text.let(f"load {ty}, ptr {own}, align 1")
+            at = f"ptr align {w // 8} {pointer}"
             if loads:
-                kind, operands = (
-                    f"v{lanes}i{w}.p0",
-                    (f"ptr align {w // 8} {pointer}", f"{mask} {active}", f"{ty} {old}"),
-                )
-                new = text.call(ty, f"llvm.masked.load.{kind}", *operands)
-                text.put(f"store {ty} {new}, ptr {place}, align 1")
+                name, operands = f"llvm.masked.load.v{lanes}i{w}.p0", (at, f"{mask} {active}", f"{ty} {old}")
+                text.put(f"store {ty} {text.call(ty, name, *operands)}, ptr {own}, align 1")
             else:
-                operands = f"{ty} {old}", f"ptr align {w // 8} {pointer}", f"{mask} {active}"
-                text.call_void(f"llvm.masked.store.v{lanes}i{w}.p0", *operands)
-            text.put(f"br label %{join}")
+                text.call_void(f"llvm.masked.store.v{lanes}i{w}.p0", f"{ty} {old}", at, f"{mask} {active}")
+        text.put(f"br label %{join}")
         text.start(join)
         text.put('fence syncscope("singlethread") seq_cst')
 

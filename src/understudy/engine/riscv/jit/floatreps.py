@@ -74,6 +74,8 @@ def after(block: Block, reps: Reps) -> Reps:
     for _, insn in block.insns:
         if insn.spec.extension in ("F", "D"):
             insn.spec.meaning(cast("SystemOps", scan), insn)
+        elif insn.name == "vfmv.f.s":  # in the format that vtype tells
+            scan.reps[insn.rd] = INTEGER
     return {n: rep for n, rep in scan.reps.items() if rep != INTEGER}
 
 

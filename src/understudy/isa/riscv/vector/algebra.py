@@ -66,18 +66,8 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
     ) -> None:
         """dest[k] = f(o, elements k of the sources); where it `saturates`, f gives (value, width-1 value for vxsat)."""
 
-    def v_scan(
-        self,
-        dest: Place,
-        sources: tuple[Source, ...],
-        state: Value,
-        f: Callable[..., tuple[Value, Value]],
-        masked: bool,
-    ) -> None:
-        """(dest[k], state) = f(o, state, elements k of the sources), one element after the other."""
-
-    def v_fold(self, sources: tuple[Source, ...], state: Value, f: Callable[..., Value], masked: bool) -> Value:
-        """state = f(o, state, elements k of the sources), one element after the other; gives the last one."""
+    def v_fold(self, source: Group, start: Scalar, f: Callable[..., Value], masked: bool) -> Value:
+        """start = f(o, start, element k), one element after the other; gives the last one."""
 
     def v_reduce(
         self, source: Group, start: Scalar, neutral: int, f: Callable[..., Value], masked: bool, *, signed: bool = False
@@ -93,16 +83,13 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
     def v_find(self, mask: Mask, masked: bool) -> Value:
         """The number of the first bit that is 1, 64 bits; -1 where there is none."""
 
-    def v_at(self, group: Group, index: Value) -> Value:
-        """An element by a 64-bit index, whatever vl is; 0 behind the group's end."""
-
     def v_first(self, group: Group) -> Value:
         """Element 0, whatever vl is."""
 
     def v_set_first(self, group: Group, value: Value) -> None:
         """Set element 0, unless vl is 0."""
 
-    def v_compress(self, dest: Group, source: Group, which: Place) -> None:
+    def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
         """The elements that the mask `which` enables, one behind the other."""
 
     def v_copy(self, to: int, n: int, count: int) -> None:

@@ -31,4 +31,4 @@ CONFIGURATION: Final = section((
     ("vsetvli",  f"0  uimm[10:0] rs1  111 rd {OP_V}", "rd, rs1, vtype",  by_register(False)),
     ("vsetivli", f"11 uimm[9:0]  zimm 111 rd {OP_V}", "rd, zimm, vtype", by_number),
     ("vsetvl",   f"1000000 rs2   rs1  111 rd {OP_V}", "rd, rs1, rs2",    by_register(True)),
-), lanes=lambda name: name != "vsetvl")  # fmt: skip
+))  # fmt: skip

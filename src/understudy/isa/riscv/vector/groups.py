@@ -50,6 +50,42 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
+class Slid:
+    """Elements of `group`, each `offset` (64 bits) places further up or down; 0 where there is none."""
+
+    group: Group
+    offset: Value
+    up: bool
+
+    @property
+    def width(self) -> int:
+        """Of an element."""
+        return self.group.width
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """The element of `group` that `index` tells, whatever vl is; 0 behind the group's end."""
+
+    group: Group
+    index: Group | Scalar
+
+    @property
+    def width(self) -> int:
+        """Of an element."""
+        return self.group.width
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """How many bits of `mask` that take part are 1 before an element, as a number of `width` bits."""
+
+    mask: Mask
+    masked: bool
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class Walk:
     """Addresses of elements: `base` and, for element k, `step` bytes for each unit of element k of `offsets`.
 
@@ -64,7 +100,7 @@ class Walk:
 INDEX: Final = Index()
 V0: Final = Mask(0)
 Place = Group | Mask
-Source = Group | Mask | Scalar | Index
+Source = Group | Mask | Scalar | Index | Slid | Picked | Before
 
 
 def refuse(why: str) -> IllegalInstruction:

@@ -342,4 +342,4 @@ def _carries() -> Iterator[VectorRow]:
         yield f"vmv.v.{letter}", bits, f"vd, {other}", move(letter)
 
 
-INTEGER: Final = section(_rows(), lanes=lambda name: not name.startswith(("vdiv", "vrem")))
+INTEGER: Final = section(_rows())

@@ -7,10 +7,10 @@ from typing import Final
 
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
-from understudy.isa.riscv.vector.groups import INDEX, Mask, Scalar, check
+from understudy.isa.riscv.vector.groups import INDEX, Before, Mask, check
+from understudy.isa.riscv.vector.integer import same
 from understudy.isa.riscv.vector.rows import VectorRow, element, is_masked, own, pattern, section
 from understudy.isa.riscv.word import Word
-from understudy.isa.word import Value
 
 
 def logical(f: Callable[[Word, Word], Word]) -> VectorMeaning:
@@ -42,15 +42,15 @@ Seen = Callable[[Word, Word], Word]
 def around_first(f: Seen) -> VectorMeaning:
     """vd = f(whether a bit before was 1, the bit of vs2)."""
 
-    def g(seen: Word, bit: Word) -> tuple[Word, Word]:
-        return f(seen, bit), seen | bit
+    def g(before: Word, bit: Word) -> Word:
+        return f(before != 0, bit)
 
     def meaning(o: VectorOps, i: Insn) -> None:
         o.vector()
-        dest, sources = Mask(i.rd), (Mask(i.rs2),)
-        check(dest, (*sources, Mask(0)) if is_masked(i) else sources, masked=False, apart=True)
-        seen = o.const(1, 0)
-        o.v_scan(dest, sources, seen, _pair(element(g, (Scalar(1, seen), *sources))), is_masked(i))
+        dest, mask = Mask(i.rd), Mask(i.rs2)
+        check(dest, (mask, Mask(0)) if is_masked(i) else (mask,), masked=False, apart=True)
+        sources = Before(mask, is_masked(i), 32), mask
+        o.v_map(dest, sources, element(g, sources), is_masked(i))
 
     return meaning
 
@@ -58,16 +58,10 @@ def around_first(f: Seen) -> VectorMeaning:
 def iota(o: VectorOps, i: Insn) -> None:
     """vd = how many bits of vs2 before are 1."""
     t = o.vector()
-    dest, sources = own(i, t), (Mask(i.rs2),)
-    check(dest, sources, is_masked(i), apart=True)
-    none = o.const(t.sew, 0)
-    f = element(count_before, (Scalar(t.sew, none), *sources))
-    o.v_scan(dest, sources, none, _pair(f), is_masked(i))
-
-
-def count_before(total: Word, bit: Word) -> tuple[Word, Word]:
-    """The count so far, and with this bit."""
-    return total, total + bit.zext(total.width)
+    dest, mask = own(i, t), Mask(i.rs2)
+    check(dest, (mask,), is_masked(i), apart=True)
+    sources = (Before(mask, is_masked(i), t.sew),)
+    o.v_map(dest, sources, element(same, sources), is_masked(i))
 
 
 def identity(o: VectorOps, i: Insn) -> None:
@@ -79,11 +73,6 @@ def identity(o: VectorOps, i: Insn) -> None:
 
 
 _LOW: Final = {w: (lambda k, w=w: k.to(w)) for w in (8, 16, 32, 64)}
-
-
-def _pair(f: Callable[..., Value]) -> Callable[..., tuple[Value, Value]]:
-    """A function of elements that gives two values."""
-    return f  # type: ignore[return-value]
 
 
 LOGICAL: Final[tuple[tuple[str, str, Callable[[Word, Word], Word]], ...]] = (
@@ -115,4 +104,4 @@ def _rows() -> Iterator[VectorRow]:
     yield "vid.v", pattern("010100", "mvv", first="10001", vs2="00000"), "vd[, vm]", identity
 
 
-MASK: Final = section(_rows(), lanes=lambda name: name.endswith(".mm") or name in ("vid.v", "vcpop.m", "vfirst.m"))
+MASK: Final = section(_rows())

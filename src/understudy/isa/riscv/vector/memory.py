@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -126,5 +125,4 @@ def _rows() -> Iterator[VectorRow]:
                 yield name, words, "vd, (rs1)", whole(width, count, loads)
 
 
-_NEIGHBOURS: Final = re.compile(r"v[ls]e\d+(ff)?\.v|v[ls][1248]r(e\d+)?\.v")
-MEMORY: Final = section(_rows(), lanes=lambda name: _NEIGHBOURS.fullmatch(name) is not None)
+MEMORY: Final = section(_rows())

@@ -8,11 +8,11 @@ from typing import Final
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
 from understudy.isa.riscv.vector.floating import begin
-from understudy.isa.riscv.vector.groups import INDEX, Group, Mask, Scalar, Source, check, refuse
-from understudy.isa.riscv.vector.integer import forms
+from understudy.isa.riscv.vector.groups import Group, Index, Mask, Picked, Scalar, Slid, check, refuse
+from understudy.isa.riscv.vector.integer import forms, same
 from understudy.isa.riscv.vector.rows import (
-    Element,
     VectorRow,
+    element,
     float_format,
     group,
     is_masked,
@@ -22,7 +22,12 @@ from understudy.isa.riscv.vector.rows import (
     section,
 )
 from understudy.isa.riscv.vector.vtype import VType
+from understudy.isa.riscv.word import Word
 from understudy.isa.word import Value
+
+NUMBER: Final = Index(32)
+FAR: Final = 1 << 31
+"""Beyond all elements."""
 
 
 def to_scalar(o: VectorOps, i: Insn) -> None:
@@ -50,13 +55,15 @@ def slide_up(kind: str) -> VectorMeaning:
         t = o.vector()
         dest, source, offset = own(i, t), group(i.rs2, t, t.sew), _offset(o, i, kind)
         check(dest, (source,), is_masked(i), apart=True)
-
-        def f(o: VectorOps, k: Value, old: Value) -> Value:
-            return o.select(t.sew, o.ult(64, k, offset), old, o.v_at(source, o.sub(64, k, offset)))
-
-        o.v_map(dest, (INDEX, dest), f, is_masked(i))
+        near = o.select(64, o.ult(64, offset, o.const(64, FAR)), offset, o.const(64, FAR))
+        sources = NUMBER, Scalar(32, o.trunc(32, 64, near)), Slid(source, offset, up=True), dest
+        o.v_map(dest, sources, element(_kept_below, sources), is_masked(i))
 
     return meaning
+
+
+def _kept_below(k: Word, offset: Word, value: Word, old: Word) -> Word:
+    return (k < offset).select(old, value)
 
 
 def slide_down(kind: str) -> VectorMeaning:
@@ -64,15 +71,10 @@ def slide_down(kind: str) -> VectorMeaning:
 
     def meaning(o: VectorOps, i: Insn) -> None:
         t = o.vector()
-        dest, source, offset = own(i, t), group(i.rs2, t, t.sew), _offset(o, i, kind)
+        dest, source = own(i, t), group(i.rs2, t, t.sew)
         check(dest, (source,), is_masked(i))
-
-        def f(o: VectorOps, k: Value) -> Value:
-            at = o.add(64, k, offset)
-            wraps = o.ult(64, at, offset)
-            return o.select(t.sew, wraps, o.const(t.sew, 0), o.v_at(source, at))
-
-        o.v_map(dest, (INDEX,), f, is_masked(i))
+        sources = (Slid(source, _offset(o, i, kind), up=False),)
+        o.v_map(dest, sources, element(same, sources), is_masked(i))
 
     return meaning
 
@@ -85,15 +87,15 @@ def slide_one(up: bool, kind: str) -> VectorMeaning:
         dest, source = own(i, t), group(i.rs2, t, t.sew)
         scalar = operand(o, i, t, kind)
         check(dest, (source,), is_masked(i), apart=up)
-        edge = o.const(64, 0) if up else o.sub(64, o.vl(), o.const(64, 1))
-        step = o.const(64, -1 if up else 1)
-
-        def f(o: VectorOps, k: Value, value: Value) -> Value:
-            return o.select(t.sew, o.eq(64, k, edge), value, o.v_at(source, o.add(64, k, step)))
-
-        o.v_map(dest, (INDEX, scalar), f, is_masked(i))
+        edge = o.const(32, 0) if up else o.trunc(32, 64, o.sub(64, o.vl(), o.const(64, 1)))
+        sources = NUMBER, Scalar(32, edge), scalar, Slid(source, o.const(64, 1), up)
+        o.v_map(dest, sources, element(_new_at, sources), is_masked(i))
 
     return meaning
+
+
+def _new_at(k: Word, edge: Word, new: Word, value: Word) -> Word:
+    return (k == edge).select(new, value)
 
 
 def _begin(o: VectorOps, kind: str) -> VType:
@@ -111,18 +113,12 @@ def gather(kind: str, index_width: int = 0) -> VectorMeaning:
         t = o.vector()
         dest, source = own(i, t), group(i.rs2, t, t.sew)
         width = (index_width or t.sew) if kind == "v" else 64
-        index: Source = group(i.rs1, t, width) if kind == "v" else Scalar(64, _offset(o, i, kind))
+        index = group(i.rs1, t, width) if kind == "v" else Scalar(64, _offset(o, i, kind))
         check(dest, (source, index), is_masked(i), apart=True)
-        o.v_map(dest, (index,), _element_of(source, width), is_masked(i))
+        sources = (Picked(source, index),)
+        o.v_map(dest, sources, element(same, sources), is_masked(i))
 
     return meaning
-
-
-def _element_of(source: Group, width: int) -> Element:
-    def f(o: VectorOps, k: Value) -> Value:
-        return o.v_at(source, k if width == 64 else o.zext(64, width, k))
-
-    return f
 
 
 def compress(o: VectorOps, i: Insn) -> None:
@@ -167,4 +163,4 @@ def _rows() -> Iterator[VectorRow]:
         yield f"vmv{count}r.v", bits, "vd, vs2", copy(count)
 
 
-PERMUTATION: Final = section(_rows(), lanes=lambda name: name.endswith("r.v") or name in ("vmv.x.s", "vmv.s.x"))
+PERMUTATION: Final = section(_rows())

@@ -56,8 +56,8 @@ def fold_floats(f: OnFloats, *, to: int = 1) -> VectorMeaning:
         float_format(t.sew)
         check_group(source)
         g = on_bits(f, float_format(width), (True, to == 1))
-        first = o.v_first(Group(i.rs1, width, 0))
-        o.v_set_first(Group(i.rd, width, 0), o.v_fold((source,), first, g, is_masked(i)))
+        start = Scalar(width, o.v_first(Group(i.rs1, width, 0)))
+        o.v_set_first(Group(i.rd, width, 0), o.v_fold(source, start, g, is_masked(i)))
 
     return meaning
 
@@ -92,9 +92,9 @@ FLOATS: Final[tuple[tuple[str, str, str, VectorMeaning], ...]] = (
 )  # fmt: skip
 
 
-def _rows() -> Iterator[VectorRow]:
-    for name, funct6, category, meaning in (*INTEGERS, *FLOATS):
+def _rows(table: tuple[tuple[str, str, str, VectorMeaning], ...]) -> Iterator[VectorRow]:
+    for name, funct6, category, meaning in table:
         yield f"{name}.vs", pattern(funct6, category), "vd, vs2, vs1[, vm]", meaning
 
 
-REDUCTION: Final = section(_rows(), lanes=lambda name: not name.startswith("vf"))
+REDUCTION: Final = section(_rows(INTEGERS)) + section(_rows(FLOATS), "Zve64d")

@@ -25,16 +25,14 @@ Element = Callable[..., Value]
 """A function (o, values of elements) of an algebra."""
 
 
-def section(
-    rows: Iterable[VectorRow], lanes: Callable[[str], bool] = lambda name: False, extension: str = "V"
-) -> tuple[Row[Spec], ...]:
-    """Rows of the extension; those whose names are of `lanes` ask for nothing but what is done on all lanes at once."""
+def section(rows: Iterable[VectorRow], extension: str = "V", left: tuple[str, ...] = ()) -> tuple[Row[Spec], ...]:
+    """Rows of the extension; those whose names are in `left` run on the reference engine only."""
     return tuple(
         Row(
             name,
             Pattern.parse(pattern, 32, KINDS),
             operands,
-            Spec(name, extension, "next" if lanes(name) else "system", cast("SystemMeaning", meaning)),
+            Spec(name, extension, "system" if name in left else "next", cast("SystemMeaning", meaning)),
         )
         for name, pattern, operands, meaning in rows
     )
