@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,11 +56,16 @@ def add(run: Run, path: Path = HISTORY) -> None:
         file.write(json.dumps(run) + "\n")
 
 
-def last_like(run: Run, runs: list[Run]) -> Run | None:
-    """The last run on such a machine."""
+def alike(run: Run, runs: Sequence[Run]) -> list[Run]:
+    """The runs on such a machine."""
     kind = [run["machine"].get(name) for name in KIND]
-    alike = [each for each in runs if [each["machine"].get(name) for name in KIND] == kind]
-    return alike[-1] if alike else None
+    return [each for each in runs if [each["machine"].get(name) for name in KIND] == kind]
+
+
+def last_like(run: Run, runs: Sequence[Run]) -> Run | None:
+    """The last run on such a machine."""
+    found = alike(run, runs)
+    return found[-1] if found else None
 
 
 def noise(row: dict[str, Any]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +17,27 @@ MACHINE = {"cpu": "one", "cores": 2, "system": "Linux", "python": "3.11", "numpy
 
 
 @pytest.fixture(scope="module")
-def history() -> Iterator[Any]:
+def modules() -> Iterator[tuple[Any, Any]]:
+    """`history` and `plots`."""
     sys.path.insert(0, str(BENCHMARKS))
+    before = set(sys.modules)
     try:
-        yield importlib.import_module("history")
+        yield importlib.import_module("history"), importlib.import_module("plots")
     finally:
         sys.path.remove(str(BENCHMARKS))
-        for name in ("history", "harness"):
-            sys.modules.pop(name, None)
+        for name in set(sys.modules) - before:
+            if str(BENCHMARKS) in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def history(modules: tuple[Any, Any]) -> Any:
+    return modules[0]
+
+
+@pytest.fixture(scope="module")
+def plots(modules: tuple[Any, Any]) -> Any:
+    return modules[1]
 
 
 def found(best: float, median: float, *, lower: bool = True, **machine: object) -> dict[str, Any]:
@@ -72,3 +86,33 @@ def test_rows_that_came_went_or_changed_their_unit_are_not_compared(history: Any
     new["rows"]["start: first"]["unit"] = "us"
     new["rows"]["start: other"] = old["rows"]["start: first"]
     assert history.slower(new, old) == []
+
+
+def heights(svg: str) -> list[float]:
+    """Of the line's points, the highest with the smallest number."""
+    [line] = re.findall(r'<polyline points="([^"]*)"', svg)
+    return [float(point.partition(",")[2]) for point in line.split()]
+
+
+def test_plots_show_runs_on_such_a_machine_and_better_is_up(history: Any, plots: Any) -> None:
+    runs = [history.entry(found(best, best * 1.1)) for best in (4.0, 2.0, 1.0)]
+    other = history.entry(found(1, 1, cpu="another"))
+    text = plots.page([runs[0], other, *runs[1:]]).replace("\xa0", " ")
+    assert "3 of 4 runs" in text
+    assert "| 4.00 ms | 1.00 ms | 4.00x |" in text
+    slow, middle, fast = heights(text)
+    assert slow > middle > fast
+    assert middle - fast == pytest.approx(slow - middle, abs=0.2)  # by ratios
+    assert 0 <= fast < slow <= plots.HEIGHT
+    rates = [history.entry(found(best, best, lower=False)) for best in (1.0, 1.01)]
+    slow, fast = heights(plots.page(rates))
+    assert 0 < slow - fast < 0.1 * plots.HEIGHT  # noise is no cliff
+
+
+def test_plots_of_one_run_of_rows_of_nothing_and_of_odd_names(history: Any, plots: Any) -> None:
+    run = history.entry(found(1, 1))
+    run["rows"]["new: a|b <c>"] = {"best": 0, "median": 0, "unit": "ms", "lower": True}
+    text = plots.page([run]).replace("\xa0", " ")
+    assert "| 1.00 ms | 1.00 ms |  |" in text
+    assert "| a\\|b &lt;c&gt; |  | 0 ms | 0 ms |  |" in text
+    assert "make bench" in plots.page([])

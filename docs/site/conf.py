@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 ROOT = Path(__file__).resolve().parents[2]
 _project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -20,6 +22,8 @@ myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
 html_theme = "furo"
 html_title = f"Understudy {version}"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 linkcheck_anchors = False
@@ -47,12 +51,26 @@ CONTENTS = {
     "Machine code": ["gcn", "gcn-opcodes", "engines"],
     "Tools": ["command-line", "assembly-and-running", "reports"],
     "How to": ["pytest", "howto/ci", "howto/qemu", "howto/rocm", "howto/debugging", "howto/vscode"],
-    "Reference": ["public", "api", "performance", "glossary"],
+    "Reference": ["public", "api", "performance", "performance-history", "glossary"],
     "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
 }
 """The pages of the site, in the order of its menu. A page that is in none of the groups is an error."""
 BESIDE = {"site/contributing": "CONTRIBUTING.md", "site/security": "SECURITY.md", "site/changes": "CHANGELOG.md"}
 """Pages of the site that are files of the repository beside docs/."""
+
+
+def history() -> str:
+    """Plots of what all benchmarks found, where there are benchmarks: distributions have none."""
+    folder = ROOT / "benchmarks"
+    if not folder.is_dir():
+        return "Of this copy of Understudy the benchmarks are no part."
+    sys.path.insert(0, str(folder))
+    try:
+        from history import read
+        from plots import page
+    finally:
+        sys.path.remove(str(folder))
+    return page(read())
 
 
 def adapt(app: Sphinx, name: str, source: list[str]) -> None:
@@ -63,13 +81,21 @@ def adapt(app: Sphinx, name: str, source: list[str]) -> None:
     to_site = "" if name in BESIDE else "site/"
     for page, file in BESIDE.items():
         source[0] = source[0].replace(f"]({to_root}{file})", f"]({to_site}{Path(page).name}.md)")
+    if name == "performance-history":
+        source[0] = source[0].replace("<!-- history -->", history())
     if name == "index":
         for caption, pages in CONTENTS.items():
             lines = [":hidden:", f":caption: {caption}", "", *pages]
             source[0] += "\n```{toctree}\n" + "\n".join(lines) + "\n```\n"
 
 
+def remade(app: Sphinx, env: BuildEnvironment, *changes: set[str]) -> list[str]:
+    """Pages whose text comes from elsewhere: Sphinx cannot see that it has changed."""
+    return [*BESIDE, "index", "performance-history"]
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.add_lexer("plain", TextLexer)
     app.connect("source-read", adapt)
+    app.connect("env-get-outdated", remade)

@@ -99,7 +99,24 @@ def test_readme_and_tutorials_have_programs() -> None:
     assert {name for name, count in counts.items() if count} >= {"README.md", "refsi.md", "engines.md"}
 
 
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def headings(page: Path) -> set[str]:
+    """What links to a page's headings say behind the #, as GitHub and the site make it of their texts."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    titles = [re.sub(r"\]\([^)]*\)", "", title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @every_page
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-        assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+    wrong = []
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in target:
+            continue
+        name, _, heading = target.partition("#")
+        place = page.parent / name if name else page
+        if not place.exists() or (heading and heading not in headings(place)):
+            wrong.append(target)
+    assert wrong == []
