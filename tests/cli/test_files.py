@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -119,6 +120,47 @@ def test_what_cannot_be_read(capsys: Capture, tmp_path: Path, which: tuple[str, 
         reason = "Input/output error"
     status, err = run(capsys, READS[which], FILE=str(path))
     assert (status, err) == (2, f"error: cannot read {path}: {reason}\n")
+
+
+CONTENTS = {
+    "empty": b"",
+    "binary": bytes((7 * n * n + n // 3) % 251 for n in range(5000)),
+    "long line": b"x" * 20_000,
+    "brackets": b"[" * 100_000,
+    "half an ELF file": b"\x7fELF\x02\x01\x01" + bytes(40),
+}
+RUNS_ON = {"serve fletcher", "exec"}
+"""Commands that would serve, or run a program, whatever the file holds; what they read is tested with them."""
+COMPILED = {("run", "file, a source"), ("refsi build", "file")}
+"""What a compiler reads, which takes minutes for a name of that length."""
+
+
+@pytest.mark.parametrize("what", CONTENTS)
+@pytest.mark.parametrize("which", [each for each in READS if each[0] not in RUNS_ON], ids=" ".join)
+def test_what_holds_nothing_or_nonsense(capfd: Capture, tmp_path: Path, which: tuple[str, str], what: str) -> None:
+    if which in COMPILED and what == "long line":
+        what = "empty"
+    path = tmp_path / f"code{SUFFIXES.get(which, '.co')}"
+    path.write_bytes(CONTENTS[what])
+    status, err = run(capfd, READS[which], FILE=str(path))
+    assert status in (0, 1, 2), err
+    assert "bug in" not in err
+    assert "Traceback" not in err
+    if status == 0:
+        assert what == "empty" or which[0] in ("disasm", "diff", "refsi encode")
+    else:
+        assert status == 1 or "error: " in err or "Usage: " in err
+
+
+@pytest.mark.parametrize("arguments", [["disasm", "--help"], ["devices"], ["describe", "refsi"]])
+def test_standard_output_that_takes_nothing(arguments: list[str]) -> None:
+    for unbuffered in ("", "1"):
+        environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+        command = [sys.executable, "-m", "understudy", *arguments]
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+        expected = "error: cannot write standard output: No space left on device\n"
+        assert (done.returncode, done.stderr) == (2, expected)
 
 
 NOBODY = 65534

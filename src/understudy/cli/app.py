@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from typing import Annotated
 
@@ -9,7 +10,8 @@ import typer
 
 from understudy import __version__
 from understudy.cli.commands import LazyGroup
-from understudy.cli.exits import ExitCode, exit_code, report, report_bug
+from understudy.cli.exits import ExitCode, UsageError, exit_code, report, report_bug
+from understudy.cli.output import unwritten
 from understudy.core.errors import UnderstudyError
 
 app = typer.Typer(
@@ -19,6 +21,10 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+LOST = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What `print` fails with where standard output takes no more. Files that commands write say so themselves."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -40,6 +46,23 @@ def _root(
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and give its exit status; nothing gets past it as a traceback, except with --debug."""
     given = sys.argv[1:] if arguments is None else arguments
+    lost = None
+    try:
+        status = _run(given)
+    except OSError as error:
+        lost = error
+    lost = unwritten() or lost
+    if lost is None:
+        return status
+    if "--debug" in given:
+        raise lost
+    if lost.errno == errno.EPIPE:  # whoever reads has seen enough
+        return ExitCode.GUEST
+    report(UsageError(f"cannot write standard output: {lost.strerror}"))
+    return ExitCode.USAGE
+
+
+def _run(given: list[str]) -> int:
     try:
         app(args=given, prog_name="understudy")
     except SystemExit as ended:
@@ -50,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
         report(error)
         return exit_code(error)
     except Exception as error:  # whatever is left is a bug of ours, and is reported as one
-        if "--debug" in given:
+        if "--debug" in given or (isinstance(error, OSError) and error.filename is None and error.errno in LOST):
             raise
         report_bug(error, given)
         return ExitCode.BUG

@@ -16,6 +16,20 @@ GRACE_S: Final = 2.0
 """How long to wait at the end for somebody to read what is left."""
 
 
+def unwritten() -> OSError | None:
+    """Write what is left for standard output; why it cannot be, and then it is dropped."""
+    try:
+        with suppress(ValueError, AttributeError):  # closed, or none: a process that was started without one
+            sys.stdout.flush()
+    except OSError as error:
+        with suppress(OSError, ValueError, AttributeError):  # or the interpreter would try once more at its end
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        return error
+    return None
+
+
 class Output:
     """Writes lines by a thread of its own, in their order.
 
