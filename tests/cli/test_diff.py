@@ -17,6 +17,8 @@ from understudy.gcn import assemble
 from understudy.host.amdcl2.demo import demo_program
 from understudy.hsa import bare_code_object
 from understudy.isa.gcn.target import target
+from understudy.refsi import CommandBuffer
+from understudy.riscv import assemble_program
 from understudy.trace.difference import SEARCHED, Ignored, first_difference
 
 Capture = pytest.CaptureFixture[str]
@@ -184,6 +186,36 @@ def test_opencl_programs_too(diff: Diff) -> None:
     assert found["changes"][1] == {"place": "driver", "one": 200406, "other": 180005}
 
 
+def test_risc_v_programs_by_function(diff: Diff) -> None:
+    programs = []
+    for number in (1, 2):
+        text = f".text\n.globl f\nf: addi a0, a0, {number}\nret\n.size f, .-f\n"
+        programs.append(assemble_program(text))
+    status, found = diff(*programs, "--json")
+    assert status == 1
+    [change] = found["changes"]
+    assert change["place"] == "functions/f/code"
+    assert [mark for mark, *_ in change["lines"]] == ["-", "+", " "]
+
+
+def test_what_is_in_no_function_differs_too(diff: Diff) -> None:
+    programs = [assemble_program(f".text\n.globl f\nf: ret\n.data\n.word {number}\n") for number in (1, 2)]
+    status, found = diff(*programs, "--json")
+    assert (status, found["differing"], found["one"], found["other"]) == (1, 1, "01", "02")
+
+
+def test_command_buffers_by_command(diff: Diff) -> None:
+    buffers = [CommandBuffer().write_reg64("CMP_SCRATCH", value).finish().to_bytes() for value in (5, 6)]
+    status, found = diff(*buffers)
+    assert status == 1
+    assert found["text"].splitlines()[2:] == [
+        "commands:",
+        "  -      0x0  WRITE_REG64 REG_IDX=CMP_SCRATCH IMM_VAL=0x5",
+        "  +      0x0  WRITE_REG64 REG_IDX=CMP_SCRATCH IMM_VAL=0x6",
+        "        0x10  FINISH",
+    ]
+
+
 def test_documents_are_compared_by_name(diff: Diff, capsys: Capture) -> None:
     main(["describe", "acceldev", "--as", "json"])
     text = capsys.readouterr().out
@@ -237,6 +269,13 @@ def test_the_first_bytes(diff: Diff, at: int) -> None:
     assert status == 1
     assert (found["offset"], found["end"], found["other"]) == (at, at + 8, "07" * 8)
     assert (found["differing"], found["ranges"], found["sizes"]) == (9, 2, [3_000_000] * 2)
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\xff"])
+def test_memory_is_nothing_else(diff: Diff, byte: bytes) -> None:
+    """Though Acceldev's NOPs are zeros, and Arrow's messages begin with ones."""
+    status, found = diff(byte * 4096, byte * 4095 + b"\5", "--json")
+    assert (status, found["kind"], found["offset"]) == (1, "memory", 4095)
 
 
 def test_a_memory_that_is_shorter(diff: Diff) -> None:

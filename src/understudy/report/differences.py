@@ -15,7 +15,7 @@ PLACES: Final = frozenset(
     {"address", "entry", "offset", "pc", "place", "file_bytes", "memory_bytes", "kernel_code_entry_byte_offset"}
 )
 """Keys of code objects that follow from how long other parts are."""
-LAYOUT: Final = ("elf", "symbols", "relocations", "parts", "data")
+LAYOUT: Final = ("elf", "segments", "symbols", "relocations", "parts", "data")
 """Parts of code objects that hold little else."""
 AROUND: Final = 3
 """Instructions shown before a difference, and after it."""
