@@ -111,7 +111,7 @@ def test_host_packages_still_have_their_names():
 
 
 def programs() -> list[Path]:
-    return [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    return [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
 
 
 @pytest.mark.parametrize("page", programs(), ids=lambda path: path.name)

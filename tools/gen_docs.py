@@ -1,4 +1,4 @@
-"""Rewrite the generated sections of docs/*.md, or with --check tell which are out of date (exit status 1).
+"""Rewrite the generated sections of the pages of docs/, or with --check tell which are out of date (exit status 1).
 
 Sections are named by what fills them, for an interface whose package is `understudy.device.NAME`:
 
@@ -77,13 +77,13 @@ def fresh(page: Path, tests_dir: Path) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run; the result is the exit status: 0, 1 with --check where something is out of date, 2 for a broken page."""
-    parser = argparse.ArgumentParser(description="Rewrite the generated sections of docs/*.md.")
+    parser = argparse.ArgumentParser(description="Rewrite the generated sections of the pages of docs/.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the pages")
     parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="folder of the tests that prove the rules")
     options = parser.parse_args(arguments)
     stale = 0
-    for page in sorted(options.docs.glob("*.md")):
+    for page in sorted(options.docs.rglob("*.md")):
         try:
             text = fresh(page, options.tests)
         except UnderstudyError as error:

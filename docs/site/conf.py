@@ -28,6 +28,7 @@ html_copy_source = False
 html_show_sphinx = False
 linkcheck_anchors = False
 
+OPCODES = ("opcodes/scalar", "opcodes/vector", "opcodes/comparisons", "opcodes/memory")
 CONTENTS = {
     "Ten minutes": [
         "installing",
@@ -48,10 +49,10 @@ CONTENTS = {
         "fletcher",
         "fletcher-maps",
     ],
-    "Machine code": ["gcn", "gcn-opcodes", "engines"],
+    "Machine code": ["gcn", "gcn-opcodes", *OPCODES, "engines"],
     "Tools": ["command-line", "assembly-and-running", "reports"],
     "How to": ["pytest", "howto/ci", "howto/qemu", "howto/rocm", "howto/debugging", "howto/vscode"],
-    "Reference": ["public", "api", "performance", "performance-history", "glossary"],
+    "Reference": ["public", "api", "rules", "performance", "performance-history", "glossary"],
     "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
 }
 """The pages of the site, in the order of its menu. A page that is in none of the groups is an error."""
