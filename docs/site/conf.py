@@ -52,7 +52,7 @@ CONTENTS = {
     "Machine code": ["gcn", "gcn-opcodes", *OPCODES, "engines"],
     "Tools": ["command-line", "assembly-and-running", "reports"],
     "How to": ["pytest", "howto/ci", "howto/qemu", "howto/rocm", "howto/debugging", "howto/vscode"],
-    "Reference": ["public", "api", "rules", "performance", "performance-history", "glossary"],
+    "Reference": ["exact", "rules", "public", "api", "performance", "performance-history", "glossary"],
     "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
 }
 """The pages of the site, in the order of its menu. A page that is in none of the groups is an error."""
