@@ -17,6 +17,7 @@
 #include "opencl/math.h"
 #include "opencl/memory.h"
 #include "opencl/group.h"
+#include "opencl/image.h"
 #include "opencl/printf.h"
 #pragma OPENCL FP_CONTRACT ON
 

@@ -30,7 +30,7 @@ __US_CONVERGENT ulong __us_of_lane(ulong x, uint lane)
 }
 __US_CONVERGENT ulong __us_lanes(bool which) { return __builtin_amdgcn_uicmp((uint)which, 0u, 33); }
 
-// One word for each sub-group of a work-group, in LDS (group_words.c).
+// One word for each sub-group of a work-group, in LDS (linked.c).
 local ulong *__us_words(void) __attribute__((const));
 // The word of a sub-group, from its work-item that `gives`, for all work-items to read; then: done with them.
 __US_CONVERGENT void __us_give(bool gives, uint at, ulong word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, TypeVar
@@ -10,10 +11,12 @@ import numpy as np
 
 from understudy.core.errors import WireError
 from understudy.device.amdcl2.queue_shape import QueueShape
+from understudy.image.amdcl2.arguments import IMAGE_TYPES
 from understudy.image.amdcl2.formats import ChannelOrder, ChannelType, ImageFormat, ImageKind, image_format
-from understudy.image.amdcl2.objects import Addressing, Filter, SamplerObject, Texels, texels
+from understudy.image.amdcl2.objects import Addressing, Filter, ImageObject, SamplerObject, Texels, image_object, texels
 
 KINDS_BY_AXES: Final = {1: ImageKind.IMAGE_1D, 2: ImageKind.IMAGE_2D, 3: ImageKind.IMAGE_3D}
+SAMPLER_TYPE: Final = "sampler_t"
 AnyEnum = TypeVar("AnyEnum", bound=IntEnum)
 
 
@@ -87,6 +90,22 @@ class Image:
         """Copy device memory's texels into the array."""
         self.array[...] = self.rows(memory).reshape(self.array.shape)
 
+    def place(
+        self, type_name: str, level: int, allocate: Callable[[int], tuple[int, np.ndarray]]
+    ) -> tuple[int, Callable[[], None] | None]:
+        """Put texels and object into memory of GFX7, GFX8 or GFX9; the object's address, and what brings texels back.
+
+        `WireError` where arguments of that type take images of another kind.
+        """
+        kind = IMAGE_TYPES.get(type_name, self.texels.kind)
+        if kind is not self.texels.kind or type_name == SAMPLER_TYPE:
+            raise WireError(f"{type_name} takes no image of kind {self.texels.kind.name}")
+        texels, memory = allocate(self.texels.size_bytes)
+        self.upload(memory)
+        address, object_ = allocate(ImageObject.size_bytes)
+        object_[...] = np.frombuffer(image_object(level, self.texels, texels).pack(), np.uint8)
+        return address, (lambda: self.download(memory)) if self.array.flags.writeable else None
+
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
@@ -106,6 +125,16 @@ class Sampler:
     def pack(self) -> bytes:
         """The sampler object."""
         return SamplerObject.of(self.normalised, self.addressing, self.filter).pack()
+
+    def place(
+        self, type_name: str, level: int, allocate: Callable[[int], tuple[int, np.ndarray]]
+    ) -> tuple[int, Callable[[], None] | None]:
+        """Put the object into memory; its address. `WireError` for arguments of another type."""
+        if type_name in IMAGE_TYPES:
+            raise WireError(f"{type_name} takes an image, not a sampler")
+        address, object_ = allocate(SamplerObject.size_bytes)
+        object_[...] = np.frombuffer(self.pack(), np.uint8)
+        return address, None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -49,8 +49,30 @@ class Local:
     size: int
 
 
-Address = Callable[[np.ndarray], int]
-"""Finds the device address of an array."""
+class Resource(Protocol):
+    """What a kernel sees as an image or a sampler: `understudy.amdcl2` has both."""
+
+    def place(self, type_name: str, level: int, allocate: Allocate) -> tuple[int, Callable[[], None] | None]:
+        """Put it into memory; the address of its object, and what brings back what kernels wrote.
+
+        `type_name` is that of the argument, `level` the generation. `WireError` for an argument of another kind.
+        """
+
+
+Allocate = Callable[[int], tuple[int, np.ndarray]]
+"""Device memory of a number of bytes: its address, and the bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A resource as the value of an argument of a type."""
+
+    resource: Resource
+    type_name: str
+
+
+Address = Callable[[np.ndarray | Placed], int]
+"""Finds the device address of an array, or that of a resource's object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +192,8 @@ def _local(value: Any) -> int:
 def _fitted(argument: Argument, value: Any, address: Address) -> Value:
     if isinstance(value, Local):
         raise WireError(f"Local for an argument of kind {argument.kind}, expected one that points to group memory")
+    if argument.kind in ("image", "sampler") and hasattr(value, "place"):
+        return address(Placed(value, argument.type_name))
     if argument.kind in POINTERS:
         if isinstance(value, np.ndarray):
             sizes = _item_sizes(argument.type_name)

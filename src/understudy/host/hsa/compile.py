@@ -31,7 +31,7 @@ SOURCE: Final = "kernel.cl"
 _HEADER: Final = "opencl.h"
 _PARTS: Final = "opencl"
 """The folder of what the header includes."""
-_WORDS: Final = "group_words.c"
+_LINKED: Final = "linked.c"
 """What OpenCL C cannot say, linked with every source as bitcode."""
 
 
@@ -134,13 +134,13 @@ def _options(processor: str, version: str) -> list[str]:
 def _compiled(
     compiler: Compiler, source: str, version: str, words: Sequence[str], options: Sequence[str], library: Path
 ) -> bytes:
-    linked = _kept(compiler, [_WORDS, *words], lambda library: _bitcode(compiler, words, library))
+    linked = _kept(compiler, [_LINKED, *words], lambda library: _bitcode(compiler, words, library))
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         Path(folder, SOURCE).write_text(source, "utf-8")
-        Path(folder, "words.bc").write_bytes(linked)
+        Path(folder, "linked.bc").write_bytes(linked)
         opencl = [
             "-x", "cl", "-cl-std=CL2.0", "-cl-no-stdinc", f"-D__UNDERSTUDY_CODE_OBJECT__={VERSIONS[version]}",
-            *options, "-include", str(library / _HEADER), "-Xclang", "-mlink-builtin-bitcode", "-Xclang", "words.bc",
+            *options, "-include", str(library / _HEADER), "-Xclang", "-mlink-builtin-bitcode", "-Xclang", "linked.bc",
         ]  # fmt: skip
         run([*compiler.clang, *words, *opencl, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
         run([*compiler.linker, "-shared", "kernel.o", "-o", "kernel.co"], folder, compiler.name)
@@ -150,6 +150,6 @@ def _compiled(
 def _bitcode(compiler: Compiler, words: Sequence[str], library: Path) -> bytes:
     """What is linked with OpenCL C, compiled."""
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
-        part = str(library / _PARTS / _WORDS)
-        run([*compiler.clang, *words, "-x", "c", "-c", "-emit-llvm", part, "-o", "words.bc"], folder, compiler.name)
-        return Path(folder, "words.bc").read_bytes()
+        part = str(library / _PARTS / _LINKED)
+        run([*compiler.clang, *words, "-x", "c", "-c", "-emit-llvm", part, "-o", "linked.bc"], folder, compiler.name)
+        return Path(folder, "linked.bc").read_bytes()

@@ -6,6 +6,7 @@ import ctypes
 import operator
 import threading
 from bisect import bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -17,6 +18,7 @@ from understudy.core.errors import BeyondModel, RuleError, WireError
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.words import align_up
 from understudy.device.hsa.device import HsaDevice
+from understudy.host.hsa.arguments import Placed, Resource
 
 KEPT: Final = 64
 """Types of arrays that are known to be shareable."""
@@ -107,10 +109,23 @@ class Arrays:
         if self._is_mapped(block):
             self._device.unmap(block.address)
 
+    @property
+    def level(self) -> int:
+        """Generation of the device."""
+        return self._device.agent.target.level
+
+    def block(self, array: NDArray[Any]) -> Block:
+        """The block of an array that is device memory."""
+        found = self._holder(_host(array), array.nbytes)
+        assert found is not None
+        return found
+
     # ---- finding -------------------------------------------------------------------------------------------------
 
-    def address(self, array: NDArray[Any]) -> int:
+    def address(self, array: NDArray[Any] | Placed) -> int:
         """Device address of an array, or of a part of one, that is device memory; `RuleError` where it is none."""
+        if isinstance(array, Placed):
+            raise RuleError("an image or sampler is in device memory for a launch only, expected the address of one")
         found = self.find(array)
         if found is None:
             raise RuleError("the array is not device memory, expected one of gpu.array() or after gpu.share()")
@@ -167,16 +182,23 @@ class Arrays:
 
 
 class Borrowed:
-    """Addresses of arrays for the time of a launch: those that nobody shared are mapped until `release`."""
+    """Addresses of arrays for the time of a launch: those that nobody shared are mapped until `release`.
+
+    Images and samplers are copied into device memory; what kernels wrote comes back then.
+    """
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays
         self._mapped: list[Block] = []
+        self._placed: dict[tuple[int, str], tuple[Resource, int]] = {}
+        self._back: list[Callable[[], None]] = []
         self.bytes = 0
         """Of all arrays that were asked for."""
 
-    def address(self, array: NDArray[Any]) -> int:
-        """Device address of an array; it is mapped where it is not device memory yet."""
+    def address(self, array: NDArray[Any] | Placed) -> int:
+        """Device address of an array, which is mapped where it is not device memory yet, or of a resource's object."""
+        if isinstance(array, Placed):
+            return self._place(array.resource, array.type_name)
         self.bytes += array.nbytes
         found = self._arrays.find(array)
         if found is None:
@@ -185,8 +207,27 @@ class Borrowed:
             return block.address
         return found
 
+    def _place(self, resource: Resource, type_name: str) -> int:
+        """Each resource is placed once for arguments of a type."""
+        known = self._placed.get((id(resource), type_name))
+        if known is None:
+            address, back = resource.place(type_name, self._arrays.level, self._allocate)
+            known = self._placed[id(resource), type_name] = resource, address
+            if back is not None:
+                self._back.append(back)
+        return known[1]
+
+    def _allocate(self, size: int) -> tuple[int, NDArray[Any]]:
+        made = self._arrays.empty(size, np.uint8)
+        self._mapped.append(self._arrays.block(made))
+        self.bytes += size
+        return self._arrays.address(made), made
+
     def release(self) -> None:
         """Map them no longer."""
+        for bring in self._back:
+            bring()
+        self._back = []
         for block in self._mapped:
             self._arrays.drop(block)
         self._mapped = []
