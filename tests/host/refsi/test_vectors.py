@@ -13,6 +13,7 @@ import pytest
 from tests.device.refsi.m1 import FOLDER
 from tests.isa.riscv.test_oracle import OBJDUMP
 from understudy.core.errors import WireError
+from understudy.host.compiling import clangs
 from understudy.host.refsi.refsi import RefSi
 
 
@@ -34,8 +35,11 @@ def test_widths_that_no_device_has(vlen: int) -> None:
         RefSi.open(family="g", profile="refsidrv", vlen=vlen)
 
 
-SOURCE = Path(__file__).with_name("vectorised.c")
-CLANG, HOST_CC = shutil.which("clang-16") or shutil.which("clang"), shutil.which("cc")
+HERE, HOST_CC = Path(__file__).parent, shutil.which("cc")
+COMPILERS = {"clang-16": ["clang-16"], "ziglang": []}
+for each in clangs():
+    if each.name == "ziglang":
+        COMPILERS["ziglang"] = [*each.clang, f"-isystem{each.headers}"]
 LD = shutil.which("riscv64-unknown-elf-ld")
 SAME = ("-fwrapv", "-ffp-contract=off", "-fno-math-errno")
 GUEST = (
@@ -46,10 +50,14 @@ GUEST = (
     "-ffreestanding",
     "-fno-builtin",
 )
-KERNELS = {
+VECTORISED = {
     "saxpy": "fff", "quotient": "ddd", "dot": "ibb", "total": "lii", "divide": "iii", "choose": "fff", "reverse": "hhh",
     "stride": "iii", "gather": "iii", "convert": "idf", "widen": "dfi", "narrow": "bih", "shift": "iii", "copy": "bbb",
     "pairs": "iii", "matmul": "fff",
+}  # fmt: skip
+INTRINSICS = {
+    "length": "lbb", "keep": "iii", "rank": "iii", "order": "ddd", "prefix": "iii", "difference": "iii",
+    "look_up": "bbb", "scatter": "iii", "comb": "iii", "remainders": "iii",
 }  # fmt: skip
 TYPES = {"b": np.int8, "h": np.int16, "i": np.int32, "l": np.int64, "f": np.float32, "d": np.float64}
 
@@ -69,27 +77,40 @@ def canonical(array: np.ndarray[tuple[int], np.dtype[np.generic]]) -> bytes:
 
 @pytest.mark.oracle
 @pytest.mark.skipif(
-    not (CLANG and HOST_CC and LD and OBJDUMP),
-    reason="needs clang, a compiler for this host and riscv64-unknown-elf-ld",
+    not (HOST_CC and LD and OBJDUMP), reason="needs a compiler for this host and riscv64-unknown-elf-ld and -objdump"
 )
-@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
-def test_vectorised_programs_compute_what_the_host_does(level: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("source", "compiler", "level"),
+    [
+        ("vectorised.c", "clang-16", "-O1"),
+        ("vectorised.c", "clang-16", "-O2"),
+        ("vectorised.c", "clang-16", "-O3"),
+        ("vectorised.c", "ziglang", "-O3"),
+        ("intrinsics.c", "clang-16", "-O2"),
+        ("intrinsics.c", "ziglang", "-O1"),
+    ],
+)
+def test_programs_of_vectors_compute_what_the_host_does(source: str, compiler: str, level: str, tmp_path: Path) -> None:
     """Whole strips and rests, on the JIT, and on the reference engine where that is not long."""
+    clang = COMPILERS[compiler]
+    if not clang or shutil.which(clang[0]) is None:
+        pytest.skip(f"{compiler} is not installed")
+    path, kernels = HERE / source, VECTORISED if source == "vectorised.c" else INTRINSICS
     native, compiled, linked = tmp_path / "native.so", tmp_path / "guest.o", tmp_path / "guest.elf"
-    subprocess.run([str(HOST_CC), level, "-w", *SAME, "-fPIC", "-shared", "-o", native, SOURCE], check=True)
-    subprocess.run([str(CLANG), level, "-w", *GUEST, *SAME, "-c", "-o", compiled, SOURCE], check=True)
+    subprocess.run([str(HOST_CC), level, "-w", *SAME, "-fPIC", "-shared", "-o", native, path], check=True)
+    subprocess.run([*clang, level, "-w", *GUEST, *SAME, "-c", "-o", compiled, path], check=True)
     subprocess.run(
         [str(LD), "-static", "--no-relax", "-e0", "-Ttext-segment=0x10000", "-o", linked, compiled], check=True
     )
     listing = subprocess.run([str(OBJDUMP), "-d", linked], check=True, capture_output=True, text=True).stdout
-    assert ("vsetvli" in listing) == (level != "-O1")
+    assert ("vsetvli" in listing) == (level != "-O1" or source == "intrinsics.c")
     library = ctypes.CDLL(str(native))
     random = np.random.default_rng(7)
     with RefSi.open() as jit, RefSi.open(engine="reference") as reference:
         for device in (jit, reference):
             device.load_elf(linked.read_bytes())
         for count in (300, 2000):
-            for name, letters in KERNELS.items():
+            for name, letters in kernels.items():
                 arrays = [data(random, letter, count) for letter in letters]
                 results = []
                 for device in (jit, reference) if count == 300 else (jit,):
