@@ -190,7 +190,7 @@ def instruction(random: Random, name: str, lmul: int) -> int:
         by = random.choice((step, step, 2 * step, 8))
         return random.randrange(0, 32, min(by, 16))
 
-    for each in fields:
+    for each in sorted(fields):
         if each == "rd":
             given[each] = vector() if "vd" in pattern_.text else random.choice(OUTPUTS)
         elif each == "rs2":

@@ -224,3 +224,17 @@ def test_a_csr_of_vectors_is_illegal_while_they_are_off(rig: Rig) -> None:
     end = go(rig, "csrrw x0, mstatus, x0\ncsrrs x6, vl, x0")
     assert (end.why, end.cause) == (Why.TRAP, ILLEGAL)
     assert "mstatus.VS is off" in end.detail
+
+
+@BOTH
+@pytest.mark.parametrize("vtype", ["e8,mf8", "e8,m1", "e16,m1", "e32,mf2", "e64,m1"])
+def test_ranks_are_counts_of_the_bits_before(rig: Rig, vtype: str) -> None:
+    """Eight elements of each width, in one register."""
+    text = f"vsetivli t0, 8, {vtype},ta,ma\naddi t1, zero, 0x5b\nvmv.v.x v8, t1\nvmv.v.i v0, -2"
+    assert (
+        go(rig, f"{text}\nvmv.v.i v4, -1\nviota.m v4, v8, v0.t\nvmsbf.m v5, v8\nvmsif.m v6, v8, v0.t").why is Why.RETURN
+    )
+    bits, width = 0x5B, int(vtype.split(",")[0][1:])
+    counts = [(1 << width) - 1] + [(bits & 0xFE & (1 << k) - 1).bit_count() for k in range(1, 8)]
+    assert [element(rig.hart, 4, width, k) for k in range(8)] == counts
+    assert [element(rig.hart, n, 8, 0) for n in (5, 6)] == [0, 2]

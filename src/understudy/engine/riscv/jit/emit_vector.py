@@ -221,7 +221,7 @@ class Vectors:
 
     def _before(self, source: Before, lanes: int) -> str:
         text, o, w = self.text, self.ints, source.width
-        total, made = buffer(text, 8), buffer(text, max(lanes * w // 8, 1))
+        total, made = buffer(text, 8, 1), buffer(text, max(lanes * w // 8, 1))
         text.put(f"store i64 0, ptr {total}")
         with each_number(text, self.vl()) as k:
             so_far = text.let(f"load i64, ptr {total}")
