@@ -23,7 +23,7 @@ LAYERS = (
     ("host",),
     ("trace", "check", "attach", "report"),
     ("campaign",),
-    ("cli", "testing"),
+    ("cli", "testing", "__main__"),
 )
 FACES = ("acceldev", "amdcl2", "fletcher", "gcn", "hsa", "refsi", "riscv")
 """What the package shows of its layers, interface by interface: names from below, and nothing that is their own. The
