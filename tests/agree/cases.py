@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from tests.agree.qemu import SCRATCH_BYTES, Case, Slot
-from tests.agree.values import BOX, MASK64, related, state
+from tests.agree.values import MASK64, related, state
 from tests.agree.words import (
     CONTROL,
     CSR,
@@ -21,6 +21,7 @@ from tests.agree.words import (
 )
 from understudy.ir import softfloat
 from understudy.isa.riscv.decode import encode
+from understudy.isa.riscv.floatstate import EXTENSIONS
 from understudy.isa.riscv.insn import Insn
 
 MEMORY = tuple(SIZES)
@@ -61,9 +62,10 @@ def user_names() -> tuple[str, ...]:
 
 def relate(random: Random, insn: Insn, x: list[int], f: list[int]) -> None:
     """Now and then make the operands of an instruction equal, near each other, or cancel each other out."""
-    if insn.spec.extension in ("F", "D"):
-        t = "d" if insn.name.endswith((".d", ".d.w", ".d.l")) else "s"
-        box, low = (0, MASK64) if t == "d" else (BOX, 0xFFFF_FFFF)
+    if insn.spec.extension in EXTENSIONS:
+        t = "d" if insn.name.endswith((".d", ".d.w", ".d.l")) else "h" if insn.spec.extension == "Zfh" else "s"
+        low = {"h": 0xFFFF, "s": 0xFFFF_FFFF, "d": MASK64}[t]
+        box = MASK64 ^ low
         if random.random() < 0.4:
             f[insn.rs2] = box | related(random, t, f[insn.rs1] & low)
         if random.random() < 0.5:

@@ -9,6 +9,7 @@ from tests.agree.qemu import Case, State
 from understudy.core.errors import UnderstudyError
 from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode, length
+from understudy.isa.riscv.floatstate import EXTENSIONS
 from understudy.isa.riscv.isa import ALL
 
 
@@ -49,7 +50,7 @@ def describe(case: Case) -> str:
             shown = text(insn, pc)
             named = {insn.rd, insn.rs1, insn.rs2, insn.rs3}
             x_used |= named
-            f_used |= named if insn.spec.extension in ("F", "D") else set()
+            f_used |= named if insn.spec.extension in EXTENSIONS else set()
         except UnderstudyError as error:
             shown = str(error)
         lines.append(f"  {pc:#x}  {value:0{2 * size}x}  {shown}")

@@ -10,10 +10,11 @@ from tests.agree.cases import csr_word, raw, reservation, single, user_names, wo
 from tests.agree.qemu import SCRATCH_BYTES, Case, Slot
 from tests.agree.values import state
 from tests.agree.words import CSR, KNOWN, PLAIN, SIZES, compressed, sample, usable_by_a_user, with_registers
+from understudy.isa.riscv.floatstate import EXTENSIONS
 from understudy.isa.riscv.insn import Insn
 
 BRANCHES = tuple(name for name, spec in KNOWN.items() if spec.flow == "branch")
-FLOAT = tuple(name for name in PLAIN if KNOWN[name].extension in ("F", "D"))
+FLOAT = tuple(name for name in PLAIN if KNOWN[name].extension in EXTENSIONS)
 UNRESERVED = tuple(name for name in PLAIN if not name.startswith(("lr.", "sc.")))
 """Whether a store-conditional of another width or value succeeds is each implementation's own affair."""
 

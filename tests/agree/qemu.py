@@ -196,7 +196,11 @@ def _output(cases: Sequence[Case]) -> tuple[bytes, str]:
         path.chmod(0o755)
         with output.open("wb") as stream:
             done = subprocess.run(
-                [QEMU, "-cpu", "rv64", str(path)], stdout=stream, stderr=subprocess.PIPE, timeout=300, check=False
+                [QEMU, "-cpu", "rv64,Zfh=true", str(path)],
+                stdout=stream,
+                stderr=subprocess.PIPE,
+                timeout=300,
+                check=False,
             )
         raw = output.read_bytes()
     if done.returncode == 0 and len(raw) == len(cases) * DATA_SLOT:

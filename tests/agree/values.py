@@ -14,14 +14,15 @@ INTEGERS = sorted(
     | {0x5555_5555_5555_5555, 0xAAAA_AAAA_AAAA_AAAA, 0x0000_0000_8000_0000, 0xFFFF_FFFF_0000_0001}
 )
 
-FRACTION = {"s": 23, "d": 52}
-EXPONENT = {"s": 8, "d": 11}
+FRACTION = {"h": 10, "s": 23, "d": 52}
+EXPONENT = {"h": 5, "s": 8, "d": 11}
 
 
 def _edges(t: str) -> tuple[int, ...]:
     """Positive bit patterns around the edges of a format, and of the formats and integers it converts to."""
     ulp, bias = 1 << FRACTION[t], (1 << EXPONENT[t] - 1) - 1
     inf, quiet, one = (2 * bias + 1) * ulp, ulp >> 1, bias * ulp
+    most = 2 * bias * ulp
     edges = [0, 1, 2, ulp - 1, ulp, ulp + 1, 2 * ulp - 1, one, one + 1, one - 1, one + quiet, one - ulp, one - ulp + 1]
     edges += [inf - 1, inf - ulp, inf, inf + 1, inf + quiet - 1, inf + quiet, inf + quiet + 0x123]
     for k in (23, 24, 30, 31, 32, 52, 53, 62, 63, 64):  # half units, integer ranges, precision
@@ -30,10 +31,14 @@ def _edges(t: str) -> tuple[int, ...]:
         least, half = one - 126 * ulp, 1 << 52 - 24
         edges += [least, least - half, least - half + 1, least - 2 * half, one - 149 * ulp, one - 150 * ulp]
         edges += [one - 150 * ulp + 1, one + 128 * ulp, one + 128 * ulp - half, one + 128 * ulp - half - 1, one + half]
-    return tuple(edges)
+    if t == "s":  # the ends of binary16
+        least, half = one - 14 * ulp, 1 << 23 - 11
+        edges += [least, least - half, least - half + 1, least - 2 * half, one - 24 * ulp, one - 25 * ulp]
+        edges += [one - 25 * ulp + 1, one + 16 * ulp, one + 16 * ulp - half, one + 16 * ulp - half - 1, one + half]
+    return tuple(edge for edge in edges if edge <= most + ulp + quiet + 0x123)
 
 
-EDGES = {t: _edges(t) for t in "sd"}
+EDGES = {t: _edges(t) for t in "hsd"}
 
 
 def integer(random: Random) -> int:
@@ -67,8 +72,10 @@ def float_register(random: Random, t: str) -> int:
     """64 bits for a register that is likely read in format `t`: mostly well boxed, sometimes not."""
     if t == "d":
         return pattern(random, "d")
-    box = random.choice((BOX ^ 1 << random.randrange(32, 64), 0, random.choice(INTEGERS) << 32 & MASK64))
-    return (BOX if random.random() < 0.85 else box) | pattern(random, "s")
+    width = 1 + EXPONENT[t] + FRACTION[t]
+    whole = MASK64 << width & MASK64
+    box = random.choice((whole ^ 1 << random.randrange(width, 64), 0, random.choice(INTEGERS) << width & MASK64))
+    return (whole if random.random() < 0.85 else box) | pattern(random, t)
 
 
 def related(random: Random, t: str, a: int) -> int:
@@ -84,8 +91,8 @@ def related(random: Random, t: str, a: int) -> int:
 
 def state(random: Random, *, rounding_modes: int = 5) -> State:
     """Registers, flags and scratch memory; `frm` is below `rounding_modes`."""
-    t = random.choice("sd")
-    f = [float_register(random, t if random.random() < 0.9 else random.choice("sd")) for _ in range(32)]
+    t = random.choice("hssdd")
+    f = [float_register(random, t if random.random() < 0.9 else random.choice("hsd")) for _ in range(32)]
     words = [integer(random) if random.random() < 0.5 else float_register(random, t) for _ in range(SCRATCH_BYTES // 8)]
     return State(
         x=(0, *(integer(random) for _ in range(31))),

@@ -9,6 +9,7 @@ from random import Random
 from tests.agree.qemu import SCRATCH_BYTES
 from understudy.core.errors import UnderstudyError
 from understudy.isa.riscv.decode import SPECS, decode, encode
+from understudy.isa.riscv.floatstate import EXTENSIONS
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.isa import ALL
 from understudy.isa.riscv.table import FURTHER, PARCELS
@@ -24,6 +25,8 @@ SIZES = {
     "sh": 2,
     "sw": 4,
     "sd": 8,
+    "flh": 2,
+    "fsh": 2,
     "flw": 4,
     "fld": 8,
     "fsw": 4,
@@ -97,7 +100,7 @@ def with_registers(random: Random, insn: Insn, pool: Sequence[int]) -> Insn:
     if insn.name in SIZES and insn.spec.extension != "A":
         source = {"rs2": insn.rs2} if insn.name.startswith(("s", "fs")) else {"rd": insn.rd}
         imm = random.randrange(0, SCRATCH_BYTES, SIZES[insn.name])
-        return decode(encode(insn.name, imm=imm, rs1=insn.rs1, **source))
+        return decode(encode(insn.name, imm=imm, rs1=insn.rs1, **source), ALL)
     return insn
 
 
@@ -105,6 +108,6 @@ def usable_by_a_user(insn: Insn) -> bool:
     """Whether a Linux program may run `insn`, with an outcome that does not depend on the machine."""
     if insn.name in CSR:
         return insn.imm in FLOAT_CSRS
-    if insn.spec.extension in ("F", "D") and insn.rm in (5, 6):
+    if insn.spec.extension in EXTENSIONS and insn.rm in (5, 6):
         return False  # a reserved static rounding mode, or a function code: those are below 5
     return insn.spec.flow != "system" or insn.name in FENCES

@@ -43,6 +43,7 @@ from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
 from understudy.isa.riscv.decode import SPECS, decode, encode
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import F, Hart
+from understudy.isa.riscv.table import FURTHER
 
 STEP_LIMIT: Final = 3000
 G1_RESET: Final = 0x1000
@@ -52,7 +53,9 @@ POINTERS: Final = (8, 9, 18)
 """Registers that hold good addresses, as long as nothing wild overwrites them."""
 SCRATCH: Final = (5, 6, 7, 10, 11, 12, 13, 14, 28)
 TAME: Final = tuple(
-    name for name in names() if name not in SPECS or (SPECS[name].flow == "next" and not name.startswith("csr"))
+    name
+    for name in names()
+    if name not in FURTHER and (name not in SPECS or (SPECS[name].flow == "next" and not name.startswith("csr")))
 )
 
 

@@ -1,4 +1,4 @@
-"""Zba, Zbb, Zbs, Zicond, Zicntr: values against plain Python, encodings against binutils and LLVM, and who has them."""
+"""Zba, Zbb, Zbs, Zicond, Zicntr, Zfh: values against plain Python, encodings against GNU and LLVM, who has them."""
 
 from __future__ import annotations
 
@@ -89,15 +89,15 @@ EXPECTED: dict[str, Callable[[int, int], int]] = {
 def operands(name: str) -> list[tuple[int, int]]:
     rng = random.Random(name)
     edges = [0, 1, M64, 1 << 63, (1 << 63) - 1, 1 << 31, (1 << 31) - 1, M32, 1 << 32, 0x8000_0000_8000_0000]
-    numbers = [*edges, *(rng.getrandbits(64) >> rng.randrange(64) for _ in range(12))]
-    return [(a, b) for a in numbers for b in (0, 1, 31, 32, 63, 64, a, *rng.sample(numbers, 3))]
+    numbers = [*edges, *(rng.getrandbits(64) >> rng.randrange(64) for _ in range(4))]
+    return [(a, b) for a in numbers for b in (0, 31, 32, 64, a, *rng.sample(numbers, 2))]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_values(engine: str) -> None:
     rig = Rig(ENGINES[engine]())
     rig.hart.isa = ALL
-    assert set(EXPECTED) == {row.name for row in FURTHER}
+    assert set(EXPECTED) == {row.name for row in FURTHER if row.what.extension != "Zfh"}
     for name, expected in EXPECTED.items():
         form = FURTHER[name].operands
         numbers = (1, 31) if name == "roriw" else (1, 31, 32, 63)
@@ -115,13 +115,17 @@ LINE = re.compile(r"\s*[0-9a-f]+:\s*([0-9a-f]{8})\s+\t(\S+)\s*([^#<]*)")
 
 @pytest.mark.oracle
 @pytest.mark.skipif(AS is None or OBJDUMP is None, reason="needs riscv64-unknown-elf-as and -objdump (binutils)")
-@pytest.mark.parametrize("extensions", [("Zba", "Zbb", "Zbs"), ("Zicond",)])
+@pytest.mark.parametrize("extensions", [("Zba", "Zbb", "Zbs"), ("Zfh",), ("Zicond",)])
 def test_encodings_and_texts(extensions: tuple[str, ...], tmp_path: Path) -> None:
     """Our words, their texts; our texts, their words."""
     rng, words = random.Random(3), []
     for row in FURTHER:
         if row.what.extension in extensions:
-            words += [row.pattern.match | rng.getrandbits(32) & ~row.pattern.mask for _ in range(8)]
+            fields = [rng.getrandbits(32) & ~row.pattern.mask for _ in range(8)]
+            if " rm " in row.pattern.text:  # two of eight modes are reserved; GNU has none for widening
+                modes = (0,) * 8 if row.name in ("fcvt.s.h", "fcvt.d.h") else (0, 1, 2, 3, 4, 7, 7, 0)
+                fields = [field & ~0x7000 | mode << 12 for field, mode in zip(fields, modes, strict=True)]
+            words += [row.pattern.match | field for field in fields]
     assert AS is not None
     assert OBJDUMP is not None
     source, code = tmp_path / "a.s", tmp_path / "a.o"
@@ -130,7 +134,7 @@ def test_encodings_and_texts(extensions: tuple[str, ...], tmp_path: Path) -> Non
         clang = [sys.executable, "-m", "ziglang", "clang", "--target=riscv64"]
         subprocess.run([*clang, "-march=rv64gc_zicond", "-c", "-o", code, source], check=True)
     else:
-        subprocess.run([AS, "-march=rv64gc_zba_zbb_zbs", "-o", code, source], check=True)
+        subprocess.run([AS, "-march=rv64gc_zba_zbb_zbs_zfh", "-o", code, source], check=True)
     dump = subprocess.run([OBJDUMP, "-d", "-M", "no-aliases", code], check=True, capture_output=True, text=True).stdout
     found = [line for line in map(LINE.match, dump.splitlines()) if line]
     assert [int(line[1], 16) for line in found] == words
@@ -140,17 +144,43 @@ def test_encodings_and_texts(extensions: tuple[str, ...], tmp_path: Path) -> Non
         assert assemble(text(decode(word, ALL))) == word.to_bytes(4, "little")
 
 
+@pytest.mark.parametrize("engine", ["quick", "optimised"])
+def test_half_floats_are_rounded_once(engine: str) -> None:
+    """Where machine code computes wider: sums beside a tie, tiny results, doubles, in all rounding modes."""
+    text_ = """
+        fmadd.h f4, f1, f2, f3\nfnmsub.h f5, f1, f2, f3, rne\nfcvt.h.d f6, f7\nfdiv.h f8, f1, f2\nfsqrt.h f9, f1
+        fcvt.h.l f10, x5\nfcvt.h.wu f11, x5\nfcvt.h.s f12, f13\nfcvt.w.h x6, f1\nfmin.h f14, f1, f2\nfclass.h x7, f2
+        flt.h x8, f1, f2\nfcvt.d.h f15, f1\nfsgnjn.h f16, f1, f2\nfmul.h f17, f1, f2
+        fadd.h f18, f1, f3\nfmv.x.h x9, f18
+    """
+    rng, rigs = random.Random(11), [Rig(ENGINES[name]()) for name in ("reference", engine)]
+    for rig in rigs:
+        rig.hart.isa = ALL
+        end = rig.place(text_)
+    box = M64 << 16 & M64
+    for n in range(600):
+        a, b = (rng.choice((0x3C00, 0x7BFF, 1, 0x400, rng.getrandbits(16))) | rng.getrandbits(3) for _ in range(2))
+        c = rng.choice((1, 0x8001, 0x3FF, rng.getrandbits(16), a ^ 0x8000))
+        least = rng.choice((0, 1, -1, 1 << 41, (1 << 41) + 1, 1 << 28, 1 << 29))
+        d = (rng.randrange(990, 1040) << 52 | rng.getrandbits(11) << 41) + least | rng.getrandbits(1) << 63
+        single = rng.randrange(100, 145) << 23 | rng.getrandbits(10) << 13 | rng.choice((0, 1 << 12, 4095, 4097))
+        f = {"f1": box | a, "f2": box | b, "f3": box | c, "f7": d & M64, "f13": M64 << 32 & M64 | single}
+        x5 = rng.choice((rng.getrandbits(17), (1 << 24) + rng.randrange(-2, 3), -rng.getrandbits(16), 2049, 4094 + n))
+        wanted, found = (rig.run(end, **f, x5=x5, frm=n % 5) for rig in rigs)
+        assert wanted == found, {name: hex(value) for name, value in f.items()}
+
+
 def test_who_has_them() -> None:
     for row in FURTHER:
-        word, extension = row.pattern.match | 0x0062_8380 & ~row.pattern.mask, row.what.extension
+        word, extension = row.pattern.match, row.what.extension
         assert decode(word, isa_of(f"rv64gc_{extension.lower()}")).name == row.name
-        told = f"{row.name} is of {extension}, no such encoding in RV64GCV_Zbc"
+        told = f"no such encoding in RV64GCV_Zbc, {row.name} is of {extension}"
         with pytest.raises(IllegalInstruction, match=re.escape(told)):
             decode(word)
         assert extension not in REFSI
-    with pytest.raises(IllegalInstruction, match=r"0x4501: c\.li is of C, no such encoding in RV64IMA"):
+    with pytest.raises(IllegalInstruction, match=r"0x4501: no such encoding in RV64IMA, c\.li is of C"):
         decode(0x4501, isa_of("rv64ima"))
-    with pytest.raises(IllegalInstruction, match=r"fld is of D, no such encoding in RV64IMAFC"):
+    with pytest.raises(IllegalInstruction, match=r"no such encoding in RV64IMAFC, fld is of D"):
         decode(0x0000_3007, isa_of("rv64imafc"))
 
 

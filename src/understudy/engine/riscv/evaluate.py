@@ -37,7 +37,8 @@ from understudy.isa.riscv.state import (
 
 Stored = Callable[[PageTables, int, int], None]
 Fenced = Callable[[Hart, bool], None]
-BOX = 0xFFFF_FFFF_0000_0000
+BOXES = {"h": 0xFFFF_FFFF_FFFF_0000, "s": 0xFFFF_FFFF_0000_0000, "d": 0}
+"""What stands above a float of each format in its register."""
 _atomic = threading.Lock()
 
 
@@ -229,13 +230,12 @@ class Evaluator(Vectors, IntegerOps):
     def f(self, n: int, fmt: str) -> int:
         """Register in a format, NaN-boxing checked."""
         raw = self.words[F + n]
-        if fmt == "d":
-            return raw
-        return raw & 0xFFFF_FFFF if raw & BOX == BOX else softfloat.CANONICAL_NAN["s"]
+        box = BOXES[fmt]
+        return raw & ~box if raw & box == box else softfloat.CANONICAL_NAN[fmt]
 
     def set_f(self, n: int, fmt: str, v: int) -> None:
         """Write a register, NaN-boxed."""
-        self.words[F + n] = v if fmt == "d" else v | BOX
+        self.words[F + n] = v | BOXES[fmt]
 
     def f_raw(self, n: int) -> int:
         """All 64 bits."""
@@ -288,7 +288,7 @@ class Evaluator(Vectors, IntegerOps):
 
     def fneg(self, fmt: str, a: int) -> int:
         """Flip the sign bit."""
-        return a ^ (1 << 63 if fmt == "d" else 1 << 31)
+        return a ^ softfloat.FORMATS[fmt].sign
 
     def fmin(self, fmt: str, a: int, b: int) -> int:
         """minimumNumber."""

@@ -309,7 +309,7 @@ class ReferenceEngine:
         if length(word) == 4:
             word |= self._parcel(context, (pc + 2) & MASK64) << 16
         insn = decode(word, context.hart.isa)
-        cached = Cached(pc, insn, insn.spec.meaning, insn.spec.extension in ("F", "D"))
+        cached = Cached(pc, insn, insn.spec.meaning, insn.spec.extension in floatstate.EXTENSIONS)
         if self.tlb_entries is not None:
             context.code[(pc >> 1) % ICACHE_ENTRIES] = cached
         elif not self.coherent or self.guard(context, pc, insn.length):

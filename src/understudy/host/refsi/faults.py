@@ -8,6 +8,7 @@ from understudy.core.errors import AccessFault, BeyondModel, Place, UnderstudyEr
 from understudy.host.refsi.program import HART_BASE, Kernel, Program
 from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode, length
+from understudy.isa.riscv.floatstate import EXTENSIONS
 from understudy.isa.riscv.insn import IllegalInstruction, Insn
 
 GP: Final = 3
@@ -65,7 +66,7 @@ def _relies_on_gp(pc: int, program: Program) -> bool:
         insn = _decoded(code[at : at + 4])
         if insn is None or insn.rd == GP:
             return False
-        reads |= insn.rs1 == GP or (insn.rs2 == GP and insn.spec.extension not in ("F", "D"))
+        reads |= insn.rs1 == GP or (insn.rs2 == GP and insn.spec.extension not in EXTENSIONS)
         at += insn.length
     return reads
 

@@ -26,10 +26,10 @@ from understudy.host.rv64.memory import STACK_TOP, ProgramMemory, Told
 from understudy.image.riscv.kind import loadable
 from understudy.image.riscv.program import ElfImage, read_elf
 from understudy.isa.riscv import csr, csrnames
-from understudy.isa.riscv.isa import isa_of
+from understudy.isa.riscv.isa import ALL, isa_of
 from understudy.isa.riscv.state import RETIRED, F, Hart, M, U, X
 
-ISA: Final = "rv64gcv_zicntr_zicond_zba_zbb_zbc_zbs"
+ISA: Final = ALL.name
 BASE: Final = 0x1_0000
 MAILBOX: Final = "tohost"
 SIGNATURE: Final = ("begin_signature", "end_signature")

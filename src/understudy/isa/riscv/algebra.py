@@ -7,9 +7,9 @@ meaning therefore never looks at a value, never branches on one with ``if``, and
 branch on fields of `i`, which are known when code is translated.
 
 Widths are given in bits (1, 8, 16, 32, 64, 128). Integers carry no sign; an operation that cares says so in its
-name. Float values belong to a format, "s" (binary32) or "d" (binary64), and are opaque too; their bit patterns are
-reached with `f_bits` and `f_from_bits`. Arithmetic on floats raises IEEE 754 flags in the hart's sticky `fflags`
-and yields the canonical NaN.
+name. Float values belong to a format, "h" (binary16), "s" (binary32) or "d" (binary64), and are opaque too; their bit
+patterns are reached with `f_bits` and `f_from_bits`. Arithmetic on floats raises IEEE 754 flags in the hart's sticky
+`fflags` and yields the canonical NaN.
 """
 
 from __future__ import annotations
@@ -97,16 +97,16 @@ class Algebra(IntegerAlgebra[V], Protocol[V, F]):
 
     # float registers
     def f(self, n: int, fmt: str) -> F:
-        """Read register `n` in a format; a binary32 that is not NaN-boxed reads as the canonical NaN."""
+        """Read register `n` in a format; a narrower one that is not NaN-boxed reads as the canonical NaN."""
 
     def set_f(self, n: int, fmt: str, v: F) -> None:
-        """Write register `n`; a binary32 is NaN-boxed."""
+        """Write register `n`; what is narrower than 64 bits is NaN-boxed."""
 
     def f_raw(self, n: int) -> V:
         """All 64 bits of register `n`, as they are."""
 
     def f_bits(self, fmt: str, v: F) -> V:
-        """The bit pattern (width 32 or 64) of a float."""
+        """The bit pattern (width 16, 32 or 64) of a float."""
 
     def f_from_bits(self, fmt: str, v: V) -> F:
         """The float with this bit pattern, unchanged even if it is a NaN."""

@@ -39,8 +39,9 @@ def decode(word: int, isa: Isa = REFSI) -> Insn:
 
 def _check(name: str, extension: str, word: int, isa: Isa) -> None:
     if extension not in isa:
-        message = f"illegal instruction {word:#0{10 if word & 3 == 3 else 6}x}: {name} is of {extension}"
-        raise IllegalInstruction(f"{message}, no such encoding in {isa.name}", word=word)
+        shown = f"{word:#0{10 if word & 3 == 3 else 6}x}"
+        message = f"illegal instruction {shown}: no such encoding in {isa.name}, {name} is of {extension}"
+        raise IllegalInstruction(message, word=word)
 
 
 def _decode_parcel(parcel: int) -> Insn:

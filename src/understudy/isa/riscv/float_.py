@@ -1,6 +1,6 @@
-"""F and D: single- and double-precision floats (ISA manual volume I, chapters "F" and "D").
+"""F, D and Zfh: single-, double- and half-precision floats (ISA manual volume I, chapters "F", "D" and "Zfh").
 
-One declaration serves both formats: `t` is the format, "s" or "d", and `w` its width.
+One declaration serves all formats: `t` is the format, "s", "d" or "h", and `w` its width.
 """
 
 from __future__ import annotations
@@ -156,4 +156,12 @@ BETWEEN: Final[tuple[RowSource, ...]] = (
     ("fcvt.d.s", "0100001 00000 rs1 rm rd 1010011", "fd, fs1[, exact]", convert("d", "s")),
 )
 
+HALF_BETWEEN: Final[tuple[RowSource, ...]] = (
+    ("fcvt.s.h", "0100000 00010 rs1 rm rd 1010011", "fd, fs1[, exact]", convert("s", "h")),
+    ("fcvt.d.h", "0100001 00010 rs1 rm rd 1010011", "fd, fs1[, exact]", convert("d", "h")),
+    ("fcvt.h.s", "0100010 00000 rs1 rm rd 1010011", "fd, fs1[, rm]", convert("h", "s")),
+    ("fcvt.h.d", "0100010 00001 rs1 rm rd 1010011", "fd, fs1[, rm]", convert("h", "d")),
+)
+
+ZFH: Final = section("Zfh", rows("h", 16, "h", "10", "001") + HALF_BETWEEN)
 FLOAT: Final = section("F", rows("s", 32, "w", "00", "010")) + section("D", rows("d", 64, "d", "01", "011") + BETWEEN)

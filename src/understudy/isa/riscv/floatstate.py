@@ -8,6 +8,8 @@ from understudy.isa.riscv.csrnames import MSTATUS
 from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import Hart
 
+EXTENSIONS: Final = ("F", "D", "Zfh")
+"""Extensions whose instructions are about scalar floats."""
 FS_SHIFT: Final = 13
 OFF, DIRTY = 0, 3
 

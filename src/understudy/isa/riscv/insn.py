@@ -19,7 +19,7 @@ class Spec:
 
     `flow` is one of ``next`` (falls through), ``branch`` (conditional, pc-relative), ``jump`` (pc-relative),
     ``indirect`` (computed) and ``system`` (runs on the reference engine only).
-    `extension` is one letter or name: I M A F D V Zve64d Zicsr Zifencei Zicond Zba Zbb Zbc Zbs Priv.
+    `extension` is one letter or name: I M A F D V Zve64d Zicsr Zifencei Zicond Zfh Zba Zbb Zbc Zbs Priv.
     """
 
     name: str

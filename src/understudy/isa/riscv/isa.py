@@ -11,11 +11,11 @@ from understudy.core.errors import WireError, close_to
 ALWAYS: Final = ("I", "Zicsr", "Zifencei", "Priv")
 """What every hart of ours has."""
 KNOWN: Final = (
-    "I", "M", "A", "F", "D", "C", "V", "Zicsr", "Zifencei", "Zicntr", "Zicond", "Zba", "Zbb", "Zbc", "Zbs",
+    "I", "M", "A", "F", "D", "C", "V", "Zicsr", "Zifencei", "Zicntr", "Zicond", "Zfh", "Zba", "Zbb", "Zbc", "Zbs",
 )  # fmt: skip
 """All extensions, in the order of names."""
 IMPLIED: Final = {"G": ("I", "M", "A", "F", "D", "Zicsr", "Zifencei"), "B": ("Zba", "Zbb", "Zbs"), "D": ("F",),
-                  "V": ("D", "F", "Zve64d")}  # fmt: skip
+                  "V": ("D", "F", "Zve64d"), "Zfh": ("F",)}  # fmt: skip
 """What a name brings along."""
 
 

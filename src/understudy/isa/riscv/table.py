@@ -11,7 +11,7 @@ from understudy.core.errors import ModelBug
 from understudy.isa.pattern import Pattern
 from understudy.isa.riscv.atomic import ATOMIC
 from understudy.isa.riscv.compressed import COMPRESSED
-from understudy.isa.riscv.float_ import FLOAT
+from understudy.isa.riscv.float_ import FLOAT, ZFH
 from understudy.isa.riscv.format import KINDS, OPERANDS
 from understudy.isa.riscv.insn import Spec
 from understudy.isa.riscv.integer import INTEGER
@@ -38,7 +38,7 @@ VECTOR: Final = InsnTable(
     (*CONFIGURATION, *MEMORY, *VECTOR_INTEGER, *FIXED, *FLOATING, *REDUCTION, *MASK, *PERMUTATION), OPERANDS
 )
 """The instructions of the vector extension; each segment form of a load or store is one."""
-FURTHER: Final = InsnTable((*ZBA, *ZBB, *ZBS, *ZICOND), OPERANDS)
+FURTHER: Final = InsnTable((*ZBA, *ZBB, *ZBS, *ZICOND, *ZFH), OPERANDS)
 """The instructions of extensions that harts have where their `Isa` says so, and RefSi's have not."""
 
 

@@ -14,8 +14,11 @@ from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_registers import BITS, TYPE, Held, Representations
 from understudy.ir.builder import Text
 
-SUFFIX: Final = {"s": "f32", "d": "f64"}
-INFINITY: Final = {"s": 0x7F80_0000, "d": 0x7FF0_0000_0000_0000}
+SUFFIX: Final = {"h": "f16", "s": "f32", "d": "f64"}
+INFINITY: Final = {"h": 0x7C00, "s": 0x7F80_0000, "d": 0x7FF0_0000_0000_0000}
+LEAST_NORMAL: Final = {"h": 1 << 10, "s": 1 << 23, "d": 1 << 52}
+EXACT_IN_SINGLE: Final = 1 << 24
+"""Integers up to here, and their negatives, are binary32 numbers."""
 STRICT: Final = 'metadata !"fpexcept.strict"'
 ROUNDED: Final = ('metadata !"round.dynamic"', STRICT)
 
@@ -107,10 +110,20 @@ class Floats:
         self.control.side(self.text.let(f"icmp ne i64 {frm}, {rm}"))
 
     def _rounded(self, name: str, fmt: str, operands: tuple[Held, ...]) -> Held:
+        if fmt == "h":  # of operands this narrow, rounding twice gives what rounding once does, flags and all
+            return self._narrowed(self._rounded(name, "s", tuple(self._widened(v) for v in operands)))
         ty = self.type(fmt)
         return Held(
             fmt, "r", self._call(ty, f"{name}.{self.suffix(fmt)}", *(f"{ty} {v.name}" for v in operands), *ROUNDED)
         )
+
+    def _widened(self, v: Held) -> Held:
+        """A binary16 as binary32, which is exact; a signalling NaN raises NV."""
+        return Held("s", "r", self._call("float", "fpext.f32.f16", f"half {v.name}", STRICT))
+
+    def _narrowed(self, v: Held) -> Held:
+        """A binary32 rounded to binary16."""
+        return Held("h", "r", self._call("half", "fptrunc.f16.f32", f"float {v.name}", *ROUNDED))
 
     fadd = _arithmetic("fadd")
     fsub = _arithmetic("fsub")
@@ -120,6 +133,9 @@ class Floats:
 
     def fma(self, fmt: str, a: Held, b: Held, c: Held, rm: int) -> Held:
         """a * b + c. Some hosts do not report infinity times zero when `c` is a quiet NaN: a cold path does."""
+        if fmt == "h":
+            self._rounding(rm)
+            return self._half_fma(a, b, c)
         if not self.fused:
             self.control.side("true")
         self._rounding(rm)  # before the cold path, which has an effect
@@ -136,6 +152,37 @@ class Floats:
         self.text.start(join)
         return self._rounded("fma", fmt, (a, b, c))
 
+    def _half_fma(self, a: Held, b: Held, c: Held) -> Held:
+        """The same of binary16: an exact product and a sum in binary64, rounded to odd, then to binary16."""
+        o, text = self.ints, self.text
+        x, y, z = (self._call("double", "fpext.f64.f16", f"half {v.name}", STRICT) for v in (a, b, c))
+        product = self._call("double", "fmul.f64", f"double {x}", f"double {y}", *ROUNDED)
+        total = self._call("double", "fadd.f64", f"double {product}", f"double {z}", *ROUNDED)
+        bits = text.let(f"bitcast double {total} to i64")
+        finite = text.let(f"icmp ult i64 {o.and_(64, bits, str((1 << 63) - 1))}, {INFINITY['d']}")
+        p, q, s = (text.let(f"select i1 {finite}, double {v}, double 0.0") for v in (product, z, total))
+        part = self._call("double", "fsub.f64", f"double {s}", f"double {p}", *ROUNDED)
+        rest = self._call("double", "fsub.f64", f"double {s}", f"double {part}", *ROUNDED)
+        first = self._call("double", "fsub.f64", f"double {p}", f"double {rest}", *ROUNDED)
+        second = self._call("double", "fsub.f64", f"double {q}", f"double {part}", *ROUNDED)
+        lost = self._call("double", "fadd.f64", f"double {first}", f"double {second}", *ROUNDED)
+        # To nearest, what was lost is exact. Where rounding has a direction, rounding again in it changes nothing.
+        lost = text.let(f"bitcast double {lost} to i64")
+        nearest = o.eq(64, text.let("load i64, ptr %frm"), "0")
+        inexact = o.ne(64, o.and_(64, lost, str((1 << 63) - 1)), "0")
+        beyond = o.slt(64, o.xor(64, lost, bits), "0")
+        odd = o.or_(64, o.sub(64, bits, o.zext(64, 1, beyond)), "1")
+        change = text.let(f"and i1 {nearest}, {inexact}")
+        return self._from_double(o.select(64, change, odd, bits))
+
+    def _from_double(self, bits: str) -> Held:
+        """A binary64, by its bits, as binary16: by way of a binary32 whose last bit tells whether anything was lost."""
+        o, rest = self.ints, (1 << 29) - 1
+        sticky = o.zext(64, 1, o.ne(64, o.and_(64, bits, str(rest)), "0"))
+        odd = o.or_(64, o.and_(64, bits, str(~rest)), o.shl(64, sticky, "29"))
+        wide = self.text.let(f"bitcast i64 {odd} to double")
+        return self._narrowed(Held("s", "r", self._call("float", "fptrunc.f32.f64", f"double {wide}", *ROUNDED)))
+
     def fneg(self, fmt: str, a: Held) -> Held:
         """Flip the sign bit."""
         return Held(fmt, a.kind if a.kind == "x" else "r", self.text.let(f"fneg {self.type(fmt)} {a.name}"))
@@ -149,6 +196,8 @@ class Floats:
     fmax = _extreme("ogt", "and")
 
     def _compare(self, kind: str, predicate: str, fmt: str, a: Held, b: Held) -> str:
+        if fmt == "h":
+            fmt, a, b = "s", self._widened(a), self._widened(b)
         ty = self.type(fmt)
         operands = f"{ty} {a.name}", f"{ty} {b.name}"
         return self._call(
@@ -164,7 +213,7 @@ class Floats:
         both = self.text.let(f"{zeros} {self.ints.type(w)} {x}, {y}")
         pick = o.select(w, same, both, o.select(w, first, x, y))
         pick = o.select(w, self.is_nan(fmt, y), x, pick)
-        quiet = o.const(w, INFINITY[fmt] | (1 << (w - 10 if fmt == "s" else w - 13)))
+        quiet = o.const(w, INFINITY[fmt] | (LEAST_NORMAL[fmt] >> 1))
         other = o.select(w, self.is_nan(fmt, y), quiet, y)
         pick = o.select(w, self.is_nan(fmt, x), other, pick)
         return Held(fmt, "b", self.text.let(f"bitcast {self.ints.type(w)} {pick} to {self.type(fmt)}"))
@@ -183,7 +232,7 @@ class Floats:
         bits = self.representations.f_bits(fmt, a)
         magnitude = o.and_(w, bits, o.const(w, (1 << (w - 1)) - 1))
         negative = o.slt(w, bits, o.const(w, 0))
-        least_normal = 1 << (23 if fmt == "s" else 52)
+        least_normal = LEAST_NORMAL[fmt]
         quiet = INFINITY[fmt] | (least_normal >> 1)
 
         def either(below: int, above: int) -> str:
@@ -201,7 +250,10 @@ class Floats:
     def f_to_f(self, to: str, fmt: str, a: Held, rm: int) -> Held:
         """Convert between formats; widening is exact and does not round."""
         source, target = self.type(fmt), self.type(to)
-        if to == "d":
+        if (to, fmt) == ("h", "d"):
+            self._rounding(rm)
+            return self._from_double(self.text.let(f"bitcast double {a.name} to i64"))
+        if BITS[to] > BITS[fmt]:
             if rm > 4 and rm != 7:
                 self.control.side("true")
             name = self._call(target, f"fpext.{self.suffix(to)}.{self.suffix(fmt)}", f"{source} {a.name}", STRICT)
@@ -212,6 +264,8 @@ class Floats:
 
     def f_to_int(self, w: int, signed: bool, fmt: str, a: Held, rm: int) -> str:
         """Convert to an integer; everything near or beyond the range leaves."""
+        if fmt == "h":
+            return self.f_to_int(w, signed, "s", self._widened(a), rm)
         o = self.ints
         ty, fw = self.type(fmt), BITS[fmt]
         bits = self.representations.f_bits(fmt, a)
@@ -240,6 +294,10 @@ class Floats:
             v = o.sext(64, w, v) if signed else o.zext(64, w, v)
         elif not signed:
             self.control.side(self.any(o.slt(64, v, o.const(64, 0))))
+        if fmt == "h":
+            far = o.add(64, v, o.const(64, EXACT_IN_SINGLE))
+            self.control.side(self.text.let(f"icmp ugt i64 {far}, {2 * EXACT_IN_SINGLE}"))
+            return self._narrowed(Held("s", "b", self._call("float", "sitofp.f32.i64", f"i64 {v}", *ROUNDED)))
         ty = self.type(fmt)
         name = self._call(ty, f"sitofp.{self.suffix(fmt)}.{self.int_suffix()}", f"{o.type(64)} {v}", *ROUNDED)
         return Held(fmt, "b", name)

@@ -10,10 +10,13 @@ from understudy.engine.riscv.jit.floatreps import FORMAT, INTEGER, Rep, Reps
 from understudy.ir.builder import Text
 from understudy.isa.riscv import state as layout
 
-TYPE: Final = {"s": "float", "d": "double"}
-BITS: Final = {"s": 32, "d": 64}
+TYPE: Final = {"h": "half", "s": "float", "d": "double"}
+BITS: Final = {"h": 16, "s": 32, "d": 64}
 CANONICAL: Final = "0x7FF8000000000000"
-"""The canonical NaN as an IR literal, for both formats."""
+"""The canonical NaN as an IR literal, for binary32 and binary64."""
+CANONICAL_HALF: Final = "0xH7E00"
+QUIET: Final = {"h": 0x7E00, "s": 0x7FC0_0000}
+"""Its bits in the formats that are boxed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Representations:
 
     def nan(self, fmt: str) -> str:
         """The canonical NaN."""
-        return CANONICAL
+        return CANONICAL_HALF if fmt == "h" else CANONICAL
 
     def exact(self, v: Held) -> Held:
         """The same value with its own bits: a raw NaN becomes the canonical one."""
@@ -66,9 +69,9 @@ class Representations:
         """All 64 register bits of a float."""
         v = self.exact(v)
         bits = self.text.let(f"bitcast {TYPE[v.fmt]} {v.name} to i{BITS[v.fmt]}")
-        if v.fmt == "s":
-            wide = self.text.let(f"zext i32 {bits} to i64")
-            boxed = self.text.let(f"or i64 {wide}, -4294967296")
+        if v.fmt != "d":
+            wide = self.text.let(f"zext i{BITS[v.fmt]} {bits} to i64")
+            boxed = self.text.let(f"or i64 {wide}, {-1 << BITS[v.fmt]}")
             self.float_of[boxed] = v
             return boxed
         self.float_of[bits] = v
@@ -78,10 +81,11 @@ class Representations:
         """A register's 64 bits read in a format."""
         if fmt == "d":
             return Held("d", "x", self.text.let(f"bitcast i64 {raw} to double"))
-        low = self.text.let(f"trunc i64 {raw} to i32")
-        loose = self.text.let(f"icmp ult i64 {raw}, -4294967296")
-        bits = self.text.let(f"select i1 {loose}, i32 2143289344, i32 {low}")
-        return Held("s", "x", self.text.let(f"bitcast i32 {bits} to float"))
+        w = BITS[fmt]
+        low = self.text.let(f"trunc i64 {raw} to i{w}")
+        loose = self.text.let(f"icmp ult i64 {raw}, {-1 << w}")
+        bits = self.text.let(f"select i1 {loose}, i{w} {QUIET[fmt]}, i{w} {low}")
+        return Held(fmt, "x", self.text.let(f"bitcast i{w} {bits} to {TYPE[fmt]}"))
 
     def convert_rep(self, v: Held | str, want: Rep) -> Held | str:
         """Bring a register's value into another representation."""
@@ -153,8 +157,12 @@ class Registers:
 
     def set_f(self, n: int, fmt: str, v: Held) -> None:
         """Write a register."""
-        self.fs[n] = v
-        self.reps[n] = (FORMAT[fmt], v.kind)
+        if fmt in FORMAT:
+            self.fs[n] = v
+            self.reps[n] = (FORMAT[fmt], v.kind)
+        else:
+            self.fs[n] = self.representations.as_integer(v)
+            self.reps[n] = INTEGER
         self.dirty_f.add(n)
         self.written_f.add(n)
 

@@ -4,7 +4,7 @@ Inside translated code a float register is kept as what it is used for, so that 
 float registers. A representation is a format and a kind:
 
 =========  ============================================================================================
-``("I")``  all 64 bits as an integer, as the architecture sees them
+``("I")``  all 64 bits as an integer, as the architecture sees them; a binary16 always
 ``"S"``    a NaN-boxed binary32, kept as a host float; ``"D"``: a binary64, kept as a host double
 ``"x"``    kind exact: these very bits
 ``"r"``    kind raw: a NaN may carry the host's payload and stands for the canonical NaN
@@ -21,6 +21,7 @@ from typing import Any, Final, cast
 
 from understudy.engine.riscv.jit.region import Block, Region
 from understudy.isa.riscv.algebra import SystemOps
+from understudy.isa.riscv.floatstate import EXTENSIONS
 
 Rep = tuple[str, str]
 INTEGER: Final[Rep] = ("I", "x")
@@ -46,10 +47,10 @@ class _Scan:
 
     def f(self, n: int, fmt: str) -> str:
         rep = self.reps.get(n, INTEGER)
-        return rep[1] if rep[0] == FORMAT[fmt] else "x"
+        return rep[1] if rep[0] == FORMAT.get(fmt) else "x"
 
     def set_f(self, n: int, fmt: str, v: str) -> None:
-        self.reps[n] = (FORMAT[fmt], v)
+        self.reps[n] = (FORMAT[fmt], v) if fmt in FORMAT else INTEGER
 
     def f_from_bits(self, fmt: str, v: str | None) -> str:
         return "b" if v == "0" else "x"
@@ -72,7 +73,7 @@ def after(block: Block, reps: Reps) -> Reps:
     """Representations behind `block`, given those before it."""
     scan = _Scan(dict(reps))
     for _, insn in block.insns:
-        if insn.spec.extension in ("F", "D"):
+        if insn.spec.extension in EXTENSIONS:
             insn.spec.meaning(cast("SystemOps", scan), insn)
         elif insn.name == "vfmv.f.s":  # in the format that vtype tells
             scan.reps[insn.rd] = INTEGER

@@ -7,9 +7,11 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from understudy.engine.riscv.polling import is_poll
+from understudy.ir.llvm import host_features
 from understudy.ir.translator import translator_key
 from understudy.isa.riscv.csr import VECTOR_WORDS
 from understudy.isa.riscv.csrnames import VLENB
+from understudy.isa.riscv.floatstate import EXTENSIONS
 from understudy.isa.riscv.insn import Insn
 
 LIMIT = 1000
@@ -102,7 +104,10 @@ def is_call(insn: Insn) -> bool:
 
 def flow_of(insn: Insn, native_float: bool) -> str:
     """Where control goes from `insn`; "system" where it is left to the reference engine."""
-    if not native_float and insn.spec.extension in ("F", "D", "Zve64d"):
+    extension = insn.spec.extension
+    if not native_float and extension in (*EXTENSIONS, "Zve64d"):
+        return "system"
+    if extension == "Zfh" and "f16c" not in host_features():
         return "system"
     return "next" if _of_vectors(insn) else insn.spec.flow
 
