@@ -64,6 +64,13 @@ def test_an_access_below_the_stack(profile: str) -> None:
 
 
 @EVERY
+def test_an_access_outside_the_program(profile: str) -> None:
+    told = "(outside the program, whose segments lie at 0x10000.."
+    assert told in str(failure("lui t0, 0x20\nld t1, 0(t0)", profile))
+    assert told not in str(failure("lui t0, 0x8\nld t1, 0(t0)", profile)), "no program can lie there"
+
+
+@EVERY
 @pytest.mark.parametrize("text", ["lw t0, -2000(gp)", "addi t0, gp, -2000\nlw t1, 0(t0)"])
 def test_an_access_relative_to_gp(text: str, profile: str) -> None:
     told = (

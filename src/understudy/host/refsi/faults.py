@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.core.errors import AccessFault, BeyondModel, Place, UnderstudyError
-from understudy.host.refsi.program import HART_BASE, Kernel, Program
+from understudy.host.refsi.program import ELF_BASE, ELF_END, HART_BASE, Kernel, Program
 from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.decode import decode, length
 from understudy.isa.riscv.floatstate import EXTENSIONS
@@ -15,6 +15,8 @@ GP: Final = 3
 GLOBAL_POINTER: Final = "__global_pointer$"
 STACK_REACH: Final = 1 << 20
 """Bytes below a stack where an access is taken for one that ran out of it."""
+SHOWN: Final = 4
+"""Segments that an error lists."""
 LONGEST_FUNCTION: Final = 1 << 14
 """Bytes of code before a fault that are looked through for a use of gp."""
 
@@ -41,12 +43,16 @@ def _cause(address: int, pc: int, program: Program) -> str:
     if HART_BASE - STACK_REACH <= address < HART_BASE:
         return f" (below this hart's stack, which lies at {HART_BASE:#x}..{program.stack_top:#x})"
     pointer = (program.image.symbols or {}).get(GLOBAL_POINTER)
-    if pointer is None or not _relies_on_gp(pc, program):
-        return ""
-    return (
-        f" (the code before it uses gp, which nothing sets: the linker expects {GLOBAL_POINTER} = {pointer.address:#x} "
-        "there; link with -Wl,--no-relax)"
-    )
+    if pointer is not None and _relies_on_gp(pc, program):
+        return (
+            f" (the code before it uses gp, which nothing sets: the linker expects {GLOBAL_POINTER} = "
+            f"{pointer.address:#x} there; link with -Wl,--no-relax)"
+        )
+    if ELF_BASE <= address < ELF_END:
+        lying = sorted((segment.address, segment.end) for segment in program.image.segments)
+        shown = ", ".join(f"{first:#x}..{end:#x}" for first, end in lying[:SHOWN])
+        return f" (outside the program, whose segments lie at {shown}{', ...' if len(lying) > SHOWN else ''})"
+    return ""
 
 
 def _overwritten(pc: int, program: Program) -> str:
