@@ -60,6 +60,7 @@ void start(u64 *stack)
     u64 heap = call(214, 0, 0, 0);
     *(volatile u64 *)(call(214, heap + 4096, 0, 0) - 8) = 5;
     put("bad ", call(64, 7, 0, 0));
+    put("parts ", call(66, 1, (long)parts, 1025));
     put("fault ", call(64, 1, 16, 8));
     call(93, 300 + 7, 0, 0);
 }
@@ -148,6 +149,7 @@ def test_a_bare_program_leaves_a_signature(engine: str) -> None:
     result = RV64.run(assemble_program(BARE.format(told=7), 0x8000_0000), engine=engine)
     assert (result.status, result.console) == (3, b"")
     assert result.signature_text() == "00000000\n00000000\n00000003\n00000000\n78563412\nf0debc9a\n"
+    assert repr(result).startswith("<program that ended with 3: ")
     assert result.signature_text(8).splitlines()[2] == "f0debc9a78563412"
     assert result.instructions == RV64.run(assemble_program(BARE.format(told=7), 0x8000_0000)).instructions
 

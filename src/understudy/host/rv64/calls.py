@@ -10,7 +10,9 @@ from understudy.core.errors import AccessFault, BeyondModel
 if TYPE_CHECKING:
     from understudy.host.rv64.memory import ProgramMemory
 
-EBADF, EFAULT, ENOTTY = 9, 14, 25
+EBADF, EFAULT, EINVAL, ENOTTY = 9, 14, 22, 25
+MOST_PARTS: Final = 1024
+"""Of one writev (UIO_MAXIOV)."""
 NAMES: Final = {29: "ioctl", 57: "close", 62: "lseek", 63: "read", 64: "write", 66: "writev", 93: "exit",
                 94: "exit_group", 214: "brk"}  # fmt: skip
 _MASK64: Final = (1 << 64) - 1
@@ -69,10 +71,13 @@ class Calls:
         return size
 
     def _write_parts(self, fd: int, address: int, count: int) -> int:
-        parts = [
-            (self._memory.load(at, 8), self._memory.load(at + 8, 8)) for at in range(address, address + 16 * count, 16)
-        ]
-        return sum(self._write(fd, *part) for part in parts) if fd in (1, 2) else -EBADF
+        if fd not in (1, 2):
+            return -EBADF
+        if count > MOST_PARTS:
+            return -EINVAL
+        load = self._memory.load
+        parts = [(load(at, 8), load(at + 8, 8)) for at in range(address, address + 16 * count, 16)]
+        return sum(self._write(fd, *part) for part in parts)
 
     def _exit(self, code: int, *_: int) -> int:
         raise Exited(code & 0xFF)

@@ -65,6 +65,10 @@ class ProgramResult(Took):
 
     __repr__ = Took.__repr__
 
+    @property
+    def _name(self) -> str:
+        return f"program that ended with {self.status}"
+
     def signature_text(self, word_bytes: int = 4) -> str:
         """The signature as riscv-arch-test has it: a little-endian word of so many bytes a line, in hexadecimal."""
         words = (self.signature[at : at + word_bytes] for at in range(0, len(self.signature), word_bytes))
