@@ -23,7 +23,7 @@ LAYERS = (
     ("host",),
     ("trace", "check", "attach", "report"),
     ("campaign",),
-    ("cli", "testing", "__main__"),
+    ("cli", "testing"),
 )
 FACES = ("acceldev", "amdcl2", "fletcher", "gcn", "hsa", "refsi", "riscv")
 """What the package shows of its layers, interface by interface: names from below, and nothing that is their own. The
@@ -83,7 +83,15 @@ def complaints(source: str, path: str) -> list[str]:
     return sorted(set(found))
 
 
-FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+DOOR = "__main__.py"
+FILES = sorted({path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")} - {DOOR})
+
+
+def test_the_door_leads_to_the_command_line_alone():
+    text = (PACKAGE / DOOR).read_text(encoding="utf-8")
+    assert {name for _, name in imported_modules(ast.parse(text), "understudy.__main__", False)} == {
+        "sys", "understudy.cli.main",
+    }  # fmt: skip
 
 
 def test_no_layer_imports_one_to_its_right():
