@@ -17,12 +17,13 @@ from tests.interrupting import SOON, interrupted, soon
 from understudy.core.errors import RuleError
 from understudy.core.event import Event
 from understudy.core.limits import Stopped, TimeLimit
+from understudy.core.thread_pool import PinnedPool
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.commands import CopyMem64, Finish, StoreImm64, encode_all
 from understudy.device.refsi.device import RefSiDevice
 from understudy.device.refsi.events import InstanceStarted
 from understudy.device.refsi.spec.dma import LAST_ID
-from understudy.host.refsi.refsi import RefSi
+from understudy.host.refsi.refsi import RefSi, demo_kernels
 from understudy.isa.riscv.decode import assemble
 
 WORK = "lui t5, 0x200; busy: addi t5, t5, -1; bne t5, zero, busy; "
@@ -85,6 +86,31 @@ def test_ctrl_c(profile: str, engine: str, threads: int, more: dict[str, Any], l
     assert endless.device.port.steps == steps, "no hart runs on"  # type: ignore[attr-defined]
     endless.still_works()
     endless.device.close()
+
+
+def test_ctrl_c_while_threads_are_called_for_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a thread was already given is over before the host goes on, though nobody holds its future."""
+    submit = PinnedPool.submit
+
+    def interrupted_submit(pool: PinnedPool, *arguments: Any) -> None:
+        future = submit(pool, *arguments)
+        while not (future.running() or future.done()):
+            time.sleep(0)
+        raise KeyboardInterrupt
+
+    with RefSi.open(threads=2) as device:
+        device.load_elf(demo_kernels())
+        out = device.zeros((256, 256), np.uint32)
+        device.launch("mandelbrot", (256, 256), [out, 256, 256, 10])
+        monkeypatch.setattr(PinnedPool, "submit", interrupted_submit)
+        with pytest.raises(KeyboardInterrupt):
+            device.launch("mandelbrot", (256, 256), [out, 256, 256, 20_000])
+        seen = out.array.copy()
+        time.sleep(0.05)
+        assert np.array_equal(out.array, seen)
+        monkeypatch.undo()
+        device.launch("mandelbrot", (256, 256), [out, 256, 256, 10])
+        assert out.array.max() == 10
 
 
 @pytest.mark.one_in(3)

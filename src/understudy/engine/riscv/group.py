@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.core.errors import UnderstudyError
@@ -52,24 +54,33 @@ class Group:
         if helpers < 1:
             work()
         else:
-            self._work_together(work, helpers)
+            self._work_together(work, left, helpers)
         return [exits[index] for index in range(len(harts))]
 
-    def _work_together(self, work: Callable[[], None], helpers: int) -> None:
-        """Do some work on this thread and on others, of which each takes what nobody has taken yet."""
+    def _work_together(self, work: Callable[[], None], left: Iterator[int], helpers: int) -> None:
+        """Do some work on this thread and on others, of which each takes what is `left`."""
         from concurrent.futures import wait  # takes longer to load than most programs want
 
         from understudy.core.thread_pool import PinnedPool
 
         if self._pool is None:
             self._pool = PinnedPool(self.threads - 1, "understudy-hart")
-        others = [self._pool.submit(work) for _ in range(helpers)]
+        occupied = [threading.Lock() for _ in range(helpers)]
+
+        def help_along(lock: threading.Lock) -> None:
+            with lock:
+                work()
+
         try:
+            others = [self._pool.submit(help_along, lock) for lock in occupied]
             work()
             wait(others)
         except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
             self.is_abandoned = True
-            wait(others)
+            deque(left, maxlen=0)  # who comes too late finds nothing to do
+            for lock in occupied:  # where `submit` was interrupted, there is nothing else to wait for
+                with lock:
+                    pass
             raise
         finally:
             self.is_abandoned = False
