@@ -83,6 +83,12 @@ PROGRAMS = {
 }
 
 
+@pytest.fixture(autouse=True, params=[0, 1000], ids=["ends translated", "ends interpreted"])
+def _end_visits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of a budget is code of one instruction each, at once or after it has happened often."""
+    monkeypatch.setattr("understudy.engine.riscv.jit.engine.END_VISITS", request.param)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_budget_ends_at_the_same_instruction(name: str) -> None:
     text, x = PROGRAMS[name]

@@ -40,6 +40,9 @@ class Engine(Protocol):
     def flush_pages(self, hart: Hart) -> None:
         """Forget cached page translations of `hart` (window changes, SYNC_CACHE, sfence.vma)."""
 
+    def trapped(self, hart: Hart) -> None:
+        """`hart` has taken a trap, by somebody else's doing: a simulated translation buffer is empty then."""
+
     def remapped(self) -> None:
         """Other memory may be behind some addresses. What harts have in a translation buffer they keep."""
 

@@ -5,8 +5,7 @@ Two flat tables (loads, stores) hold one word per 4 KiB guest page below 4 GiB: 
 same difference: the first guest address behind it. A last row, always 0, stands for all addresses beyond 4 GiB.
 
 Where a reference simulator has a translation buffer, a page is in the tables only while it is in the buffer. What two
-further tables know of a page outlives it there, until windows change or all is flushed: a page that comes back needs no
-asking.
+further tables know of a page outlives it there, until `remapped`: a page that comes back needs no asking.
 
 Translated code reads the tables itself; the reference engine uses the same ones, so both see the same memory and,
 where a reference simulator keeps stale translations, the same staleness.
@@ -83,6 +82,7 @@ class PageTables:
         self._filled: dict[str, list[tuple[int, int]]] = {"load": [], "store": []}
         self._tlb = zeros(tlb_entries or 0)
         self._known = {name: zeros(TABLE_PAGES + 1 if tlb_entries else 0) for name in ("load", "store")}
+        self._port = hart.port if tlb_entries and isinstance(hart.port, ExtentPort) else None
         self._noted: list[int] = []
         """Pages of which something is known."""
         hart.words[LOAD_TABLE] = int(self._arrays["load"].ctypes.data)
@@ -97,13 +97,17 @@ class PageTables:
         """Look the page of `address` up through the port; the table's new word, 0 if there is no direct way."""
         if address >= LIMIT:
             return 0
+        page = address >> PAGE_BITS
+        if self.tlb_entries is not None and (known := int(self._known[access][page])):
+            self._occupy(page)
+            self._arrays[access][page] = known
+            return known
         try:
             addend = self.hart.port.page(address, access)
         except AccessFault:
             return 0
         if addend is None:
             return 0
-        page = address >> PAGE_BITS
         if self.tlb_entries is not None:
             self._occupy(page)
             self._arrays[access][page] = addend & MASK64
@@ -118,6 +122,11 @@ class PageTables:
 
     def flush(self) -> None:
         """Forget everything."""
+        self.empty()
+        self.remapped()
+
+    def empty(self) -> None:
+        """Empty the tables, and with them the translation buffer."""
         for access, spans in self._filled.items():
             array = self._arrays[access]
             for first, last in spans:
@@ -127,7 +136,6 @@ class PageTables:
         for array in self._arrays.values():
             array[held] = 0
         self._tlb[:] = 0
-        self.remapped()
 
     def remapped(self) -> None:
         """Other memory may be behind some addresses: nothing is known of pages that come into the buffer."""
@@ -206,9 +214,9 @@ class PageTables:
 
     def _note(self, address: int, access: str, addend: int) -> None:
         """Remember what is behind a page, where the same is behind all of it."""
-        port, page = self.hart.port, address >> PAGE_BITS
-        if isinstance(port, ExtentPort):
-            start, end = port.extent(address, access)
+        page = address >> PAGE_BITS
+        if self._port is not None:
+            start, end = self._port.extent(address, access)
             if start <= page << PAGE_BITS and page + 1 << PAGE_BITS <= end:
                 self._known[access][page] = addend & MASK64
                 self._noted.append(page)

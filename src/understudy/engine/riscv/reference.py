@@ -145,6 +145,12 @@ class ReferenceEngine:
         if self.coherent or self.tlb_entries is not None:
             self.flush_code(hart)
 
+    def trapped(self, hart: Hart) -> None:
+        """The simulator empties its translation buffer and instruction cache."""
+        if self.tlb_entries is not None:
+            self.context(hart).pages.empty()
+            self.flush_code(hart)
+
     def remapped(self) -> None:
         """Nothing is known any more of pages that are not in a translation buffer."""
         for context in list(self._contexts):
@@ -376,8 +382,7 @@ class ReferenceEngine:
         self, context: Context, pc: int, cause: int, value: int, error: Exception | None, insn: Insn | None = None
     ) -> Exit:
         csr.enter_trap(context.hart, cause, pc, value)
-        if self.tlb_entries is not None:
-            self.flush_pages(context.hart)
+        self.trapped(context.hart)
         detail = str(error) if error is not None else CAUSES.get(cause, f"cause {cause}")
         base = 0 if insn is None else context.hart.x(insn.rs1)
         return Exit(Why.TRAP, pc, cause, value, detail, error, insn, base)

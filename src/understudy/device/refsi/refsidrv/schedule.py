@@ -216,7 +216,7 @@ class RefsidrvSchedule:
                 hart.port.fetch(hart.pc)
             except AccessFault:
                 csr.enter_trap(hart, FETCH_ACCESS, hart.pc, hart.pc)
-                self._accelerator.engine.flush_pages(hart)
+                self._accelerator.engine.trapped(hart)
 
     def _spend(self, steps: int) -> None:
         if self._steps_left is None:

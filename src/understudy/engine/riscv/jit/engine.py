@@ -38,8 +38,10 @@ from understudy.ir import llvm
 from understudy.ir.native import link
 from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.ir.slow_host import HARTS, warn_where_slow
+from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.isa import Isa
 from understudy.isa.riscv.state import (
+    CODE_TABLE,
     FUEL,
     NO_ADDRESS,
     PC,
@@ -60,6 +62,8 @@ COLD_VISITS: Final = 2
 COLD_STEPS: Final = 400
 INSIDE_VISITS: Final = 1000
 """Visits of a pc in the middle of translated code, where a hart's turn ended, before code is made that begins there."""
+END_VISITS: Final = 1000
+"""Turns that come to their end behind a pc before instructions from there on are translated one by one."""
 PATIENCE: Final = 100
 MAX_VERSIONS: Final = 16
 """Translations kept for one pc: guests that rewrite their code would fill memory with them."""
@@ -118,10 +122,12 @@ class JitEngine(ReferenceEngine):
         super().__init__(coherent, tlb_entries, on_retire)
         self.tier = tier
         self.cache = cache if cache is not None else ObjectCache(default_folder())
-        self.translations: dict[tuple[int, bool, Isa], list[Translation]] = {}
+        self.translations: dict[tuple[int, bool, Isa, bool], list[Translation]] = {}
+        """By pc, whether floats are native, the instruction set, and whether it is of one instruction."""
         self._workers: ThreadPoolExecutor | None = None
         warn_where_slow(HARTS)
-        if llvm.is_x86():  # here, so that opening a device pays for LLVM and not its first kernel
+        self._is_native = llvm.is_x86()
+        if self._is_native:  # here, so that opening a device pays for LLVM and not its first kernel
             self.runtime = _shared_runtime(self.cache.folder)
 
     def __repr__(self) -> str:
@@ -159,10 +165,7 @@ class JitEngine(ReferenceEngine):
             context.work += used
             if why in (RETURNED, POLLED):
                 self._turn_over(context)
-                if why == RETURNED:
-                    return Exit(Why.RETURN, words[PC])
-                words[RESERVED_ADDRESS] = NO_ADDRESS
-                return Exit(Why.WAIT, words[PC])
+                return self._ended(hart, why)
             if why == OUT_OF_FUEL and left > 0 and used + left > slice_:
                 with self._lock:
                     self._slice_end(context)
@@ -176,10 +179,19 @@ class JitEngine(ReferenceEngine):
         self._turn_over(context)
         return self.turn_end(hart)
 
+    @staticmethod
+    def _ended(hart: Hart, why: int) -> Exit:
+        """A turn is over before its fuel is: the hart has returned, or polls."""
+        words = hart.words
+        if why == RETURNED:
+            return Exit(Why.RETURN, words[PC])
+        words[RESERVED_ADDRESS] = NO_ADDRESS
+        return Exit(Why.WAIT, words[PC])
+
     @property
     def translates(self) -> bool:
         """Whether there is machine code for harts."""
-        return self.on_retire is None and llvm.is_x86()
+        return self.on_retire is None and self._is_native
 
     def translated(self, hart: Hart) -> int:
         """The dispatcher, at the tables of the hart's float mode."""
@@ -205,7 +217,7 @@ class JitEngine(ReferenceEngine):
         """Go on where translated code could not: at most `left` instructions."""
         hart = context.hart
         if why == OUT_OF_FUEL:
-            return self.steps(hart, left) if left else None
+            return self._end_turn(context, left)
         if why == STEP:
             exit_ = self.steps(hart, min(left, COLD_STEPS), context.installed[context.native])
         elif why == MISS:
@@ -214,6 +226,36 @@ class JitEngine(ReferenceEngine):
             raise ModelBug(f"translated code left with code {why}")
         context.choose()
         return exit_
+
+    def _end_turn(self, context: JitContext, left: int) -> Exit | None:
+        """Execute the last `left` instructions of a turn, too few to go on without a look at the fuel after each."""
+        hart, words = context.hart, context.hart.words
+        visits = context.ends[words[PC]] = context.ends.get(words[PC], 0) + 1
+        if visits <= END_VISITS:
+            return self.steps(hart, left) if left else None
+        while left:
+            if words[PC] not in context.singles[context.native] and not self._single(context, words[PC]):
+                return self.steps(hart, left)
+            words[CODE_TABLE], words[FUEL] = context.single_addresses[context.native], left
+            why = self.runtime.dispatch(hart.address)
+            words[CODE_TABLE] = context.addresses[context.native]
+            words[RETIRED] += left - words[FUEL]
+            left = words[FUEL]
+            if why == STEP:
+                exit_ = self.steps(hart, left)
+                context.choose()
+                return exit_
+            if why in (RETURNED, POLLED):
+                return self._ended(hart, why)
+        return None
+
+    def _single(self, context: JitContext, pc: int) -> bool:
+        """Whether there is code now for the instruction at `pc` alone."""
+        translation = self._find(context, pc, alone=True) or self._translate(context, pc, alone=True)
+        if translation is None:
+            return False
+        context.install_single(translation)
+        return True
 
     def flush_code(self, hart: Hart) -> None:
         """Forget cached instructions of `hart`; compiled code is taken up again if memory still holds the same."""
@@ -269,10 +311,10 @@ class JitEngine(ReferenceEngine):
         installed = context.installed[context.native].values()
         return any(translation.region.holds(pc) for translation in {id(each): each for each in installed}.values())
 
-    def _find(self, context: JitContext, pc: int) -> Translation | None:
+    def _find(self, context: JitContext, pc: int, *, alone: bool = False) -> Translation | None:
         """A translation made earlier (for any hart) that fits what this hart sees now."""
         home = context.hart.words[RETURN_ADDRESS]
-        for translation in self.translations.get((pc, context.native, context.hart.isa), ()):
+        for translation in self.translations.get((pc, context.native, context.hart.isa, alone), ()):
             if translation.region.holds(home):
                 continue
             if not all(self._sees(context, address, code) for address, code in translation.snapshot):
@@ -281,16 +323,21 @@ class JitEngine(ReferenceEngine):
                 return translation
         return None
 
-    def _translate(self, context: JitContext, pc: int) -> Translation | None:
+    def _translate(self, context: JitContext, pc: int, *, alone: bool = False) -> Translation | None:
+        """A translation of what begins at `pc`, or of that one instruction `alone`; None where there can be none."""
         home = context.hart.words[RETURN_ADDRESS]
-        region = discover(pc, lambda at: self.peek_insn(context, at), frozenset({home}), context.native)
+
+        def fetch(at: int) -> Insn | None:
+            return None if alone and at != pc else self.peek_insn(context, at)
+
+        region = discover(pc, fetch, frozenset({home}), context.native)
         if not region.blocks or (self.coherent and not self._guard_all(context, region)):
             return None
         region.refills = self.tlb_entries is not None
         if region.uses_vectors:
             region.vlen, region.vtype = context.hart.vlen, context.hart.words[VTYPE]
         key = region_key(region, context.native, llvm.QUICK)
-        versions = self.translations.setdefault((pc, context.native, context.hart.isa), [])
+        versions = self.translations.setdefault((pc, context.native, context.hart.isa, alone), [])
         for translation in versions:
             if translation.key == key:  # but memory cannot be compared with it
                 return translation

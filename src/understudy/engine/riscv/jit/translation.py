@@ -36,18 +36,23 @@ class Translation:
 
 
 class JitContext(Context):
-    """Adds the table that the dispatcher reads: one for native floats, one for floats on the reference."""
+    """Adds the table that the dispatcher reads: one for native floats, one for floats on the reference.
+
+    Two more lead to code of one instruction each, for the end of a turn: with no more fuel than that takes.
+    """
 
     def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: Evaluator) -> None:
         super().__init__(owner, hart, pages, evaluator)
-        self.tables = {native: zeros(2 * SLOTS).reshape(SLOTS, 2) for native in (True, False)}
-        for table in self.tables.values():
-            _vacate(table, 0)
+        self.tables, self.single_tables = _code_tables(), _code_tables()
         self.addresses = {native: int(table.ctypes.data) for native, table in self.tables.items()}
+        self.single_addresses = {native: int(table.ctypes.data) for native, table in self.single_tables.items()}
         self.installed: dict[bool, dict[int, Translation]] = {True: {}, False: {}}
+        self.singles: dict[bool, dict[int, Translation]] = {True: {}, False: {}}
         self.dropped: list[Translation] = []
         self.home = hart.words[RETURN_ADDRESS]
         self.visits: dict[int, int] = {}
+        self.ends: dict[int, int] = {}
+        """How often a turn was at a pc with too little fuel to go on there in translated code."""
         self.slice = FIRST_SLICE
         self.work = 0
         self.native = True
@@ -77,17 +82,26 @@ class JitContext(Context):
             table[slot, 0] = pc
             known[pc] = translation
 
+    def install_single(self, translation: Translation) -> None:
+        """Make code of one instruction reachable, for the end of a turn."""
+        table, pc = self.single_tables[translation.native_float], translation.region.entry
+        slot = (pc >> 1) & (SLOTS - 1)
+        _vacate(table, slot)
+        table[slot] = pc, translation.address
+        self.singles[translation.native_float][pc] = translation
+
     def translations(self) -> list[Translation]:
-        """All that are installed."""
+        """All that are installed, but those of one instruction."""
         return list({id(t): t for known in self.installed.values() for t in known.values()}.values())
 
     def uninstall(self) -> None:
         """Forget all translations of this hart, which may be running one at the moment."""
         self.dropped += self.translations()
-        for native, known in self.installed.items():
-            for pc in known:
-                _vacate(self.tables[native], (pc >> 1) & (SLOTS - 1))
-            known.clear()
+        for tables, installed in ((self.tables, self.installed), (self.single_tables, self.singles)):
+            for native, known in installed.items():
+                for pc in known:
+                    _vacate(tables[native], (pc >> 1) & (SLOTS - 1))
+                known.clear()
 
     def close(self) -> None:
         """Give the tables' memory back as well."""
@@ -95,13 +109,22 @@ class JitContext(Context):
         self.uninstall()
         self.dropped.clear()
         self.hart.words[CODE_TABLE] = 0
-        self.tables = {}
+        self.tables, self.single_tables = {}, {}
 
     def forget(self) -> None:
         """Drop everything that came from code which may have changed, which then has to prove hot again."""
         super().forget()
         self.uninstall()
         self.visits.clear()
+        self.ends.clear()
+
+
+def _code_tables() -> dict[bool, Words]:
+    """A table for native floats and one for floats on the reference, without any code."""
+    found: dict[bool, Words] = {native: zeros(2 * SLOTS).reshape(SLOTS, 2) for native in (True, False)}
+    for table in found.values():
+        _vacate(table, 0)
+    return found
 
 
 def _vacate(table: Words, slot: int) -> None:
