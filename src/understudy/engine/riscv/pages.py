@@ -80,8 +80,8 @@ class PageTables:
         self.load = self._arrays["load"].data.cast("B").cast("Q")
         self.store = self._arrays["store"].data.cast("B").cast("Q")
         self._filled: dict[str, list[tuple[int, int]]] = {"load": [], "store": []}
-        self._tlb = zeros(tlb_entries or 0)
-        self._known = {name: zeros(TABLE_PAGES + 1 if tlb_entries else 0) for name in ("load", "store")}
+        self._tlb: Words = np.zeros(tlb_entries or 0, dtype=np.uint64)
+        self._known = {name: zeros(TABLE_PAGES + 1) if tlb_entries else self._tlb for name in ("load", "store")}
         self._port = hart.port if tlb_entries and isinstance(hart.port, ExtentPort) else None
         self._noted: list[int] = []
         """Pages of which something is known."""
@@ -149,7 +149,7 @@ class PageTables:
             self.hart.words[word] = 0
         self.load = self.store = memoryview(b"").cast("Q")
         self._arrays, self._ends, self._filled = {}, {}, {"load": [], "store": []}
-        self._known, self._noted, self._tlb = {}, [], zeros(0)
+        self._known, self._noted, self._tlb = {}, [], self._tlb[:0].copy()
 
     def protect(self, host_page: int) -> None:
         """Take the direct way for stores from every guest page that shows this host page."""

@@ -233,10 +233,11 @@ class JitEngine(ReferenceEngine):
         visits = context.ends[words[PC]] = context.ends.get(words[PC], 0) + 1
         if visits <= END_VISITS:
             return self.steps(hart, left) if left else None
+        table = context.single_address
         while left:
             if words[PC] not in context.singles[context.native] and not self._single(context, words[PC]):
                 return self.steps(hart, left)
-            words[CODE_TABLE], words[FUEL] = context.single_addresses[context.native], left
+            words[CODE_TABLE], words[FUEL] = table, left
             why = self.runtime.dispatch(hart.address)
             words[CODE_TABLE] = context.addresses[context.native]
             words[RETIRED] += left - words[FUEL]

@@ -43,9 +43,9 @@ class JitContext(Context):
 
     def __init__(self, owner: ReferenceEngine, hart: Hart, pages: PageTables, evaluator: Evaluator) -> None:
         super().__init__(owner, hart, pages, evaluator)
-        self.tables, self.single_tables = _code_tables(), _code_tables()
+        self.tables = _code_tables()
+        self.single_tables: dict[bool, Words] = {}
         self.addresses = {native: int(table.ctypes.data) for native, table in self.tables.items()}
-        self.single_addresses = {native: int(table.ctypes.data) for native, table in self.single_tables.items()}
         self.installed: dict[bool, dict[int, Translation]] = {True: {}, False: {}}
         self.singles: dict[bool, dict[int, Translation]] = {True: {}, False: {}}
         self.dropped: list[Translation] = []
@@ -81,6 +81,13 @@ class JitContext(Context):
             table[slot, 1] = translation.address
             table[slot, 0] = pc
             known[pc] = translation
+
+    @property
+    def single_address(self) -> int:
+        """Of the table of code of one instruction each, for the present float mode."""
+        if not self.single_tables:  # most harts need none
+            self.single_tables = _code_tables()
+        return int(self.single_tables[self.native].ctypes.data)
 
     def install_single(self, translation: Translation) -> None:
         """Make code of one instruction reachable, for the end of a turn."""
