@@ -26,7 +26,7 @@ def exec_program(
     program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="The program, best behind --.")],
     devices: Annotated[
         list[str] | None,
-        typer.Option("--device", metavar="NAME", help=f"What it finds: {', '.join(ATTACHMENTS)} (default); repeat."),
+        typer.Option("--device", metavar="NAME", help="What it finds: fletcher (default), refsi; repeat."),
     ] = None,
     kernel: Annotated[
         str, typer.Option(metavar="KERNEL", help="Fletcher: a built-in kernel, or FILE.py:NAME for one of your own.")
