@@ -51,7 +51,7 @@ demo: $(USE)
 
 docs: $(DEV)
 	$(BIN)/python tools/gen_docs.py
-	$(SPHINX) -b html docs build/site
+	$(SPHINX) -a -b html docs build/site
 
 # Whether what pages link to elsewhere is still there: needs the network.
 links: $(DEV)

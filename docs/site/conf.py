@@ -26,6 +26,7 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 linkcheck_anchors = False
 
 OPCODES = ("opcodes/scalar", "opcodes/vector", "opcodes/comparisons", "opcodes/memory")
