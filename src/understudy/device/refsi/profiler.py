@@ -4,6 +4,11 @@ It looks instructions up by the match bits of its disassembler, before they exec
 here. Pseudo-instructions whose bits differ from the plain form are not counted. Compressed forms with the same match
 bits count as whichever was entered last: 8-byte accesses as the 4-byte float ones of RV32, c.jr as c.mv, c.jalr and
 c.ebreak as c.add. lui, auipc and csr instructions do not count at all.
+
+Of vectors it has, one count for an instruction: loads and stores but for segments, whole registers and masks, by the
+width in their name (that of the index where they have one); integer and fixed-point arithmetic but for vand, vsub.vx
+and carries out of sums without a carry in; float arithmetic but for moves of element 0. Reductions, operations on
+masks, permutations and vset* do not count.
 """
 
 from __future__ import annotations
@@ -15,6 +20,9 @@ from understudy.device.refsi.registers import COUNTER_CSR, Counter
 from understudy.isa.riscv.decode import decode, length
 from understudy.isa.riscv.insn import IllegalInstruction, Insn
 from understudy.isa.riscv.state import Hart
+from understudy.isa.riscv.vector.fixed import FIXED
+from understudy.isa.riscv.vector.floating import FLOATING
+from understudy.isa.riscv.vector.integer import INTEGER
 
 MASK64: Final = (1 << 64) - 1
 
@@ -55,9 +63,19 @@ def _table() -> dict[str, tuple[int, ...]]:
     enter("mul mulh mulhsu mulhu mulw div divu divw divuw rem remu remw remuw", Counter.INT_INSN)
     enter("c.li c.lui c.addi c.nop c.addiw c.addi16sp c.addi4spn c.slli c.srli c.srai c.andi", Counter.INT_INSN)
     enter("c.mv c.jr c.add c.jalr c.ebreak c.and c.or c.xor c.sub c.addw c.subw", Counter.INT_INSN)
+    for bits, size in ((8, 1), (16, 2), (32, 4), (64, 8)):
+        loads = f"vle{bits}.v vle{bits}ff.v vlse{bits}.v vluxei{bits}.v vloxei{bits}.v"
+        enter(loads, Counter.READ_INSN, _READ[size])
+        stores = f"vse{bits}.v vsse{bits}.v vsuxei{bits}.v vsoxei{bits}.v"
+        enter(stores, Counter.WRITE_INSN, _WRITE[size])
+    integer = {row.name for row in (*INTEGER, *FIXED)} - set(_FORGOTTEN.split())
+    enter(" ".join(integer), Counter.INT_INSN)
+    enter(" ".join({row.name for row in FLOATING} - {"vfmv.f.s", "vfmv.s.f"}), Counter.FLOAT_INSN)
     return table
 
 
+_FORGOTTEN: Final = "vand.vv vand.vx vand.vi vsub.vx vmadc.vv vmadc.vx vmadc.vi vmsbc.vv vmsbc.vx"
+"""Arithmetic of integers that the profiler's table lacks."""
 COUNTED: Final = _table()
 """Counters by mnemonic (that of the compressed form, where there is one). F and D arithmetic: see `counters_of`."""
 _FLOAT_EXTENSIONS: Final = ("F", "D")
