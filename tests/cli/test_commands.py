@@ -264,7 +264,7 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 def test_demo(capsys: Capture) -> None:
     code, out, err = run(capsys, "demo", "--quick")
     assert (code, err) == (0, "")
-    assert out.count(" OK ") == 12  # 7 kernels of RefSi, 5 of HSA
+    assert out.count(" OK ") == 13  # 8 kernels of RefSi, 5 of HSA
     assert "WRONG" not in out
     assert "count announces 2 payload chunks, expected 1" in out
     assert "at pc 0x102f2 (broken+0xe: c.sw a0,0(a1), a1 = 0x200000014), at hart 1, at instance 5" in out

@@ -33,7 +33,7 @@ def demo(
 ) -> None:
     """Run kernels and commands on all five devices, and check all results."""
     console = Console(highlight=False)
-    console.print("RefSi M1: RV64GC kernels on 4 harts, started by command buffers.\n")
+    console.print("RefSi M1: RV64GCV kernels on 4 harts, started by command buffers.\n")
     all_good = _kernels(console, quick)
     console.print("\nAcceldev: two contexts, paged buffers, user commands and fences, through its driver in Python.\n")
     all_good = _acceldev(console, quick) and all_good

@@ -87,6 +87,7 @@ def _barrier_sum(device: RefSi, n: int) -> Work:
 
 CASES: Final = (
     Case("vector_add", "32-bit integers", _vector_add, 1_000_000, 1_000),
+    Case("vector_add_rvv", "vector instructions", _vector_add, 2_000_000, 10_000),
     Case("saxpy", "32-bit floats, fused", _saxpy, 1_000_000, 1_000),
     Case("matmul_f32", "one row per instance", _matmul, 192, 12),
     Case("mandelbrot", "64-bit floats, 2D grid", _mandelbrot, 64, 4),
