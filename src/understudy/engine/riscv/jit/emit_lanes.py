@@ -117,12 +117,22 @@ class LaneFloats(Floats):
         return self._rounded("fma", fmt, (a, b, c))
 
 
-class Scalars(Composed, floats=Floats, representations=Representations, ints=Integers):
+class RawFloats(Representations):
+    """Floats of which bits are asked for stay known as such, with whatever NaN they are."""
+
+    def f_bits(self, fmt: str, v: Held) -> str:
+        """Bit pattern."""
+        bits = super().f_bits(fmt, v)
+        self.float_of[bits] = v
+        return bits
+
+
+class Scalars(Composed, floats=Floats, representations=RawFloats, ints=Integers):
     """What functions of elements ask for, for one element."""
 
     def __init__(self, text: Text, control: Control, fused: bool) -> None:
         self.ints = Integers(text)
-        self.representations = Representations(text, self.ints)
+        self.representations = RawFloats(text, self.ints)
         self.floats = Floats(text, self.ints, self.representations, control, fused)
 
 

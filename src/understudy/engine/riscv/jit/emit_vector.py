@@ -15,6 +15,7 @@ from understudy.engine.riscv.jit.emit_elements import buffer, each_number, place
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_lanes import Lanes, Scalars
 from understudy.engine.riscv.jit.emit_memory import Memory
+from understudy.engine.riscv.jit.emit_registers import TYPE, Held
 from understudy.ir.builder import Text
 from understudy.isa.riscv import csrnames, state
 from understudy.isa.riscv.csr import VECTOR_WORDS
@@ -344,10 +345,11 @@ class Vectors:
         return self.ints.select(64, none, "-1", self.ints.trunc(64, int(ty[1:]), number))
 
     def v_fold(self, source: Group, start: Scalar, f: Callable[..., str], masked: bool) -> str:
-        """start = f(o, start, element k)."""
+        """start = f(o, start, element k); a NaN becomes the canonical one behind the loop, unless nothing was done."""
         text, o = self.text, Scalars(self.text, self.control, "fma" in self.features)
-        last, ty = buffer(text, 8), f"i{start.width}"
+        last, any_, ty = buffer(text, 8), buffer(text, 1), f"i{start.width}"
         text.put(f"store {ty} {start.value}, ptr {last}")
+        text.put(f"store i8 0, ptr {any_}")
         with each_number(text, self.vl()) as k:
             on = text.fresh("next")
             if masked:
@@ -357,10 +359,14 @@ class Vectors:
             w = source.width
             a = text.let(f"load i{w}, ptr {place(text, self._place(source.n), w, k)}, align 1")
             new = f(o, text.let(f"load {ty}, ptr {last}"), a)
-            text.put(f"store {ty} {new}, ptr {last}")
+            raw = o.representations.float_of[new]
+            text.put(f"store {TYPE[raw.fmt]} {raw.name}, ptr {last}")
+            text.put(f"store i8 1, ptr {any_}")
             text.put(f"br label %{on}")
             text.start(on)
-        return text.let(f"load {ty}, ptr {last}")
+        bits = o.f_bits(raw.fmt, Held(raw.fmt, raw.kind, text.let(f"load {TYPE[raw.fmt]}, ptr {last}")))
+        done = self.ints.trunc(1, 8, text.let(f"load i8, ptr {any_}"))
+        return self.ints.select(start.width, done, bits, str(start.value))
 
     def v_compress(self, dest: Group, source: Group, which: Mask) -> None:
         """The elements that the mask `which` enables, one behind the other; each place is written until it is kept."""

@@ -67,7 +67,7 @@ class VectorAlgebra(SystemAlgebra[Value, Float], Protocol):
         """dest[k] = f(o, elements k of the sources); where it `saturates`, f gives (value, width-1 value for vxsat)."""
 
     def v_fold(self, source: Group, start: Scalar, f: Callable[..., Value], masked: bool) -> Value:
-        """start = f(o, start, element k), one element after the other; gives the last one."""
+        """start = f(o, start, element k), one element after the other; gives the last one, the bits of a float."""
 
     def v_reduce(
         self, source: Group, start: Scalar, neutral: int, f: Callable[..., Value], masked: bool, *, signed: bool = False
