@@ -73,3 +73,17 @@ def test_formats_and_records_that_are_odd() -> None:
     assert text_of(one + one[:8], found) == "-5:tiger\n-5:\n"
     assert text_of(one + b"\x09\0\0\0abc", found, "!") == "-5:tiger\n!<printf: no format 9>\n"
     assert text_of(b"\5\0\0\0ab", found) == "25185"
+
+
+def test_strings_without_their_end() -> None:
+    """Where the 0 of strings of 4, 8, ... characters is left out, as many bytes follow the last argument."""
+    found = read_formats(["1:3:8:4:8:%s %d %s", "2:2:8:4:%s %d"], short_strings=True)
+    long, short = struct.pack("<I8si8s", 1, b"tiger", -5, b"rabbit"), struct.pack("<I4si4s8x", 1, b"lion", 3, b"bear")
+    assert text_of(long * 2, found, "|") == "tiger -5 rabbit|tiger -5 rabbit|"
+    assert text_of(short, found) == "lion 3 bear"
+    assert text_of(struct.pack("<I4si8s4x", 1, b"lion", 0, b"rabbit"), found) == "lion 0 rabbit"
+    assert text_of(short, read_formats(["1:3:8:4:8:%s %d %s"])) == "lion\x03 1918985570 "
+    # 62 and 63 are characters, but no string is another one each time.
+    two = [struct.pack("<I4si4x", 2, b"lion", number) for number in (62, 63)]
+    assert text_of(b"".join(two), found, "|") == "lion 62|lion 63|"
+    assert text_of(struct.pack("<I8si", 2, b"tiger", 0), found) == "tiger 0"

@@ -24,6 +24,8 @@ DEFAULT_GPU: Final = "gfx900"
 RISCV: Final = "rv64gc"
 MACHINE_RISCV: Final = 243
 MACHINES_AMDCL2: Final = (0xAF5A, 0xAF5B)
+GPU_SUFFIXES: Final = (".cl", ".hip")
+"""Of sources that are compiled for a GPU."""
 RAW_SUFFIXES: Final = (".bin", ".raw")
 """Of files that hold code and nothing else."""
 C_SUFFIXES: Final = (".c", ".cc", ".cpp", ".cxx")
@@ -94,6 +96,9 @@ class KernelFile:
         """The kernel of that name, or the only one; `UsageError` where there is no such one."""
         if name in self.kernels:
             return name
+        of_cpp = [each for each in self.kernels if name and each.startswith(f"_Z{len(name)}{name}")]
+        if len(of_cpp) == 1:
+            return of_cpp[0]
         listed = f"there are {', '.join(self.kernels[:20]) or 'none'}{', ...' if len(self.kernels) > 20 else ''}"
         if name:
             raise UsageError(f"no kernel {name!r}{close_to(name, self.kernels) or f': {listed}'}")
@@ -103,7 +108,7 @@ class KernelFile:
 
 
 def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
-    """The kernels of a file: of any container, OpenCL C (.cl), C and C++ (for RefSi), assembly text (.s), raw code."""
+    """The kernels of a file: of any container, OpenCL C (.cl), HIP (.hip), C, C++ (RefSi), assembly (.s), raw code."""
     data = read_file(path, MAX_CODE_BYTES)
     if path.suffix in C_SUFFIXES:
         from understudy.host.refsi.compile import compile_kernels
@@ -111,11 +116,11 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
         return _refsi(compile_kernels(path))
     if path.suffix == ".s":
         data, options = _assembled(data, options)
-    elif path.suffix == ".cl":
-        from understudy.host.hsa.compile import compile_opencl
+    elif path.suffix in GPU_SUFFIXES:
+        from understudy.host.hsa.compile import COMPILERS
 
         agent = options.agent or DEFAULT_GPU
-        return _hsa(compile_opencl(data.decode("utf-8", "replace"), agent), options)
+        return _hsa(COMPILERS[path.suffix](data.decode("utf-8", "replace"), agent), options)
     if not data:
         raise WireError("the file is empty")
     from understudy.image.hsa.bundle import is_bundle

@@ -39,7 +39,8 @@ Header = Annotated[int, typer.Option(min=0, rich_help_panel="Raw GPU code")]
 
 def run(
     file: Annotated[
-        Path, typer.Argument(help="A file with kernels, OpenCL C (.cl), C or C++, assembly (.s), or raw code.")
+        Path,
+        typer.Argument(help="A file with kernels, OpenCL C (.cl), HIP (.hip), C or C++, assembly (.s), or raw code."),
     ],
     kernel: Annotated[str, typer.Argument(help="The kernel's name; not needed where there is one.")] = "",
     grid: Annotated[

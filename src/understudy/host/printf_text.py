@@ -10,6 +10,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping
+from itertools import accumulate, pairwise
 from typing import Final
 
 from understudy.image.printf_format import PrintfFormat
@@ -20,6 +21,8 @@ _CONVERSION: Final = re.compile(
 )
 _LENGTHS: Final = {"hh": 1, "h": 2, "hl": 4, "l": 8, "ll": 8, "j": 8, "z": 8, "t": 8}
 """Bytes of a number by its length modifier."""
+_ENDS_STRING: Final = re.compile(rb"[^\0-\x08\x0e-\x1f\x7f]{1,3}\0+")
+"""The last dword of a string that is not short: 1 to 3 characters, and what follows them."""
 _FLOATS: Final = {2: "<e", 4: "<f", 8: "<d"}
 _MOST_DIGITS: Final = 1 << 12
 """Of a width or precision; a larger one is not taken."""
@@ -27,21 +30,49 @@ _MOST_DIGITS: Final = 1 << 12
 
 def text_of(data: bytes, formats: Mapping[int, PrintfFormat], end: str = "") -> str:
     """All records of a buffer as text, `end` behind each; a record that no format is known of ends it, and says so."""
-    found: list[str] = []
-    at = 0
+    records: list[tuple[int, bytes]] = []
+    at, odd = 0, ""
     while at + 4 <= len(data):
         number = int.from_bytes(data[at : at + 4], "little")
         known = formats.get(number)
         if known is None:
-            found.append(f"<printf: no format {number}>\n")
+            odd = f"<printf: no format {number}>\n"
             break
-        at += 4
-        parts = []
-        for size in known.sizes:
-            parts.append(data[at : at + size])
-            at += size
-        found.append(formatted(known.text, parts) + end)
-    return "".join(found)
+        end_at = at + 4 + sum(known.sizes)
+        records.append((number, data[at + 4 : end_at]))
+        at = end_at
+    sizes = {
+        number: _written(formats[number], [record for other, record in records if other == number])
+        for number in {number for number, _ in records}
+    }
+    found = [formatted(formats[number].text, _split(record, sizes[number])) + end for number, record in records]
+    return "".join(found) + odd
+
+
+def _written(known: PrintfFormat, records: list[bytes]) -> tuple[int, ...]:
+    """The bytes in which a format's arguments stand in its records: less than its sizes say for short strings.
+
+    A string is the same in all of them: what differs in its last dword is the next argument, and so is what ends no
+    string. One record with a number that reads as text may deceive.
+    """
+    conversions = list(_CONVERSION.finditer(known.text))
+    kinds = [each["kind"] for each in conversions if each["kind"] != "%"]
+    if not known.short_strings or "s" not in kinds or any("*" in each[0] for each in conversions):
+        return known.sizes
+    unused = min(len(record) - len(record.rstrip(b"\0")) for record in records)
+    sizes: list[int] = []
+    for size, kind in zip(known.sizes, kinds, strict=False):
+        last = {record[sum(sizes) + size - 4 : sum(sizes) + size] for record in records}
+        is_whole = len(last) == 1 and _ENDS_STRING.fullmatch(next(iter(last)))
+        is_short = kind == "s" and size >= 8 and unused >= 4 and not is_whole
+        unused -= 4 * is_short
+        sizes.append(size - 4 * is_short)
+    return (*sizes, *known.sizes[len(sizes) :])
+
+
+def _split(record: bytes, sizes: tuple[int, ...]) -> list[bytes]:
+    places = [0, *accumulate(sizes)]
+    return [record[start:stop] for start, stop in pairwise(places)]
 
 
 def formatted(text: str, arguments: list[bytes]) -> str:

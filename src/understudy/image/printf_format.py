@@ -15,10 +15,15 @@ MAX_ARGUMENTS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class PrintfFormat:
-    """One format: `sizes` are the bytes of its arguments in a record, `text` the format string, without escapes."""
+    """One format: `sizes` are the bytes of its arguments in a record, `text` the format string, without escapes.
+
+    With `short_strings` a string whose length is a multiple of 4 stands there without its 0, 4 bytes shorter than its
+    size says; as many bytes at the end of the record are not written. LLVM does so from 16 on.
+    """
 
     sizes: tuple[int, ...]
     text: str
+    short_strings: bool = False
 
 
 def unescaped(text: str) -> str:
@@ -26,7 +31,7 @@ def unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: _ESCAPES[found[1]], text)
 
 
-def read_formats(lines: Iterable[Any]) -> dict[int, PrintfFormat]:
+def read_formats(lines: Iterable[Any], short_strings: bool = False) -> dict[int, PrintfFormat]:
     r"""Formats by number from ``amdhsa.printf`` (V2: ``Printf``), such as ``7:2:4:8:%d %s\n``; others are left out."""
     found: dict[int, PrintfFormat] = {}
     for line in lines:
@@ -35,5 +40,5 @@ def read_formats(lines: Iterable[Any]) -> dict[int, PrintfFormat]:
             continue
         *sizes, text = parts[2].split(":", int(parts[1]))
         if len(sizes) == int(parts[1]) and all(size.isdecimal() for size in sizes):
-            found[int(parts[0])] = PrintfFormat(tuple(map(int, sizes)), unescaped(text))
+            found[int(parts[0])] = PrintfFormat(tuple(map(int, sizes)), unescaped(text), short_strings)
     return found

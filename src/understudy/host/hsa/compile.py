@@ -1,4 +1,4 @@
-"""OpenCL C to code objects at run time: by the clang in ziglang (the `kernels` extra) or an installed one.
+"""OpenCL C and HIP to code objects at run time: by the clang in ziglang (the `kernels` extra) or an installed one.
 
 Neither brings an OpenCL library, so headers of ours stand in front of the source: ``understudy/data/opencl.h``, and one
 for each subject in ``understudy/data/opencl``. What was compiled once is kept, next to the engines' translated code.
@@ -28,6 +28,9 @@ _TYPED_POINTERS: Final = ("-Xclang", "-no-opaque-pointers")
 """What clang 15 needs to see formats of printf: with opaque pointers it drops the calls."""
 SOURCE: Final = "kernel.cl"
 """What diagnostics call the source."""
+HIP_SOURCE: Final = "kernel.hip"
+_HIP: Final = "hip"
+"""The folder of ``hip/hip_runtime.h``."""
 _HEADER: Final = "opencl.h"
 _PARTS: Final = "opencl"
 """The folder of what the header includes."""
@@ -77,12 +80,39 @@ def compile_opencl(
     diagnostics for source that is wrong, `NoCompiler` where there is none, `BeyondModel` for a version that it cannot
     write.
     """
-    chosen = compiler or _any(version)
-    if version not in chosen.versions:
-        raise BeyondModel(f"{chosen.name} writes code objects {', '.join(chosen.versions)}, not {version}")
+    chosen = _chosen(version, compiler)
     words = _options(processor, version)
     what = [source, *words, *options]
     return _kept(chosen, what, lambda library: _compiled(chosen, source, version, words, options, library))
+
+
+def compile_hip(
+    source: str,
+    processor: str,
+    *,
+    options: Sequence[str] = (),
+    version: str = DEFAULT_VERSION,
+    compiler: Compiler | None = None,
+) -> bytes:
+    """The linked code object of the kernels of HIP source, likewise; what is for the host is not compiled.
+
+    ``hip/hip_runtime.h`` is ours.
+    """
+    chosen = _chosen(version, compiler)
+    words = _options(processor, version)
+    what = ["HIP", source, *words, *options]
+    return _kept(chosen, what, lambda library: _compiled_hip(chosen, source, processor, version, options, library))
+
+
+COMPILERS: Final = {".cl": compile_opencl, ".hip": compile_hip}
+"""By the suffix of a source's file."""
+
+
+def _chosen(version: str, compiler: Compiler | None) -> Compiler:
+    found = compiler or _any(version)
+    if version not in found.versions:
+        raise BeyondModel(f"{found.name} writes code objects {', '.join(found.versions)}, not {version}")
+    return found
 
 
 def _kept(compiler: Compiler, what: Sequence[str], make: Callable[[Path], bytes]) -> bytes:
@@ -103,7 +133,8 @@ def _kept(compiler: Compiler, what: Sequence[str], make: Callable[[Path], bytes]
 def _library_identity() -> str:
     """Changes when a header does."""
     data = files("understudy").joinpath("data")
-    parts = [data.joinpath(_HEADER), *sorted(data.joinpath(_PARTS).iterdir(), key=lambda part: part.name)]
+    folders = data.joinpath(_PARTS), data.joinpath(_HIP, "hip")
+    parts = [data.joinpath(_HEADER), *(part for each in folders for part in sorted(each.iterdir(), key=str))]
     return hashlib.sha256(b"\0".join(part.read_bytes() for part in parts)).hexdigest()
 
 
@@ -143,6 +174,26 @@ def _compiled(
             *options, "-include", str(library / _HEADER), "-Xclang", "-mlink-builtin-bitcode", "-Xclang", "linked.bc",
         ]  # fmt: skip
         run([*compiler.clang, *words, *opencl, "-c", SOURCE, "-o", "kernel.o"], folder, compiler.name)
+        run([*compiler.linker, "-shared", "kernel.o", "-o", "kernel.co"], folder, compiler.name)
+        return Path(folder, "kernel.co").read_bytes()
+
+
+def _compiled_hip(
+    compiler: Compiler, source: str, processor: str, version: str, options: Sequence[str], library: Path
+) -> bytes:
+    """First to bitcode: only the driver for HIP knows what is for the host, and only the other one needs no linker."""
+    number, folder_of_header = VERSIONS[version], str(library / _HIP)
+    with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
+        Path(folder, HIP_SOURCE).write_text(source, "utf-8")
+        hip = [
+            "-x", "hip", "--cuda-device-only", f"--offload-arch={PROCESSORS.get(processor, processor)}", "-nogpuinc",
+            "-nogpulib", "-std=c++17", "-O2", f"-mcode-object-version={number}", "--no-gpu-bundle-output", "-emit-llvm",
+            "-Xclang", "-fcuda-allow-variadic-functions", f"-D__UNDERSTUDY_CODE_OBJECT__={number}",
+            "-I", folder_of_header, "-include", "hip/hip_runtime.h", *options,
+        ]  # fmt: skip
+        run([*compiler.clang, *hip, "-c", HIP_SOURCE, "-o", "kernel.bc"], folder, compiler.name)
+        words = _options(processor, version)
+        run([*compiler.clang, *words, "-x", "ir", "-c", "kernel.bc", "-o", "kernel.o"], folder, compiler.name)
         run([*compiler.linker, "-shared", "kernel.o", "-o", "kernel.co"], folder, compiler.name)
         return Path(folder, "kernel.co").read_bytes()
 

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from understudy.core.errors import RuleError
+from understudy.core.errors import RuleError, WireError
 from understudy.core.shown import Rows, Shown, fields_of
 from understudy.device.hsa.agents import AGENTS
 from understudy.device.hsa.device import HsaDevice
@@ -69,8 +69,10 @@ KEPT: Final = 256
 """Sizes of launches of one executable, and places of printf buffers, of which is kept what follows from them."""
 QUEUE_PACKETS: Final = 256
 """Size of the queue that launches use where none is named."""
+SOURCES: Final = (".cl", ".hip")
+"""Suffixes of files that are compiled: OpenCL C, HIP."""
 Code = Executable | bytes | bytearray | str | Path
-"""An executable, a code object, its file, or the file of an OpenCL source (.cl)."""
+"""An executable, a code object, its file, or the file of a source (.cl, .hip)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,14 +211,19 @@ class Gpu(Shown):
         }
         return Executable(self.device, read(code, self.device.agent.name), places, any_target=any_target)
 
-    def compile(self, source: str, *, options: Sequence[str] = (), version: str = "V5") -> Executable:
-        """Compile OpenCL C for this agent, and load it; needs ``understudy[kernels]`` or an installed clang.
+    def compile(
+        self, source: str, language: str = ".cl", *, options: Sequence[str] = (), version: str = "V5"
+    ) -> Executable:
+        """Compile OpenCL C, or HIP (`language` ".hip"), and load it; needs ``understudy[kernels]`` or a clang.
 
         `options` are clang's; `version` is the code object version. `CompileError` with the compiler's diagnostics.
         """
-        from understudy.host.hsa.compile import compile_opencl  # here, since few programs compile
+        from understudy.host.hsa.compile import COMPILERS  # here, since few programs compile
 
-        return self.load(compile_opencl(source, self.device.agent.name, options=options, version=version))
+        if language not in SOURCES:
+            raise WireError(f"language {language!r}, expected {' or '.join(SOURCES)}")
+        make = COMPILERS[language]
+        return self.load(make(source, self.device.agent.name, options=options, version=version))
 
     # ---- queues and signals --------------------------------------------------------------------------------------
 
@@ -326,11 +333,12 @@ class Gpu(Shown):
         if isinstance(code, Executable):
             return code
         data = bytes(code) if isinstance(code, bytes | bytearray) else file_bytes(Path(code))
-        is_source = isinstance(code, str | Path) and Path(code).suffix == ".cl"
+        language = Path(code).suffix if isinstance(code, str | Path) else ""
         with self._lock:
             found = self._loaded.get(data)  # code that is given again is the same object, whose hash is known
             if found is None or not found.is_loaded:
-                found = self.compile(data.decode("utf-8", "replace")) if is_source else self.load(data)
+                is_source = language in SOURCES
+                found = self.compile(data.decode("utf-8", "replace"), language) if is_source else self.load(data)
                 self._loaded[data] = found
             return found
 

@@ -9,6 +9,7 @@ Layouts: `image.hsa.records`; sources: the ROCm Code Object document, "AMD Kerne
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ from understudy.image.printf_format import PrintfFormat, read_formats
 from understudy.isa.gcn.target import TARGETS
 
 OSABI_NONE: Final = 0
+FIRST_WITH_SHORT_STRINGS: Final = 16
+"""The first version of LLVM that leaves the 0 of some strings out of what printf writes."""
+_CLANG: Final = re.compile(rb"clang version (\d+)")
 OSABI_HSA: Final = 64
 OSABI_PAL: Final = 65
 OSABI_MESA3D: Final = 66
@@ -190,15 +194,23 @@ class CodeObject(Shown):
     def formats(self) -> Mapping[int, PrintfFormat]:
         """The formats that kernels print by, by number."""
         lines = [line for document in self.notes.msgpack for line in document.get("amdhsa.printf") or ()]
-        return read_formats([*lines, *(line for document in self.notes.yaml for line in document.get("Printf") or ())])
+        lines += [line for document in self.notes.yaml for line in document.get("Printf") or ()]
+        comments = [bytes(self.elf.contents(each)) for each in self.elf.named_sections() if each.name == ".comment"]
+        versions = _CLANG.findall(b"".join(comments))
+        return read_formats(lines, short_strings=any(int(each) >= FIRST_WITH_SHORT_STRINGS for each in versions))
 
     def kernel(self, name: str) -> Kernel:
-        """The kernel of that name; a `WireError` that says what is near."""
-        found = self.kernels.get(name)
+        """The kernel of that name, or of the only C++ function of it; a `WireError` that says what is near."""
+        found = self.kernels.get(name) or self._of_cpp(name)
         if found is None:
             hint = close_to(name, self.kernels) or f": there are {', '.join(self.kernels) or 'none'}"
             raise WireError(f"code object has no kernel {name!r}{hint}")
         return found
+
+    def _of_cpp(self, name: str) -> Kernel | None:
+        """The kernel of a C++ function of that name, whatever its parameters, where there is one only."""
+        found = [each for each in self.kernels if each.startswith(f"_Z{len(name)}{name}")]
+        return self.kernels[found[0]] if len(found) == 1 else None
 
     def load(self, base: int, externals: Mapping[str, int] | None = None) -> LoadedCode:
         """The bytes for `base` (a multiple of 4 KiB), relocated.
