@@ -95,7 +95,9 @@ def requirements() -> dict[str, list[tuple[str, str]]]:
 
 def programs() -> Iterator[Check]:
     """Programs of others, by what they are needed for."""
-    yield _one("OpenCL C", "run FILE.cl, Gpu.compile", [each.name for each in compilers()], _pip("understudy[kernels]"))
+    yield _one(
+        "OpenCL C, HIP", "run FILE.cl, Gpu.compile", [each.name for each in compilers()], _pip("understudy[kernels]")
+    )
     use = "run FILE.c, refsi build: kernels of your own for RefSi"
     yield _one("C for RISC-V", use, [each.name for each in riscv_compilers()], _pip("understudy[kernels]"))
     given = shlex.split(os.environ.get("CC", ""))[:1]

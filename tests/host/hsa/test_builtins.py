@@ -148,6 +148,7 @@ def agrees(found: np.ndarray, expected: Any, ulps: float, flushes: bool) -> np.n
         return same | flushes & (found == 0) & (np.abs(rounded) < np.finfo(found.dtype).tiny)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 @pytest.mark.parametrize("agent", AGENTS)

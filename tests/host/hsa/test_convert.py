@@ -73,6 +73,7 @@ def edges(kind: str) -> np.ndarray:
         return np.array(values, FLOATS[kind])
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(18)
 @pytest.mark.parametrize("agent", ["gfx900", "gfx700"])
 @pytest.mark.parametrize("source", TYPES)

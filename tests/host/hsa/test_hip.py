@@ -49,6 +49,7 @@ void on_the_host() {}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 @pytest.mark.parametrize("agent", ["gfx900", "gfx700", "gfx803"])
