@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import mpmath
@@ -145,3 +147,35 @@ def beyond_limits(gpu: Gpu, code: Executable, name: str, kind: str, count: int) 
                 away = ulps(found, exact(*(M.mpf(float(each)) for each in values)))
                 if away > limit:
                     yield f"{name}({', '.join(map(repr, values))}) = {found!r}: {away:.3g} ULPs"
+
+
+EXACT = """
+kernel void exact(global const double *x, global const double *y, global double *out)
+{
+    int i = get_global_id(0), n = get_global_size(0), q, e;
+    double whole;
+    out[i] = fmod(x[i], y[i]), out[n + i] = remainder(x[i], y[i]), out[2 * n + i] = remquo(x[i], y[i], &q);
+    out[3 * n + i] = q, out[4 * n + i] = frexp(x[i], &e), out[5 * n + i] = e, out[6 * n + i] = modf(x[i], &whole);
+    out[7 * n + i] = whole, out[8 * n + i] = nextafter(x[i], y[i]), out[9 * n + i] = logb(x[i]);
+}
+"""
+
+
+def test_functions_that_are_exact(loaded: tuple[Gpu, Executable]) -> None:
+    """Remainders of numbers of all sizes, ties among them; parts of numbers; denormals."""
+    rng, gpu = np.random.default_rng(1), loaded[0]
+    x, y = (np.concatenate([powers(-1070, 1020)(rng, 128), between(-100, 100)(rng, 128)]) for _ in range(2))
+    x[:64] = y[:64] * rng.integers(-20, 20, 64) * 0.5
+    x[64:67] = 5e-324, 1.0, -3.0
+    out = gpu.zeros((10, len(x)), np.float64)
+    gpu.run(gpu.compile(EXACT), "exact", len(x), 64, [x, y, out])
+    quotients = [round(Fraction(a) / Fraction(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    rest = np.array([math.remainder(a, b) for a, b in zip(x.tolist(), y.tolist(), strict=True)])
+    mantissa, exponent = np.frexp(x)
+    fraction, whole = np.modf(x)
+    low = [(abs(each) & 127) * (1 if each >= 0 else -1) for each in quotients]
+    with np.errstate(divide="ignore"):
+        logb = np.where(x == 0, -np.inf, exponent - 1.0)
+    expected = [np.fmod(x, y), rest, rest, low, mantissa, exponent, fraction, whole, np.nextafter(x, y), logb]
+    for number, values in enumerate(expected):
+        assert np.array_equal(out[number], values), number
