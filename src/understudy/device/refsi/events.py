@@ -104,7 +104,10 @@ class InstanceEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class HartFault(Event):
-    """A hart trapped. `text` is the line the reference driver prints on stderr."""
+    """A hart trapped. `text` is the line the reference driver prints on stderr.
+
+    `message` says what was wrong, and `rule` is the id of the rule that was broken; "" where there is none.
+    """
 
     hart: int
     instance: int | None
@@ -112,6 +115,8 @@ class HartFault(Event):
     cause: int
     value: int
     text: str
+    message: str = ""
+    rule: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,10 @@ def test_a_fault_is_told_and_forgotten(
     assert message in str(status.error)
     assert (status.hart, status.instance, status.opcode) == (0, 0, "RUN_INSTANCES")
     assert f"at pc {status.pc:#x}" in str(status.error)
-    assert [event.cause for event in bench.seen(HartFault)] == [cause]
+    [event] = bench.seen(HartFault)
+    rule = "" if status.error.rule is None else status.error.rule.id
+    assert (event.cause, event.message, event.rule) == (cause, status.error.message, rule)
+    assert bool(rule) == (kind is AccessFault)
     assert bench.r64(FLAG) == [0]
     assert bench.run(*bench.kernel("k_dump", OUT, instances=4), flag()).ok, "the device is as good as new"
     assert bench.r64(OUT + 344)[0] == 0, "mcause"
@@ -97,6 +100,7 @@ def test_unknown_host_call(bench: Bench) -> None:
     status = bench.run(*bench.kernel("k_badecall"))
     assert isinstance(status.error, RuleError)
     assert status.error.rule is rules.HOST_CALL
+    assert [event.rule for event in bench.seen(HartFault)] == [rules.HOST_CALL.id]
     assert "ecall with a7 = 0x63, expected 0 EXIT, 1 PUTSTRING or 2 BARRIER" in str(status.error)
 
 

@@ -251,8 +251,12 @@ class RefsidrvSchedule:
         value = hart.csr.get(MTVAL, 0)
         text = fault_text(cause, pc, value)
         instance = self._instance(hart)
-        self._accelerator.telemetry.emit(lambda time: HartFault(time, hart.index, instance, pc, cause, value, text))
         last = self._last_exit
+        error = last.error if last is not None and isinstance(last.error, UnderstudyError) else None
+        message, rule = (error.message, error.rule.id if error.rule else "") if error is not None else ("", "")
+        self._accelerator.telemetry.emit(
+            lambda time: HartFault(time, hart.index, instance, pc, cause, value, text, message, rule)
+        )
         if self._was_wedged:
             self._problem = "left over from an earlier kernel: the device is wedged until it is opened anew"
         elif last is not None and last.why is not Why.TRAP:

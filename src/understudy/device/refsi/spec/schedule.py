@@ -304,7 +304,10 @@ class SpecSchedule:
         hart, cause, pc, value = seat.hart.index, exit_.cause, exit_.pc, exit_.value
         text = fault_text(cause, pc, value)
         if not isinstance(error, KernelExit):
-            self._accelerator.telemetry.emit(lambda time: HartFault(time, hart, seat.instance, pc, cause, value, text))
+            rule = error.rule.id if error.rule else ""
+            self._accelerator.telemetry.emit(
+                lambda time: HartFault(time, hart, seat.instance, pc, cause, value, text, error.message, rule)
+            )
         raise self._failed(seat, error, pc, "" if isinstance(error, KernelExit) else exit_.instruction)
 
     def _string(self, seat: Seat, exit_: Exit, address: int) -> bytes:
