@@ -46,13 +46,14 @@ def _root(
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and give its exit status; nothing gets past it as a traceback, except with --debug."""
     given = sys.argv[1:] if arguments is None else arguments
+    status: int = ExitCode.OK
     lost = None
     try:
         status = _run(given)
     except OSError as error:
         lost = error
     lost = unwritten() or lost
-    if lost is None:
+    if lost is None or status:  # what was wrong has been said
         return status
     if "--debug" in given:
         raise lost

@@ -20,7 +20,22 @@ from understudy.core.event import Event
 from understudy.core.rule import Choice, Rule
 
 HEX_NAMES = frozenset(
-    {"addr", "address", "base", "entry", "link", "mask", "offset", "pc", "source", "target", "value", "word"}
+    {
+        "addr",
+        "address",
+        "base",
+        "entry",
+        "link",
+        "mask",
+        "object",
+        "offset",
+        "pc",
+        "signal",
+        "source",
+        "target",
+        "value",
+        "word",
+    }
 )
 """Last words of the names of fields whose ints are written in hex."""
 
