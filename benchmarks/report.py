@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness import HEADINGS, ROOT, Row
+from misses import reason
 from run import RESULTS
 
 PAGE: Final = ROOT / "docs" / "performance.md"
@@ -47,10 +48,27 @@ def report(found: dict[str, Any]) -> str:
     """Machine, date, command and one table per question, in Markdown."""
     parts = [machine_lines(found)]
     rows = [Row(**row) for row in found["rows"]]
+    if any(row.met is False for row in rows):
+        parts.append(missed(rows))
     for question, group in groupby(rows, key=lambda row: row.question):
         parts.append(f"### {TITLES.get(question, question)} (`benchmarks/{question}.py`)")
         parts.append(table(list(group)))
     return "\n\n".join(parts)
+
+
+def missed(rows: list[Row]) -> str:
+    """All rows that miss their target, those of one reason together."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.met is False:
+            what, target, best, _, peer, ratio, _ = row.cells()
+            reached = f"{ratio} of {peer}" if ratio and not row.absolute else best
+            found.setdefault(reason(row.question, row.what), []).append(f"  - {what}: {reached}, target {target}")
+    count = sum(map(len, found.values()))
+    lines = [f"{count} of {sum(row.met is not None for row in rows)} rows with a target miss it:"]
+    for why, misses in found.items():
+        lines += [f"- {why}", *misses]
+    return "### Targets that are missed, and why\n\n" + lines[0] + "\n\n" + "\n".join(lines[1:])
 
 
 def machine_lines(found: dict[str, Any]) -> str:

@@ -1,0 +1,57 @@
+"""Why targets are missed, as far as it has been found out: the first pattern that fits a row's question and name."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+REASONS: Final = (
+    (
+        r"gcn: .*gain by 2 threads",
+        "A launch takes 1 to 4 ms: its first turn is serial and a second thread takes 20 to 50 us to wake; "
+        "two threads share the host's memory.",
+    ),
+    (
+        r"gcn: .*rows of a .*: all of it",
+        "1,024 rows are 16 waves whose lanes load 4 KiB apart: gathers of 64 cache lines.",
+    ),
+    (
+        r"gcn: .*float4 transpose.*: one core",
+        "Nothing was found that makes it faster; C needs longer on the same core (below, limit of one core).",
+    ),
+    (
+        r"gcn: gfx803 byte substitution in LDS: one core",
+        "M0 bounds the LDS of GFX7 and GFX8: each access of the table is held against it.",
+    ),
+    (
+        r"gcn_left: s_sleep",
+        "A pause gives other waves their turn, as it should: the scheduler is entered each time.",
+    ),
+    (
+        r"gcn_left: image_sample",
+        "Coordinates, weights and filters are binary64 on all 64 lanes, which keeps the last bit exact.",
+    ),
+    (r"gcn_left: ds_add", "One lane after the other, in the order of lanes: two may have the same address."),
+    (
+        r"gcn_left: global_atomic_add",
+        "A locked instruction of the host for each of 64 lanes, since other threads and the host may write there.",
+    ),
+    (
+        r"hsa_queue: .*arrays of the device",
+        "Python writes packet, kernel arguments and signal anew for each launch.",
+    ),
+    (
+        r"hsa_queue: .*NumPy arrays",
+        "Two arrays are mapped and unmapped for each launch (52 us), and what follows from changed page tables takes "
+        "as much. Keeping them mapped would hide stray accesses and hold the user's memory.",
+    ),
+    (r"shell_start: ", "LLVM compiles what is not on disk; Python's start and imports take their time beside it."),
+)
+
+
+def reason(question: str, what: str) -> str:
+    """Why this row misses its target; said so where nobody knows yet."""
+    for pattern, text in REASONS:
+        if re.match(pattern, f"{question}: {what}"):
+            return text
+    return "Not known yet."
