@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -332,6 +333,9 @@ class Gpu(Shown):
         """What `run` was given, loaded once for each content."""
         if isinstance(code, Executable):
             return code
+        if not isinstance(code, bytes | bytearray | str | os.PathLike):
+            hint = " (dispatch takes a Kernel)" if isinstance(code, Kernel) else ""
+            raise WireError(f"code is a {type(code).__name__}, expected an Executable, bytes or a file{hint}")
         data = bytes(code) if isinstance(code, bytes | bytearray) else file_bytes(Path(code))
         language = Path(code).suffix if isinstance(code, str | Path) else ""
         with self._lock:
