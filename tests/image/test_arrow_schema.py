@@ -133,7 +133,7 @@ def test_objects_without_a_schema() -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(WireError, match=r"cannot read .*none\.as: No such file"):
         read_arrow(tmp_path / "none.as")
     monkeypatch.setattr(arrow_schema, "MAX_FILE_BYTES", 8)
     with pytest.raises(WireError, match=r"prim\.0\.as is larger than 8 bytes"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from understudy.cli.exits import UsageError
+from understudy.core.sources import Unreadable
 
 MAX_FILE_BYTES: Final = 64 << 20
 """Larger files are refused where somebody reads what is shown of them."""
@@ -23,6 +24,8 @@ def reading(path: Path | str) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    except Unreadable as error:
+        raise UsageError(f"cannot read {path}: {error.why}") from None
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from understudy.core.errors import UnderstudyError, WireError
+from understudy.core.sources import bytes_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,10 +49,10 @@ def pyarrow() -> Any:
 def read_arrow(source: bytes | Path | str) -> pa.Schema | pa.RecordBatch:
     """What a file, or its bytes, hold: the schema, or the first RecordBatch where there is one.
 
-    An IPC schema message, an IPC stream, or an IPC file. `WireError` with the byte where it is none; `OSError` where a
+    An IPC schema message, an IPC stream, or an IPC file. `WireError` with the byte where it is none, and where a
     file cannot be read.
     """
-    data = source if isinstance(source, bytes) else _file_bytes(Path(source))
+    data = bytes_of(source, "a schema", MAX_FILE_BYTES)
     if data[: len(MAGIC)] == MAGIC:
         return _opened(data, "open_file", lambda reader: reader.get_batch(0) if reader.num_record_batches else None)
     size = _message_size(data)
@@ -105,14 +106,6 @@ def checked(schema: pa.Schema) -> pa.Schema:
 
 
 # ---- framing -------------------------------------------------------------------------------------------------------
-
-
-def _file_bytes(path: Path) -> bytes:
-    with path.open("rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise WireError(f"{path.name} is larger than {MAX_FILE_BYTES} bytes")
-    return data
 
 
 def _message_size(data: bytes) -> int:

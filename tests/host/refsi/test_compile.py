@@ -147,7 +147,7 @@ def test_what_is_refused(name: str, text: str, message: str, tmp_path: Path) -> 
 
 
 def test_compilers_that_there_are_not(monkeypatch: pytest.MonkeyPatch, source: Path) -> None:
-    with pytest.raises(NoCompiler, match="no compiler 'clang-61'; close to it: clang-16"):
+    with pytest.raises(NoCompiler, match=r"no compiler 'clang-61'; close to it: (clang-.., )*clang-16"):
         compile_kernels(source, compiler="clang-61")
     monkeypatch.setattr(compile, "riscv_compilers", lambda: ())
     with pytest.raises(NoCompiler, match=r"pip install 'understudy\[kernels\]'"):

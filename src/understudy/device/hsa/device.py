@@ -62,7 +62,7 @@ class HsaDevice(Device[Settings]):
 
     def __init__(self, agent_name: str | Agent = "gfx900", settings: Settings | None = None, **options: Any) -> None:
         self.settings = settings = Settings.of(settings, options)
-        self.agent = chosen = agent(agent_name) if isinstance(agent_name, str) else agent_name
+        self.agent = chosen = agent_name if isinstance(agent_name, Agent) else agent(agent_name)
         self.signal_bits = 32 if settings.small else 64
         clock = np.zeros(1, np.uint64)
         self._ticks = ticks = clock.data

@@ -23,6 +23,7 @@ import numpy as np
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.settings import JIT
 from understudy.core.shown import Rows, Shown
+from understudy.core.sources import bytes_of
 from understudy.core.space import Unit
 from understudy.core.took import Took, told
 from understudy.device.amdcl2 import rules
@@ -120,18 +121,7 @@ def load(
     names; `settings` are those of the device: tier, time_limit_seconds and what else `Settings` lists. `WireError` for
     what is no such program.
     """
-    if isinstance(source, (str, Path)):
-        path = Path(source)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise WireError(f"{path}: {error.strerror}") from None
-    else:
-        try:
-            data = bytes(memoryview(source))
-        except TypeError:
-            raise WireError(f"a program is a path or its bytes, not {type(source).__name__}") from None
-    return Program(read_container(data), engine, target, **settings)
+    return Program(read_container(bytes_of(source, "a program")), engine, target, **settings)
 
 
 def _loaded(data: bytes, engine: str | Engine, target: Target, settings: Settings) -> Program:

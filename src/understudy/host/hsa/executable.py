@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from understudy.core.errors import RuleError, WireError
 from understudy.core.shown import Rows, Shown, some
+from understudy.core.sources import bytes_of
 from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.rules import IS_PTR64
@@ -171,13 +172,4 @@ def has_code(code: CodeObject) -> None:
 
 def read(source: bytes | bytearray | str | Path, agent: str = "") -> CodeObject:
     """A code object from its bytes or its file; the one for `agent` where the file is an offload bundle."""
-    data = bytes(source) if isinstance(source, bytes | bytearray) else file_bytes(Path(source))
-    return read_code_object(data, agent)
-
-
-def file_bytes(path: Path) -> bytes:
-    """The bytes of a file; `WireError` where it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise WireError(f"cannot read {path}: {error.strerror}") from None
+    return read_code_object(bytes_of(source, "a code object"), agent)

@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from understudy.core.errors import RuleError, WireError
 from understudy.core.shown import Rows, Shown, fields_of
+from understudy.core.sources import bytes_of, text_of
 from understudy.device.hsa.agents import AGENTS
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.launch.kernarg import Hidden
@@ -34,7 +34,7 @@ from understudy.device.hsa.records import QueueType
 from understudy.device.hsa.signals import Condition, Signal
 from understudy.device.hsa.snapshot import DeviceState
 from understudy.host.hsa.arguments import Local, Segments
-from understudy.host.hsa.executable import Executable, Kernel, file_bytes, read
+from understudy.host.hsa.executable import Executable, Kernel, read
 from understudy.host.hsa.hidden import Printf, given_by_name, hidden_arguments
 from understudy.host.hsa.launch import (
     ARMED,
@@ -224,7 +224,7 @@ class Gpu(Shown):
         if language not in SOURCES:
             raise WireError(f"language {language!r}, expected {' or '.join(SOURCES)}")
         make = COMPILERS[language]
-        return self.load(make(source, self.device.agent.name, options=options, version=version))
+        return self.load(make(text_of(source, "source"), self.device.agent.name, options=options, version=version))
 
     # ---- queues and signals --------------------------------------------------------------------------------------
 
@@ -333,10 +333,9 @@ class Gpu(Shown):
         """What `run` was given, loaded once for each content."""
         if isinstance(code, Executable):
             return code
-        if not isinstance(code, bytes | bytearray | str | os.PathLike):
-            hint = " (dispatch takes a Kernel)" if isinstance(code, Kernel) else ""
-            raise WireError(f"code is a {type(code).__name__}, expected an Executable, bytes or a file{hint}")
-        data = bytes(code) if isinstance(code, bytes | bytearray) else file_bytes(Path(code))
+        if isinstance(code, Kernel):
+            raise WireError(f"kernel {code.name} where its code is expected: dispatch takes a kernel")
+        data = bytes_of(code, "a code object")
         language = Path(code).suffix if isinstance(code, str | Path) else ""
         with self._lock:
             found = self._loaded.get(data)  # code that is given again is the same object, whose hash is known

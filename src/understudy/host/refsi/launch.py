@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -161,7 +161,9 @@ def _scalar(value: np.generic) -> tuple[int, int]:
 
 def grid_of(instances: int | Sequence[int]) -> tuple[int, int]:
     """(instances, slices) of a grid: the first dimension becomes instances, the others slices."""
-    dimensions = [instances] if isinstance(instances, int | np.integer) else list(instances)
+    dimensions: list[int] = list(instances) if isinstance(instances, Iterable) else [instances]
+    if not all(isinstance(size, int | np.integer) for size in dimensions):
+        raise WireError(f"a grid has whole numbers as its sizes, not {instances!r}")
     if not 1 <= len(dimensions) <= MAX_DIMENSIONS or any(size < 0 for size in dimensions):
         raise WireError(f"a grid has 1 to {MAX_DIMENSIONS} sizes of 0 or more, not {tuple(dimensions)}")
     return int(dimensions[0]), int(np.prod(dimensions[1:], dtype=object))

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from os import PathLike
 from time import perf_counter
 from typing import Any, Final
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from understudy.core.errors import UnderstudyError, WireError
 from understudy.core.event import Event
+from understudy.core.sources import bytes_of, text_of
 from understudy.core.space import Unit
 from understudy.core.took import told
 from understudy.device.refsi.events import ConsoleOutput
@@ -87,11 +88,7 @@ class RefSi(RefSiDriver):
         0x14000000, with its stack. A position-independent file is moved up to 0x10000. `WireError` with a byte offset
         for what is no RISC-V ELF file, or of a kind that cannot run without a dynamic loader.
         """
-        if isinstance(source, bytes):
-            data = source
-        else:
-            with open(source, "rb") as file:
-                data = file.read()
+        data = bytes_of(source, "a RISC-V program")
         image = loadable(read_elf(data), data, ELF_BASE)
         if self._program is not None:
             self._program.unload()
@@ -136,8 +133,8 @@ class RefSi(RefSiDriver):
         Caches are synchronized before and after. Errors name the command, hart, pc and kernel.
         """
         chosen = self._kernel(kernel)
-        is_grid = not isinstance(instances, int | np.integer) and len(instances) > 1
         count, slices = grid_of(instances)
+        is_grid = isinstance(instances, Sized) and len(instances) > 1
         check_count(arguments, is_grid)
         if slices > MAX_SLICES:
             raise WireError(f"a grid of {slices} slices, expected at most {MAX_SLICES} in one launch")
@@ -193,8 +190,8 @@ class RefSi(RefSiDriver):
     # ---- help ----------------------------------------------------------------------------------------------------
 
     def _kernel(self, kernel: Kernel | str) -> Kernel:
-        if isinstance(kernel, str):
-            return self.kernel(kernel)
+        if not isinstance(kernel, Kernel):
+            return self.kernel(text_of(kernel, "a kernel's name"))
         check_loaded(kernel.program)
         return kernel
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from understudy.core.errors import BeyondModel, GuestFault, UnderstudyError, WireError
 from understudy.core.limits import TimeLimit, checked_time_limit, default_time_limit
+from understudy.core.sources import bytes_of
 from understudy.core.took import Took
 from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.jit.engine import JitEngine
@@ -99,11 +100,7 @@ class RV64:
         """
         if engine not in ENGINES:
             raise WireError(f"no engine {engine!r}, expected jit or reference")
-        if isinstance(source, bytes):
-            data = source
-        else:
-            with open(source, "rb") as file:
-                data = file.read()
+        data = bytes_of(source, "a RISC-V program")
         image = loadable(read_elf(data), data, BASE)
         made: Engine = ENGINES[engine]()
         seconds = default_time_limit() if time_limit_seconds is None else checked_time_limit(time_limit_seconds)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from understudy.core.errors import BeyondModel, UnderstudyError, WireError, close_to
 from understudy.core.shown import Rows, Shown, some
+from understudy.core.sources import text_of
 from understudy.image.elf.layout import STT_FILE, STT_FUNC, STT_OBJECT, STT_SECTION
 from understudy.image.elf.reader import Symbol, SymbolTable, wrong
 from understudy.image.hsa import bundle, targets
@@ -201,7 +202,7 @@ class CodeObject(Shown):
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of that name, or of the only C++ function of it; a `WireError` that says what is near."""
-        found = self.kernels.get(name) or self._of_cpp(name)
+        found = self.kernels.get(text_of(name, "a kernel's name")) or self._of_cpp(name)
         if found is None:
             hint = close_to(name, self.kernels) or f": there are {', '.join(self.kernels) or 'none'}"
             raise WireError(f"code object has no kernel {name!r}{hint}")
