@@ -18,7 +18,6 @@ import numpy as np
 from understudy.core.device import Device
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
-from understudy.core.limits import CLOSED
 from understudy.core.line import Cancel, Observers
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
@@ -236,8 +235,42 @@ class HsaDevice(Device[Settings]):
         queue.on_error, queue.agent_dispatch = on_error, agent_dispatch
         return queue
 
+    def adopt_queue(
+        self,
+        address: int,
+        slot: int | None = None,
+        size: int | None = None,
+        on_error: OnError | None = None,
+        agent_dispatch: AgentDispatchHandler | None = None,
+    ) -> Queue:
+        """Process the packets of a queue that somebody else made: its amd_queue_t lies at `address`, the ring where
+        that says, both in memory that was mapped (`map_at`); nothing is written to either.
+
+        `slot` is its hardware doorbell, None the first that is free; `size` is in packets, None as hsa_queue_t says. A
+        ring that legacy hardware sees twice needs its first half only. Ring it by a store to the doorbell or by
+        `ring_doorbell`. `destroy_queue` frees nothing of it.
+
+        `WireError` for a size or slot that cannot be, `RuleError` for a slot in use and wrong alignment ("AMD AQL Queue
+        Object amd_queue_t"), `AccessFault` where there is no memory.
+        """
+        queue = self._table.adopt(self, address, slot, size)
+        queue.on_error, queue.agent_dispatch = on_error, agent_dispatch
+        return queue
+
+    def ring_doorbell(self, slot: int, value: int) -> None:
+        """What a store of `value` to hardware doorbell `slot` does, for hosts with doorbells of their own.
+
+        The value is the hardware's: GFX9 has the index of the last packet, others that of the next one (in dwords and
+        wrapped at twice the ring on GFX7: "Signal kernel machine code").
+        """
+        self._table.ring(slot, value)
+
     def destroy_queue(self, queue: Queue) -> None:
-        """Give a queue's memory back; `RuleError` for one that is destroyed already."""
+        """Give a queue's memory back; `RuleError` for one that is destroyed already.
+
+        A packet that is processed ends first. Of an adopted queue nothing is freed, a kernel of it that runs is stopped
+        without telling it, and packets of other queues are not waited for.
+        """
         if queue.is_destroyed:
             raise RuleError(f"queue {queue.number} was destroyed already")
         self._table.destroy(queue)
@@ -306,7 +339,6 @@ class HsaDevice(Device[Settings]):
 
         A kernel that runs, on the device's thread or on another one, is ended (`Stopped`), and is waited for.
         """
-        self._processor.watch.stopped = CLOSED
         self._executor.close()
         self._compute.close()
         self.tell_lints()

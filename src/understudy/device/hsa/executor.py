@@ -51,6 +51,8 @@ class Executor(Stateful):
         """By queue: the number of changes at which its next packet had to wait."""
         self._busy = 0
         """Thread that is at work."""
+        self._served: Queue | None = None
+        """The queue whose packets it processes just now."""
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._closed = CLOSED
@@ -104,14 +106,18 @@ class Executor(Stateful):
                 with self.lock:
                     queue = self._pick() if done < budget and not self.is_closed else None
                     if queue is None:
-                        self._busy = 0
+                        self._busy, self._served = 0, None
                         self.changed.notify_all()
                         return done
+                    if self._served is not queue:
+                        if self._served is not None:
+                            self.changed.notify_all()
+                        self._served = queue
                 share = self._quantum if self._arbiter.seed is None else self._drawn()
                 done += self._turn(queue, min(share, budget - done))
         except BaseException:
             with self.changed:
-                self._busy = 0
+                self._busy, self._served = 0, None
                 self.changed.notify_all()
             raise
 
@@ -179,6 +185,15 @@ class Executor(Stateful):
                 queue.progress.error, queue.progress.code = None, 0
             self._changes += 1
         self._telemetry.emit(lambda time: QueueInactivated(time, queue.number, active))
+
+    def withdraw(self, queue: Queue) -> None:
+        """Take a queue out; a packet of it that is processed now ends first, those of others go on."""
+        with self.changed:
+            queue.end()
+            self.changed.wait_for(lambda: self._served is not queue or self.is_mine)
+            self.queues.remove(queue)
+            self._changes += 1
+        self._telemetry.emit(lambda time: QueueInactivated(time, queue.number, False))
 
     def signal_changed(self) -> None:
         """The host changed a signal, which a packet may wait for."""
@@ -287,9 +302,11 @@ class Executor(Stateful):
         return POLL_SECONDS if waiting or errors else worker.IDLE_SECONDS
 
     def close(self) -> None:
-        """Process nothing any more, and end the thread."""
+        """Process nothing any more, end kernels that run, and the thread."""
         with self.changed:
             self.is_closed = True
+            for queue in self.queues:
+                queue.watch.stopped = CLOSED
             self.changed.notify_all()
         if self._thread is not None and not self.is_mine:
             self._thread.join()

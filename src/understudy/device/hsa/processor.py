@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import GuestFault, ModelBug, UnderstudyError
-from understudy.core.limits import Stopped, TimeLimit, Watch
+from understudy.core.limits import Stopped, TimeLimit
 from understudy.core.lint import Lint
 from understudy.core.settings import SYNCHRONOUS
 from understudy.core.telemetry import Telemetry
@@ -98,8 +98,7 @@ class Processor:
     ) -> None:
         self.trap_handler: Callable[[Trapped], bool] | None = None
         """See `HsaDevice`."""
-        self.watch = Watch(settings.time_limit_seconds)
-        """What may end kernels from outside."""
+        self.time_limit_seconds = settings.time_limit_seconds
         self._settings = settings
         self._small = settings.small
         self._agent = agent
@@ -108,7 +107,7 @@ class Processor:
         self._scratch = scratch
         self._queues = queues
         self._known: dict[int, tuple[bytes, Surroundings, dict[str, Any]]] = {}
-        """By address of amd_queue_t: its words on private memory, and what it and the agent bring to launches then."""
+        """By number of a queue: what it said of private memory, and what it and the agent bring to launches then."""
         self._last_signal: Signal | None = None
         self._last_version = -1
         self._clock = clock
@@ -132,6 +131,10 @@ class Processor:
         engine = self._compute.engine
         assert isinstance(engine, JitEngine)
         return Templates(queue, engine)
+
+    def forget(self, queue: Queue) -> None:
+        """See `PacketProcessor`."""
+        self._known.pop(queue.number, None)
 
     def turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets of a queue; how many were. 0: it has to wait, or is inactive now."""
@@ -288,7 +291,7 @@ class Processor:
         Made anew where what amd_queue_t says of private memory has changed.
         """
         said = queue.scratch_words()
-        known = self._known.get(queue.address)
+        known = self._known.get(queue.number)
         if known is not None and known[0] == said:
             return known[1:]
         scratch, descriptor = queue.scratch(said)
@@ -309,11 +312,11 @@ class Processor:
             "step_limit": settings.step_limit,
             "seed": settings.seed,
             "poison": settings.poison,
-            "watch": self.watch,
+            "watch": queue.watch,
             "on_hint": self._hint_of(queue),
             "on_trap": self._trap_of(queue),
         }
-        self._known[queue.address] = said, around, options
+        self._known[queue.number] = said, around, options
         return around, options
 
     def _mismatch(self, plan: LaunchPlan, index: int) -> None:
@@ -464,11 +467,11 @@ class Processor:
             return
         queue.progress.error, queue.progress.code = error, int(code)
         queue.words[Q["active"]] = 0
-        inactive = queue.inactive_now()
+        inactive = None if queue.is_destroyed else queue.inactive_now()
         if inactive is not None:
             inactive.rmw("or", int(code))
         self._telemetry.emit(lambda time: QueueErrored(time, queue.number, index, int(code), error))
-        if queue.on_error is not None:
+        if queue.on_error is not None and not queue.is_destroyed:
             queue.on_error(queue, int(code), error)
 
     def _meanwhile(self, queue: Queue, index: int) -> str:

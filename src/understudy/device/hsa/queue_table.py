@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from understudy.core.errors import BeyondModel
+from understudy.core.errors import BeyondModel, RuleError, WireError
 from understudy.core.space import PAGE_SIZE
 from understudy.core.telemetry import Telemetry
 from understudy.device.hsa import rules
@@ -20,7 +20,7 @@ from understudy.device.hsa.executor import Executor
 from understudy.device.hsa.native_packets import Q
 from understudy.device.hsa.packets import PACKET_BYTES, PacketType
 from understudy.device.hsa.queue_scratch import QueueScratch
-from understudy.device.hsa.queues import PacketProcessor, Queue, QueueOwner
+from understudy.device.hsa.queues import MAX_SIZE, MIN_SIZE, PacketProcessor, Queue, QueueOwner
 from understudy.device.hsa.records import (
     QUEUE_ALIGNMENT,
     AmdQueue,
@@ -66,15 +66,59 @@ class QueueTable:
         """A queue of `owner`, which has checked size and type."""
         executor = self._executor
         with executor.alone(), self.lock:
-            number, slot = executor.created, next((n for n in range(DOORBELLS) if n not in self.doorbells), None)
-            if slot is None:
-                raise BeyondModel(f"queue {number}: there are {DOORBELLS} doorbells, all are in use")
-            executor.created += 1
+            number, slot = executor.created, self._free_slot()
             queue = self._make(owner, number, slot, size, type, features, properties)
-            self.doorbells[slot] = queue
-            with executor.changed:
-                executor.queues.append(queue)
+            self._enter(queue)
         return queue
+
+    def adopt(self, owner: QueueOwner, address: int, slot: int | None, size: int | None) -> Queue:
+        """See `HsaDevice.adopt_queue`."""
+        executor = self._executor
+        with self.lock:
+            slot = self._free_slot() if slot is None else slot
+            if not 0 <= slot < DOORBELLS:
+                raise WireError(f"doorbell {slot}, expected 0 to {DOORBELLS - 1}")
+            if slot in self.doorbells:
+                raise RuleError(f"doorbell {slot} is that of queue {self.doorbells[slot].number}")
+            ring, ring_address, size = self._found_ring(address, size)
+            queue = Queue(owner, self._processor, executor.created, slot, address, ring_address, size, ring)
+            self._enter(queue)
+        return queue
+
+    def _free_slot(self) -> int:
+        slot = next((n for n in range(DOORBELLS) if n not in self.doorbells), None)
+        if slot is None:
+            raise BeyondModel(f"queue {self._executor.created}: there are {DOORBELLS} doorbells, all are in use")
+        return slot
+
+    def _enter(self, queue: Queue) -> None:
+        """A queue has been made: its packets are processed from now on."""
+        self.doorbells[queue.slot] = queue
+        with self._executor.changed:
+            self._executor.created += 1
+            self._executor.queues.append(queue)
+
+    def _found_ring(self, address: int, size: int | None) -> tuple[np.ndarray[Any, Any], int, int]:
+        """The ring that the amd_queue_t at an address names, where it lies, and its packets."""
+        gpu, size_bytes = self._memory.gpu, AmdQueue.size_bytes
+        if address % QUEUE_ALIGNMENT:
+            text = f"amd_queue_t at {address:#x}, expected a multiple of {QUEUE_ALIGNMENT}"
+            raise RuleError(text, rule=rules.QUEUE_ALIGNMENT)
+        if address >> 32 != address + size_bytes - 1 >> 32:
+            raise RuleError(f"amd_queue_t at {address:#x} spans a 4 GiB boundary", rule=rules.QUEUE_4_GIB)
+        its = AmdQueue.parse(gpu.read(address, size_bytes)).hsa_queue
+        size = its.size if size is None else size
+        if size & size - 1 or not MIN_SIZE <= size <= MAX_SIZE:
+            raise WireError(f"a queue of {size} packets, expected a power of two from {MIN_SIZE} to {MAX_SIZE}")
+        ring = its.base_address
+        if ring % PACKET_BYTES:
+            raise RuleError(f"a ring at {ring:#x}, expected a multiple of {PACKET_BYTES}", rule=rules.PACKET_SIZE)
+        size_bytes = size * PACKET_BYTES
+        plain = gpu.plain(ring, size_bytes, store=True)
+        if plain is None:
+            gpu.check(ring, size_bytes, "write")
+            raise BeyondModel(f"the ring of {size_bytes} bytes at {ring:#x} is not one stretch of plain memory")
+        return plain.bytes[ring - plain.base : ring - plain.base + size_bytes], ring, size
 
     def _make(
         self,
@@ -112,7 +156,7 @@ class QueueTable:
             queue_inactive_signal=inactive.address,
         )
         memory.gpu.write(address, record.pack())
-        return Queue(owner, self._processor, number, slot, address, ring_address, size, ring, doorbell, inactive)
+        return Queue(owner, self._processor, number, slot, address, ring_address, size, ring, (doorbell, inactive))
 
     def _new_ring(self, size: int) -> tuple[np.ndarray[Any, Any], int]:
         """A ring full of INVALID packets; legacy hardware sees it twice, one behind the other."""
@@ -131,6 +175,9 @@ class QueueTable:
     def destroy(self, queue: Queue) -> None:
         """See `HsaDevice.destroy_queue`."""
         memory, executor = self._memory, self._executor
+        if queue.own is None:
+            self._release(queue)
+            return
         with executor.alone(), self.lock:
             executor.set_active(queue, False)
             queue.end()
@@ -138,13 +185,22 @@ class QueueTable:
                 executor.queues.remove(queue)
             self.doorbells.pop(queue.slot, None)
             self._scratch.free(queue)
-            for signal in (queue.doorbell, queue.inactive_signal):
+            for signal in queue.own:
                 queue.device.destroy_signal(signal)
             memory.free(queue.address)
             if self._agent.is_legacy:
                 memory.heap.unmap(queue.ring_address)
             else:
                 memory.free(queue.ring_address)
+
+    def _release(self, queue: Queue) -> None:
+        """An adopted queue: a packet of it that runs is ended, whatever other queues do."""
+        executor = self._executor
+        queue.watch.stopped = "its queue was destroyed"
+        with self.lock:
+            executor.withdraw(queue)
+            self.doorbells.pop(queue.slot, None)
+        self._scratch.free(queue)
 
     # ---- doorbells -----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError
+from understudy.core.limits import Watch
 from understudy.core.shown import Rows, Shown
 from understudy.core.words import U64
 from understudy.device.hsa import rules
@@ -25,7 +26,7 @@ from understudy.device.hsa.interfaces import World
 from understudy.device.hsa.launch.first_state import Scratch
 from understudy.device.hsa.native_packets import Q
 from understudy.device.hsa.packets import DEPENDENCIES, PACKET_BYTES, SIGNAL_AT, AgentDispatchPacket, PacketType
-from understudy.device.hsa.records import AmdQueue, QueueFeature, QueueProperties, SignalKind
+from understudy.device.hsa.records import AmdQueue, HsaQueue, QueueFeature, QueueProperties, SignalKind
 from understudy.device.hsa.signals import Signal
 
 MIN_SIZE: Final = 2
@@ -36,6 +37,7 @@ _SCRATCH_FIELDS: Final = struct.Struct("<4IQQ")
 """The descriptor, location and size of private memory, which follow each other."""
 _PROPERTIES_AT: Final = AmdQueue.offset_of("queue_properties")
 _INACTIVE_AT: Final = AmdQueue.offset_of("queue_inactive_signal")
+_DOORBELL_AT: Final = HsaQueue.offset_of("doorbell_signal")
 
 OnError = Callable[["Queue", int, UnderstudyError], None]
 """The queue, the error code (bits of queue_inactive_signal), and what happened."""
@@ -68,8 +70,14 @@ class QueueOwner(World, Protocol):
 class PacketProcessor(Protocol):
     """Who processes a queue's packets."""
 
+    time_limit_seconds: float | None
+    """How long a kernel may run."""
+
     def fast_path(self, queue: Queue) -> Templates | None:
         """A new queue: it has its packets processed from now on. What does so by machine code; None: nothing."""
+
+    def forget(self, queue: Queue) -> None:
+        """It is destroyed: what was kept for its launches is of no more use."""
 
     def turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets; how many were. 0: the queue has to wait, or is inactive now."""
@@ -101,7 +109,10 @@ class Progress:
 
 @dataclass(slots=True, eq=False)
 class Queue(Shown):
-    """One AQL queue of a device: made by `HsaDevice.create_queue`. `address` is that of amd_queue_t, its handle."""
+    """One AQL queue of a device: made by `HsaDevice.create_queue`, or adopted (`HsaDevice.adopt_queue`).
+
+    `address` is that of amd_queue_t, its handle.
+    """
 
     device: QueueOwner
     processor: PacketProcessor = field(repr=False)
@@ -112,11 +123,14 @@ class Queue(Shown):
     ring_address: int
     size: int
     ring: Any = field(repr=False)
-    doorbell: Signal = field(repr=False)
-    inactive_signal: Signal = field(repr=False)
+    own: tuple[Signal, Signal] | None = field(default=None, repr=False)
+    """Its doorbell and its queue_inactive_signal, where the device made them; None: it was adopted, and all that lies
+    in guest memory is somebody else's."""
     on_error: OnError | None = field(default=None, repr=False)
     agent_dispatch: AgentDispatchHandler | None = field(default=None, repr=False)
     progress: Progress = field(default_factory=Progress, repr=False)
+    watch: Watch = field(init=False, repr=False)
+    """What may end its kernels from outside."""
     block: Any = field(default=None, repr=False)
     block_address: int = field(init=False, repr=False)
     words: Any = field(default=None, repr=False)
@@ -130,17 +144,21 @@ class Queue(Shown):
     _read: Word = field(init=False, repr=False)
     _slots: memoryview = field(init=False, repr=False)
     """The bytes of its ring."""
+    _inactive: Signal | None = field(default=None, init=False, repr=False)
+    """What queue_inactive_signal named last."""
 
     def __post_init__(self) -> None:
         memory = self.device.memory
-        self._write = Word(memory, self.address + AmdQueue.offset_of("write_dispatch_id"))
-        self._read = Word(memory, self.address + AmdQueue.offset_of("read_dispatch_id"))
         self.block = np.zeros(len(Q), np.uint64)
         self.words = self.block.data
         self.block_address = int(self.block.ctypes.data)
         self.words[Q["bits"]] = self.device.signal_bits
         plain = memory.plain(self.address, AmdQueue.size_bytes, store=True)
-        assert plain is not None
+        if plain is None:
+            memory.check(self.address, AmdQueue.size_bytes, "write")
+            raise RuleError(f"amd_queue_t at {self.address:#x} is not plain memory", rule=rules.QUEUE_HANDLE)
+        self._write = Word(memory, self.address + AmdQueue.offset_of("write_dispatch_id"))
+        self._read = Word(memory, self.address + AmdQueue.offset_of("read_dispatch_id"))
         start = self.address - plain.base
         indices = plain.view[start : start + AmdQueue.size_bytes].cast("Q")
         self.load_read_index = partial(indices.__getitem__, AmdQueue.offset_of("read_dispatch_id") // 8)
@@ -151,6 +169,7 @@ class Queue(Shown):
         self.words[Q["queue"]] = int(plain.bytes.ctypes.data) + start
         self.words[Q["active"]] = 1
         self.words[Q["tables"]] = memory.tables_address
+        self.watch = Watch(self.processor.time_limit_seconds)
         self.templates = self.processor.fast_path(self)
 
     def __repr__(self) -> str:
@@ -159,7 +178,7 @@ class Queue(Shown):
     def _rows(self) -> Rows:
         yield ()
         yield "ring", f"{self.ring_address:#x}"
-        yield "doorbell", f"{self.doorbell.address:#x}"
+        yield "doorbell", f"{self._handle(_DOORBELL_AT):#x}"
         yield "written", self.load_write_index()
         yield "read", self.load_read_index()
         yield "active", bool(self.is_active)
@@ -176,17 +195,37 @@ class Queue(Shown):
         """Where packet `index` lies in the ring."""
         return self.ring_address + (index & self.size - 1) * PACKET_BYTES
 
+    @property
+    def is_adopted(self) -> bool:
+        """Whether somebody else made it, in memory of its own."""
+        return self.own is None
+
+    @property
+    def doorbell(self) -> Signal:
+        """Its doorbell signal. Of an adopted queue the one that hsa_queue_t names now; an error where that is none."""
+        return Signal(self.device, self._handle(_DOORBELL_AT)) if self.own is None else self.own[0]
+
+    @property
+    def inactive_signal(self) -> Signal:
+        """Its queue_inactive_signal, likewise."""
+        return Signal(self.device, self._handle(_INACTIVE_AT)) if self.own is None else self.own[1]
+
+    def _handle(self, at: int) -> int:
+        """A signal's handle in amd_queue_t."""
+        return int.from_bytes(self.device.memory.read(self.address + at, 8), "little")
+
     def inactive_now(self) -> Signal | None:
         """The signal that queue_inactive_signal names now; None where it names none."""
-        handle = int.from_bytes(self.device.memory.read(self.address + _INACTIVE_AT, 8), "little")
-        if handle == self.inactive_signal.address:
-            found = self.inactive_signal
-        else:
-            try:
-                found = Signal(self.device, handle)
-            except UnderstudyError:
-                return None
-        return found if found.kind == SignalKind.USER else None
+        try:
+            handle = self._handle(_INACTIVE_AT)
+            if self.own is not None and handle == self.own[1].address:
+                self._inactive = self.own[1]
+            elif self._inactive is None or handle != self._inactive.address:
+                self._inactive = Signal(self.device, handle)
+            return self._inactive if self._inactive.kind == SignalKind.USER else None
+        except UnderstudyError:
+            self._inactive = None
+            return None
 
     def scratch_words(self) -> bytes:
         """What amd_queue_t says of private memory now."""
@@ -322,6 +361,7 @@ class Queue(Shown):
         """No further packet is processed: it is destroyed, unless `restore` brings it back."""
         self.is_destroyed = True
         self.words[Q["active"]] = 0
+        self.processor.forget(self)
         if self.templates is not None:
             self.templates.drop()
 
@@ -332,7 +372,8 @@ class Queue(Shown):
 
     def restore(self, state: Any) -> None:
         """Go back to a state that `snapshot` gave."""
-        self.is_destroyed = False
+        if self.is_destroyed:
+            self.is_destroyed, self.watch.stopped = False, ""
         progress, self.scratch_block, self.words[Q["limit"]], self.words[Q["active"]] = state
         self.progress = replace(progress)
 
@@ -341,7 +382,7 @@ class Queue(Shown):
         self.device.set_active(self, False)
 
     def destroy(self) -> None:
-        """Give everything back. A packet that runs ends first."""
+        """Give back what the device made for it. A packet that runs ends first; of an adopted queue it is stopped."""
         self.device.destroy_queue(self)
 
     # ---- for the processor ---------------------------------------------------------------------------------------
