@@ -175,6 +175,30 @@ class HsaDevice(Device[Settings]):
         """Take out what `map` put there."""
         self._memory.unmap(address)
 
+    def map_at(
+        self,
+        address: int,
+        what: Any,
+        writable: bool = True,
+        name: str = "host memory",
+        *,
+        mtype: Mtype | str | None = None,
+        host: bool = False,
+    ) -> None:
+        """Make a contiguous array or a region part of guest memory at `address`, without a copy.
+
+        The address need not be that of a page; the same array may lie at several. `mtype` and `host` as of `allocate`.
+        A `RuleError` where something lies there already, of whomever, or beyond the address space.
+        """
+        self._memory.map_at(address, what, writable, name, mtype, host)
+
+    def unmap_at(self, address: int, size: int) -> None:
+        """Take out `size` bytes at `address` of what `map_at` put there: several mappings, or pieces of them.
+
+        Regions with effects go as a whole. A `RuleError`, and nothing changed, where not every byte was mapped so.
+        """
+        self._memory.unmap_at(address, size)
+
     def block(self, address: int) -> object:
         """What was allocated or mapped at an address: another object as soon as it is something else; or None."""
         return self._memory.heap.block(address)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.core.errors import BeyondModel
+from understudy.core.errors import BeyondModel, WireError
 from understudy.device.hsa.agents import Agent
-from understudy.device.hsa.heap import LARGE_PLACES, SMALL_PLACES, Heap
+from understudy.device.hsa.given import GivenMemory
+from understudy.device.hsa.heap import HIGH_PLACES, LARGE_PLACES, SMALL_PLACES, Heap
 from understudy.device.hsa.interfaces import Exclusive
 from understudy.device.hsa.memory_types import MemoryTypes
 from understudy.device.hsa.segments import apertures
-from understudy.device.hsa.settings import Settings
+from understudy.device.hsa.settings import HIGH, Settings
 from understudy.engine.gcn.memory import ADDRESS_BITS, GpuMemory
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.isa.gcn.target import GFX9
@@ -24,11 +25,14 @@ class DeviceMemory:
     """
 
     def __init__(self, agent: Agent, settings: Settings, exclusive: Exclusive) -> None:
-        small = settings.small
+        small, high = settings.small, settings.own_addresses == HIGH
+        if small and high:
+            raise WireError("own_addresses='high' with machine_model='small', which has none there")
         self.gpu = GpuMemory(32 if small else ADDRESS_BITS)
         self.types = MemoryTypes(agent, settings.pcie_atomics)
         self.fine_mtype = self.types.fine.mtype
-        self.heap = Heap(self.gpu, SMALL_PLACES if small else LARGE_PLACES)
+        self.heap = Heap(self.gpu, SMALL_PLACES if small else HIGH_PLACES if high else LARGE_PLACES)
+        self.given = GivenMemory(self.gpu, self.heap.spaces)
         self.apertures = apertures(agent, small)
         self.hidden_private_base = 0 if agent.target.level == GFX9 else self.heap.base
         self.watched: list[range] = []
@@ -59,3 +63,11 @@ class DeviceMemory:
         """See `HsaDevice.unmap`."""
         with self._exclusive.alone():
             self.heap.unmap(address)
+
+    def map_at(self, address: int, what: Any, writable: bool, name: str, mtype: Mtype | str | None, host: bool) -> None:
+        """See `HsaDevice.map_at`."""
+        self.given.map(address, what, name, writable, self.types.of(mtype, host))
+
+    def unmap_at(self, address: int, size: int) -> None:
+        """See `HsaDevice.unmap_at`."""
+        self.given.unmap(address, size)

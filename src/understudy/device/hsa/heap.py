@@ -36,6 +36,8 @@ class Places:
 
 
 LARGE_PLACES: Final = Places(range(0x1_0000_0000, 0x2_0000_0000), range(0x40_0000_0000, 0x140_0000_0000))
+HIGH_PLACES: Final = Places(range(1 << 47, (1 << 47) + (1 << 32)), range((1 << 47) + (1 << 38), (1 << 47) + (5 << 38)))
+"""Where no process of the host has memory: for those who map at addresses of their own."""
 SMALL_PLACES: Final = Places(
     range(0x0100_0000, SMALL_APERTURES.shared_base),
     range(SMALL_APERTURES.private_base + SMALL_APERTURE_BYTES, 0x1_0000_0000),
@@ -102,6 +104,11 @@ class Heap(Stateful):
                 self.gpu.map(address, Ram(size), name="device memory", type=type)
                 return address
         raise BeyondModel(f"{size} bytes of device memory: no guest addresses are left")
+
+    @property
+    def spaces(self) -> tuple[Allocator, Allocator]:
+        """What shares out addresses."""
+        return self._near, self._space
 
     def is_shared(self, address: int) -> bool:
         """Whether the block that begins there shares its pages, so that freeing it changes no mapping."""

@@ -13,6 +13,8 @@ MANUAL: Final = "manual"
 COHERENT: Final = "coherent"
 STRICT: Final = "strict"
 LARGE: Final = "large"
+LOW: Final = "low"
+HIGH: Final = "high"
 SMALL: Final = "small"
 
 
@@ -28,6 +30,8 @@ class Settings(KernelSettings):
     may come out stale does, and `HsaDevice.findings` tells where.
     `machine_model`: "large", where pointers have 64 bits, or "small", where they have 32: all memory lies below 4 GiB
     then, signals have 32 bits, and only kernels whose is_ptr64 is 0 run.
+    `own_addresses`: where the device places what it allocates itself: "low", or "high", from 2**47 up, so that whoever
+    maps at addresses of a process of the host (`HsaDevice.map_at`) never meets it.
     `seed`: decides which queue is next, for how many packets, and the order of waves; None: queues take turns.
     `quantum`: packets of one queue before it is another's turn.
     `step_limit`: instructions of one wave, s_sleep apart; `poison`: what undefined registers and LDS hold.
@@ -43,6 +47,7 @@ class Settings(KernelSettings):
         "engine": (JIT, REFERENCE),
         "coherence": (COHERENT, STRICT),
         "machine_model": (LARGE, SMALL),
+        "own_addresses": (LOW, HIGH),
         **KernelSettings.CHOICES,
     }
     LEAST: ClassVar[Mapping[str, int]] = {"quantum": 1, "threads": 1, "step_limit": 1}
@@ -51,6 +56,7 @@ class Settings(KernelSettings):
     engine: str = JIT
     coherence: str = COHERENT
     machine_model: str = LARGE
+    own_addresses: str = LOW
     threads: int | None = None
     seed: int | None = None
     quantum: int = 1024

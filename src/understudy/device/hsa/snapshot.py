@@ -34,7 +34,7 @@ class DeviceState:
 class Keeper(Stateful):
     """Takes the state of a device between two packets, and brings it back. Made when the device is complete."""
 
-    STATE = ("_heap", "_executor", "_watched", "_findings", "_fences")
+    STATE = ("_heap", "_given", "_executor", "_watched", "_findings", "_fences")
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Keeper(Stateful):
         ticks: memoryview,
         telemetry: Telemetry,
     ) -> None:
-        self._heap, self._watched = memory.heap, memory.watched
+        self._heap, self._given, self._watched = memory.heap, memory.given, memory.watched
         self._executor = executor
         self._table = table
         self._fences = fences

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -111,17 +111,17 @@ class GpuMemory(Stateful):
         self.limit = 1 << bits
         self._level1: Words = np.zeros(ENTRIES, np.uint64)
         self._level2: dict[int, Words] = {}
-        self._bases: list[int] = []
-        self._maps: list[Mapped] = []
+        self._there: tuple[list[int], list[Mapped]] = [], []
+        """Addresses and mappings, in order. Never changed but replaced: look-ups see either all or nothing of a change."""
         self._lock = threading.RLock()
         self.tables_address = int(self._level1.ctypes.data)
         self.version = 0
 
     def __repr__(self) -> str:
-        return f"<memory of {self.bits} address bits, {len(self._maps)} mapped>"
+        return f"<memory of {self.bits} address bits, {len(self._there[1])} mapped>"
 
     def __iter__(self) -> Iterator[Mapped]:
-        return iter(tuple(self._maps))
+        return iter(self._there[1])
 
     # -- mappings --------------------------------------------------------------------------------------------------
 
@@ -157,38 +157,54 @@ class GpuMemory(Stateful):
     def unmap(self, address: int) -> Mapped:
         """Take out what was mapped at exactly `address`; a `ModelBug` where nothing was."""
         with self._lock:
-            index = bisect_right(self._bases, address) - 1
-            if index < 0 or self._bases[index] != address:
+            bases, maps = self._there
+            index = bisect_right(bases, address) - 1
+            if index < 0 or bases[index] != address:
                 raise ModelBug(f"nothing was mapped at {address:#x} that could be unmapped")
-            old = self._maps[index]
-            first, last = self._run(index)
-            ends = [self._maps[each] for each in (first, index, last)]
-            edges = {at & -PAGE_SIZE for each in ends for at in (each.base, each.end - 1)}
-            if isinstance(old, Plain):
-                for rows in self._rows(self._maps[first].base, self._maps[last].end):
-                    rows[:] = 0
-            # New lists, so that a lookup on another thread sees either all or nothing.
-            self._bases, self._maps = _without(self._bases, index), _without(self._maps, index)
-            if first < index:
-                self._fill(first, index - 1)
-            if last > index:
-                self._fill(index, last - 1)
-            for page in edges:
-                self._settle(page)
+            old = maps[index]
+            self._exchange(index, index + 1, [])
             self.version += 1
         return old
 
+    def cut(self, address: int, size: int) -> list[Mapped]:
+        """Take out `size` bytes at `address`; the pieces that stay of what reached beyond them.
+
+        A `ModelBug` for a part of a region: its accesses are counted from its first byte.
+        """
+        with self._lock:
+            bases, maps = self._there
+            end = address + size
+            low = max(bisect_right(bases, address) - 1, 0)
+            low += low < len(maps) and maps[low].end <= address
+            high = max(bisect_left(bases, end), low)
+            stay: list[Mapped] = []
+            for each in maps[low : low + 1] + maps[max(high - 1, low + 1) : high]:
+                for first, last in ((each.base, address), (end, each.end)):
+                    if each.base <= first < last <= each.end:
+                        stay.append(_part(each, first, last))
+            self._exchange(low, high, stay)
+            self.version += 1
+        return stay
+
     def find(self, address: int) -> Mapped | None:
         """What lies at `address`."""
-        maps, index = self._maps, bisect_right(self._bases, address) - 1
-        if 0 <= index < len(maps) and maps[index].base <= address < maps[index].end:
+        bases, maps = self._there
+        index = bisect_right(bases, address) - 1
+        if index >= 0 and address < maps[index].end:
             return maps[index]
         return None
 
+    def between(self, start: int, end: int) -> list[Mapped]:
+        """What has bytes in start..end, in order."""
+        bases, maps = self._there
+        low, high = bisect_right(bases, start) - 1, bisect_left(bases, end)
+        return [each for each in maps[max(low, 0) : high] if each.end > start]
+
     def plain(self, address: int, size: int, store: bool = False) -> Plain | None:
         """The plain memory that holds all of `size` bytes at `address` (and takes stores), or None."""
-        maps, index = self._maps, bisect_right(self._bases, address) - 1
-        if 0 <= index < len(maps):
+        bases, maps = self._there
+        index = bisect_right(bases, address) - 1
+        if index >= 0:
             found = maps[index]
             fits = address < found.end >= address + size
             if fits and isinstance(found, Plain) and (found.writable or not store):
@@ -256,14 +272,15 @@ class GpuMemory(Stateful):
     def _fault(self, address: int, size: int, access: str, at: int) -> AccessFault:
         """What is wrong with an access whose byte at `at` lies nowhere."""
         text = f"{access} of {size} bytes at {address:#x}: "
-        below = bisect_right(self._bases, at) - 1
-        near = self._maps[below] if below >= 0 else None
+        bases, maps = self._there
+        below = bisect_right(bases, at) - 1
+        near = maps[below] if below >= 0 else None
         if address >= self.limit:
             text += f"addresses have {self.bits} bits"
         elif near is not None and at - near.end < PAGE_SIZE:
             text += f"no memory there, {near.name} ends at {near.end:#x}"
-        elif below + 1 < len(self._maps) and self._bases[below + 1] - at <= PAGE_SIZE:
-            text += f"no memory there, {self._maps[below + 1].name} begins at {self._bases[below + 1]:#x}"
+        elif below + 1 < len(maps) and bases[below + 1] - at <= PAGE_SIZE:
+            text += f"no memory there, {maps[below + 1].name} begins at {bases[below + 1]:#x}"
         else:
             text += "no memory there"
         return AccessFault(text, address=address, access=access)
@@ -272,7 +289,7 @@ class GpuMemory(Stateful):
 
     def snapshot(self) -> MemoryState:
         """All mappings, and the contents of plain memory. What regions with effects remember is theirs to keep."""
-        maps = tuple(self._maps)
+        maps = tuple(self._there[1])
         return MemoryState(maps, tuple(_contents(each) for each in maps))
 
     def restore(self, state: MemoryState) -> None:
@@ -285,7 +302,7 @@ class GpuMemory(Stateful):
             for each in self:
                 if id(each) not in wanted:
                     self.unmap(each.base)
-            there = set(map(id, self._maps))
+            there = set(map(id, self._there[1]))
             for each, saved in zip(state.mappings, state.contents, strict=True):
                 if id(each) not in there:
                     self._insert(each)
@@ -305,52 +322,77 @@ class GpuMemory(Stateful):
     def _insert(self, new: Mapped) -> None:
         if new.end <= new.base:
             raise ModelBug(f"{new.name} at {new.base:#x} must have at least one byte")
-        index = bisect_right(self._bases, new.base)
-        for old in self._maps[max(index - 1, 0) : index + 1]:
+        bases, maps = self._there
+        index = bisect_right(bases, new.base)
+        for old in maps[max(index - 1, 0) : index + 1]:
             if new.base < old.end and old.base < new.end:
                 raise ModelBug(
                     f"{new.name} at {new.base:#x}..{new.end:#x} overlaps {old.name} at {old.base:#x}..{old.end:#x}"
                 )
-        self._maps = [*self._maps[:index], new, *self._maps[index:]]
-        self._bases = [*self._bases[:index], new.base, *self._bases[index:]]
-        if isinstance(new, Plain):
-            self._fill(*self._run(index))
+        self._exchange(index, index, [new])
+
+    def _exchange(self, low: int, high: int, new: list[Mapped]) -> None:
+        """Have `new` in place of mappings `low` to `high` - 1, in the tables too."""
+        bases, maps = self._there
+        edges: set[int] = set()
+        first, behind = low, high
+        if low < high:
+            first, behind = self._run(low)[0], self._run(high - 1)[1] + 1
+            edges = {at & -PAGE_SIZE for each in maps[first:behind] for at in (each.base, each.end - 1)}
+            for rows in self._rows(maps[first].base, maps[behind - 1].end):
+                rows[:] = 0
+        self._there = (
+            [*bases[:low], *(each.base for each in new), *bases[high:]],
+            [*maps[:low], *new, *maps[high:]],
+        )
+        index, maps = first, self._there[1]
+        while index < behind - (high - low) + len(new):
+            start, last = self._run(index)
+            if isinstance(maps[index], Plain):
+                self._fill(start, last)
+            index = last + 1
+        for page in edges:
+            self._settle(page)
 
     def _run(self, index: int) -> tuple[int, int]:
         """First and last of the neighbouring mappings around `index` that continue each other."""
+        maps = self._there[1]
         first = last = index
-        while first > 0 and _joins(self._maps[first - 1], self._maps[first]):
+        while first > 0 and _joins(maps[first - 1], maps[first]):
             first -= 1
-        while last + 1 < len(self._maps) and _joins(self._maps[last], self._maps[last + 1]):
+        while last + 1 < len(maps) and _joins(maps[last], maps[last + 1]):
             last += 1
         return first, last
 
     def _fill(self, first: int, last: int) -> None:
         """The rows of a run of mappings."""
-        low, high = self._maps[first], self._maps[last]
+        maps = self._there[1]
+        low, high = maps[first], maps[last]
         for rows in self._rows(low.base, high.end, create=True):
             rows[:] = self._row_of(first, last)
-        before = self._maps[first - 1].end if first else 0
-        behind = self._maps[last + 1].base if last + 1 < len(self._maps) else self.limit
+        before = maps[first - 1].end if first else 0
+        behind = maps[last + 1].base if last + 1 < len(maps) else self.limit
         for edge in {low.base & -PAGE_SIZE, high.end - 1 & -PAGE_SIZE}:
             if before > edge or behind < edge + PAGE_SIZE:
                 self._settle(edge)
 
     def _row_of(self, first: int, last: int) -> Words:
         """What a row says about a run of mappings."""
-        low, size = self._maps[first], self._maps[last].end - self._maps[first].base
+        maps = self._there[1]
+        low, size = maps[first], maps[last].end - maps[first].base
         assert isinstance(low, Plain)
         return np.array([low.addend, low.base, size, size if low.takes_stores else 0], np.uint64)
 
     def _settle(self, page: int) -> None:
         """Give the row of a page to the run that has most of it, the first of those that have as much."""
-        most, index = 0, max(bisect_right(self._bases, page) - 1, 0)
-        if index < len(self._maps) and self._maps[index].end <= page:
+        bases, maps = self._there
+        most, index = 0, max(bisect_right(bases, page) - 1, 0)
+        if index < len(maps) and maps[index].end <= page:
             index += 1
-        while index < len(self._maps) and self._maps[index].base < page + PAGE_SIZE:
+        while index < len(maps) and maps[index].base < page + PAGE_SIZE:
             first, last = self._run(index)
-            share = min(self._maps[last].end, page + PAGE_SIZE) - max(self._maps[first].base, page)
-            if share > most and isinstance(self._maps[index], Plain):
+            share = min(maps[last].end, page + PAGE_SIZE) - max(maps[first].base, page)
+            if share > most and isinstance(maps[index], Plain):
                 most = share
                 for rows in self._rows(page, page + PAGE_SIZE, create=True):
                     rows[:] = self._row_of(first, last)
@@ -417,8 +459,12 @@ def _joins(low: Mapped, high: Mapped) -> bool:
     return isinstance(low, Plain) and isinstance(high, Plain) and low.joins(high)
 
 
-def _without(items: list[Any], index: int) -> list[Any]:
-    return items[:index] + items[index + 1 :]
+def _part(mapped: Mapped, start: int, end: int) -> Mapped:
+    """The bytes of a mapping from `start` to `end`, as one of its own."""
+    if isinstance(mapped, Effects):
+        raise ModelBug(f"{mapped.name} at {mapped.base:#x}..{mapped.end:#x} has effects, expected all of it or nothing")
+    data = mapped.bytes[start - mapped.base : end - mapped.base]
+    return plain(start, data, mapped.writable, mapped.name, None, mapped.type)
 
 
 def _reached(mapped: Effects, access: Any) -> Any:
