@@ -17,6 +17,7 @@ REFERENCE: Final = "reference"
 AUTO: Final = "auto"
 FIRST: Final = "first"
 OPTIMISED: Final = "optimised"
+NOT_COUNTED: Final = "instructions are not counted: open the device with count_instructions=True"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +74,14 @@ class KernelSettings(DeviceSettings):
     it is by default.
     `tier`: how the engine "jit" makes machine code: "auto" (at once, and well where it is hot), "first" (only as what
     has to start at once) or "optimised" (well, before it runs). Results are the same.
+    `count_instructions`: the device's `instruction_counts` tells how often each was executed; nothing is optimised for
+    waves then.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED)}
 
     tier: str = AUTO
+    count_instructions: bool = False
     time_limit_seconds: float | None = field(default_factory=default_time_limit)
 
     def check(self) -> None:

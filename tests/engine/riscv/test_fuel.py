@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.riscv.rig import CODE, DATA, ENGINES, NEVER, Rig, agree, brief
+from tests.engine.riscv.rig import CACHE, CODE, DATA, DEVICE, ENGINES, NEVER, Rig, agree, brief
+from understudy.engine.riscv.jit.engine import JitEngine
 
 ONE_BLOCK = """
     loop: addi x5, x5, 3
@@ -118,6 +119,44 @@ def test_a_run_in_small_pieces_is_one_run(name: str) -> None:
             ignored = {"retired": 0, "x8": 0}  # where x8 may show the counter, which goes on
             assert brief(outcome) | ignored == brief(whole) | ignored
             assert outcome.memory == whole.memory
+
+
+@pytest.mark.parametrize("piece", [1, 3, 100_000])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_instruction_is_counted_once(name: str, piece: int) -> None:
+    text, x = PROGRAMS[name]
+    counts = []
+    for make in (*ENGINES.values(), lambda **options: JitEngine(cache=CACHE, **options)):
+        rig = Rig(make(counting=True))
+        end, before = rig.place(text), rig.hart.retired
+        for _ in range(4):
+            outcome = rig.run(end, piece, **x)
+            while outcome.ending == "fuel":
+                outcome = rig.outcome(rig.hart, rig.engine.run(rig.hart, piece))
+        counts.append(rig.engine.instruction_counts())
+        assert sum(counts[-1].values()) == rig.hart.retired - before
+        rig.engine.close()
+    assert counts[1:] == counts[:1] * 3
+
+
+def test_what_leaves_in_the_middle_is_counted_once() -> None:
+    """Accesses to devices, and a trap: the reference engine executes them, or nobody does."""
+    text = """
+        loop: addi x7, x7, 1
+        lw x8, 0(x10)
+        ld x9, 8(x11)
+        addi x6, x6, -1
+        bne x6, x0, loop
+        lw x8, 0(x0)
+    """
+    counts = []
+    for make in ENGINES.values():
+        rig = Rig(make(counting=True))
+        end, before = rig.place(text), rig.hart.retired
+        assert rig.run(end, x6=50, x10=DEVICE, x11=DATA).ending == "trap"
+        counts.append(rig.engine.instruction_counts())
+        assert sum(counts[-1].values()) == rig.hart.retired - before == 250
+    assert counts[1:] == counts[:1] * 2
 
 
 @pytest.mark.parametrize("name", ENGINES)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
+from understudy.core.errors import WireError
+from understudy.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED
 from understudy.device.hsa.settings import Settings
-from understudy.engine.gcn.api import Dispatch, Engine, Statistics
+from understudy.engine.gcn.api import CountingEngine, Dispatch, Engine, Statistics
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.tier import Tier
 
@@ -41,8 +42,15 @@ class Compute:
         if self._settings.engine != JIT:
             from understudy.engine.gcn.reference.engine import ReferenceEngine
 
-            return ReferenceEngine()
-        return JitEngine(self._settings.threads, TIERS[self._settings.tier])
+            return ReferenceEngine(counting=self._settings.count_instructions)
+        tier, counting = TIERS[self._settings.tier], self._settings.count_instructions
+        return JitEngine(self._settings.threads, tier, counting=counting)
+
+    def instruction_counts(self) -> dict[int, int]:
+        """How often each instruction has retired, by address; `WireError` where they are not counted."""
+        if not self._settings.count_instructions:
+            raise WireError(NOT_COUNTED)
+        return cast("CountingEngine", self.engine).instruction_counts()
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run the waves of a dispatch; what a strict memory finds is kept, and told."""

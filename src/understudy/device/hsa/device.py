@@ -120,6 +120,13 @@ class HsaDevice(Device[Settings]):
         """What runs waves; made when it is first needed."""
         return self._compute.engine
 
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each address has retired, since the device was made.
+
+        For a device of the setting `count_instructions`; `WireError` for another.
+        """
+        return self._compute.instruction_counts()
+
     @property
     def trap_handler(self) -> Callable[[Trapped], bool] | None:
         """Asked about traps of waves: True lets them go on; None: a debugger's trap only does.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from understudy.core.errors import WireError
 from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, KernelSettings
 from understudy.engine.gcn.api import STEP_LIMIT
 
@@ -66,6 +67,12 @@ class Settings(KernelSettings):
     profiling: bool = False
     pcie_atomics: bool | None = None
     machine_code: bool = True
+
+    def check(self) -> None:
+        """A strict memory's engine counts nothing."""
+        KernelSettings.check(self)
+        if self.count_instructions and self.coherence == STRICT:
+            raise WireError("count_instructions: the engine of a strict memory does not count them")
 
     @property
     def translates(self) -> bool:

@@ -14,7 +14,7 @@ from understudy.core.event import Probes
 from understudy.core.forks import FORKED
 from understudy.core.limits import CLOSED
 from understudy.core.occupied import Occupied
-from understudy.core.settings import AUTO, FIRST, JIT, OPTIMISED
+from understudy.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED
 from understudy.core.snapshot import Stateful
 from understudy.core.space import Ram, Unit
 from understudy.core.telemetry import Telemetry
@@ -134,11 +134,22 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     def _make_engine(self) -> Engine:
         kind = _jit_engine(self.settings.tier) if self.settings.engine == JIT else ReferenceEngine
+        counting = self.settings.count_instructions
         if self.profile_name == SPEC:
-            return kind(coherent=self.settings.coherence == EAGER)
+            return kind(coherent=self.settings.coherence == EAGER, counting=counting)
+        entries = REFERENCE_TLB_ENTRIES
         if self.settings.profile_level >= PROFILE_LEVEL_COUNTING:
-            return ReferenceEngine(coherent=False, tlb_entries=REFERENCE_TLB_ENTRIES, on_retire=self._count)
-        return kind(coherent=False, tlb_entries=REFERENCE_TLB_ENTRIES)
+            return ReferenceEngine(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting)
+        return kind(coherent=False, tlb_entries=entries, counting=counting)
+
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired, on all harts, since the device was made.
+
+        For a device of the setting `count_instructions`; `WireError` for another.
+        """
+        if not self.settings.count_instructions:
+            raise WireError(NOT_COUNTED)
+        return self.engine.instruction_counts()
 
     def _count(self, hart: Hart, insn: Any) -> None:
         if self._schedule.profiling:

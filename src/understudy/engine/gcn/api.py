@@ -220,3 +220,10 @@ class Engine(Protocol):
         A `GuestFault` (or `WireError` for a word that is no instruction, `BeyondModel`) with lane, pc, wave and
         work-group where one of them cannot go on; other waves then stop too.
         """
+
+
+class CountingEngine(Engine, Protocol):
+    """One that may count instructions."""
+
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired since the engine was made, of one that counts them."""

@@ -46,6 +46,9 @@ class Engine(Protocol):
     def remapped(self) -> None:
         """Other memory may be behind some addresses. What harts have in a translation buffer they keep."""
 
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired since the engine was made, of one that counts them."""
+
     def close(self) -> None:
         """Give memory and threads back; harts run no more."""
 

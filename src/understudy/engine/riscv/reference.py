@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
@@ -79,15 +80,20 @@ class ReferenceEngine:
     `coherent`: stores into fetched code take effect at once (otherwise old code runs until `flush_code`).
     `tlb_entries`: behave as the RefSi reference's simulator: translations and decoded instructions are kept in
     direct-mapped caches of this many (and 1,024) entries until flushed, by a trap too.
-    `on_retire` is called after every retired instruction.
+    `on_retire` is called after every retired instruction. `counting`: `instruction_counts` tells how often each did.
     """
 
     def __init__(
-        self, coherent: bool = True, tlb_entries: int | None = None, on_retire: OnRetire | None = None
+        self,
+        coherent: bool = True,
+        tlb_entries: int | None = None,
+        on_retire: OnRetire | None = None,
+        counting: bool = False,
     ) -> None:
         self.coherent = coherent
         self.tlb_entries = tlb_entries
         self.on_retire = on_retire
+        self._counts: Counter[int] | None = Counter() if counting else None
         self.between_slices: Callable[[Hart], None] | None = None
         self.interpreted = 0
         self.code_pages: set[int] = set()
@@ -103,6 +109,12 @@ class ReferenceEngine:
         self._lock = threading.RLock()
 
     # -- the engine contract ------------------------------------------------------------------------------------
+
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired, of an engine that counts them; a `ModelBug` of another."""
+        if self._counts is None:
+            raise ModelBug("this engine does not count instructions")
+        return dict(self._counts)
 
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions."""
@@ -210,7 +222,7 @@ class ReferenceEngine:
         With `patience`, also stop at the first control transfer after that many instructions.
         """
         context = self.context(hart)
-        o, words, hook = context.evaluator, hart.words, self.on_retire
+        o, words, hook, counts = context.evaluator, hart.words, self.on_retire, self._counts
         for done in range(fuel):
             pc = words[PC]
             if pc == words[RETURN_ADDRESS]:
@@ -242,6 +254,8 @@ class ReferenceEngine:
             words[PC] = o.target
             words[RETIRED] += 1
             self.interpreted += 1
+            if counts is not None:
+                counts[pc] += 1
             if hook is not None:
                 hook(hart, insn)
             if o.waiting:

@@ -33,27 +33,36 @@ def processor_of(target: Any) -> Target:
     return found
 
 
-def engine_of(engine: Any, tier: str = AUTO) -> Engine:
-    """An engine by itself or by its name, then with that tier; `WireError` for what is none."""
+def engine_of(engine: Any, tier: str = AUTO, *, counting: bool = False) -> Engine:
+    """An engine by itself or by its name, then with that tier; `WireError` for what is none.
+
+    One that counts instructions is for its program alone.
+    """
     if isinstance(engine, str):
-        return _named_engine(engine, tier)
+        return _make_engine(engine, tier, counting) if counting else _named_engine(engine, tier)
     if not callable(getattr(engine, "run", None)):
         raise WireError(f"engine {engine!r}, expected jit, reference or an engine")
+    if counting:
+        raise WireError("count_instructions is for engines by their name: make one with counting=True")
     found: Engine = engine
     return found
 
 
 @cache
 def _named_engine(name: str, tier: str) -> Engine:
+    return _make_engine(name, tier, counting=False)
+
+
+def _make_engine(name: str, tier: str, counting: bool) -> Engine:
     if name == JIT:
         from understudy.device.hsa.compute import TIERS
         from understudy.engine.gcn.jit.engine import JitEngine
 
-        return JitEngine(tier=TIERS[tier])
+        return JitEngine(tier=TIERS[tier], counting=counting)
     if name == REFERENCE:
         from understudy.engine.gcn.reference.engine import ReferenceEngine
 
-        return ReferenceEngine()
+        return ReferenceEngine(counting=counting)
     raise WireError(f"engine {name!r}, expected jit or reference")
 
 

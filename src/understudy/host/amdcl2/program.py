@@ -16,12 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
-from understudy.core.settings import JIT
+from understudy.core.settings import JIT, NOT_COUNTED
 from understudy.core.shown import Rows, Shown
 from understudy.core.sources import bytes_of
 from understudy.core.space import Unit
@@ -33,7 +33,7 @@ from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.device.amdcl2.settings import Settings
 from understudy.device.hsa.launch.kernarg import MAX_KERNARG_BYTES
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
-from understudy.engine.gcn.api import Engine, Statistics
+from understudy.engine.gcn.api import CountingEngine, Engine, Statistics
 from understudy.host import printf_buffer
 from understudy.host.amdcl2.arguments import Converter
 from understudy.host.amdcl2.memory import Mappings
@@ -141,7 +141,7 @@ class Program(Shown):
     ) -> None:
         self.container = container
         self.settings = chosen = Settings.of(settings, options)
-        own = engine_of(engine, chosen.tier)
+        own = engine_of(engine, chosen.tier, counting=chosen.count_instructions)
         processor = processor_of(target) if target is not None else container.target
         self.device = OpenclDevice(container.bits, processor, own, chosen.time_limit_seconds)
         self._made_of = engine, processor
@@ -182,6 +182,15 @@ class Program(Shown):
         code = load_container(self.container, address)
         ram.view[: len(code.data)] = code.data
         return code
+
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each address has retired, since the program was loaded.
+
+        For a program of the setting `count_instructions` and an engine by its name; `WireError` for another.
+        """
+        if not self.settings.count_instructions:
+            raise WireError(NOT_COUNTED)
+        return cast("CountingEngine", self.engine).instruction_counts()
 
     @property
     def engine(self) -> Engine:

@@ -54,6 +54,8 @@ KNOWN_STORES: Final = 91
 TLB: Final = 92
 TLB_MASK: Final = 93
 """Tables of a hart with a translation buffer, and its entries less one: see `engine.riscv.pages`."""
+COUNTS: Final = 94
+"""The address of the counters of translated code that counts its instructions: see `jit.counters`."""
 WORDS: Final = 96
 
 NO_ADDRESS: Final = (1 << 64) - 1

@@ -97,6 +97,12 @@ def test_both_engines_count_every_instruction_once(seed: int) -> None:
         ready = one.prepare(made(text, **options, **order))
         assert [ready.run().instructions for _ in range(2)] == [heard] * 2
         one.close()
+    reference = ReferenceEngine(counting=True)
+    reference.run(made(text, **options))
+    one = engine(threads=2, counting=True)
+    one.run(made(text, **options, **order))
+    one.close()
+    assert one.instruction_counts() == reference.instruction_counts()
 
 
 LOOP: Final = "s_movk_i32 s8, 100\nagain:\n{}\ns_sub_u32 s8, s8, 1\ns_cmp_lg_u32 s8, 0\ns_cbranch_scc1 again\ns_endpgm"

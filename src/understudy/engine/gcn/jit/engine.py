@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.errors import UnderstudyError
+from understudy.core.errors import ModelBug, UnderstudyError
 from understudy.core.forks import tell_forks
 from understudy.core.shown import count
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
+from understudy.engine.gcn.jit.counters import ROOM, Tally
 from understudy.engine.gcn.jit.runtime import shared_runtime
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.jit.translation import CodeSpace, Compiled
@@ -63,6 +64,7 @@ class JitEngine:
     `threads`: how many work-groups run side by side; by default one per processor of this process. `tier` fixes the
     tier instead of tiering up. `lanes` fixes the width of a chunk. `cache`: where objects are kept.
     `observed`: whether somebody looks at vector registers that the program will not read again.
+    `counting`: `instruction_counts` tells how often each instruction was executed; nothing is optimised then.
     """
 
     def __init__(
@@ -72,10 +74,12 @@ class JitEngine:
         lanes: int | None = None,
         cache: ObjectCache | None = None,
         observed: Observed = Observed.NEVER,
+        counting: bool = False,
     ) -> None:
         warn_where_slow(WAVES)
         self.threads = threads if threads is not None else _processors()
-        self.tier = tier
+        self.tier = Tier.THREADED if counting else tier
+        self.tally = Tally() if counting else None
         self.observed = observed
         self.cache = cache if cache is not None else ObjectCache(default_folder())
         self.lanes = lanes if lanes is not None else layout.chunk_lanes(llvm.host_features())
@@ -128,7 +132,7 @@ class JitEngine:
         with self.lock:
             spaces = self._codes.setdefault(memory, {})
             if target.name not in spaces:
-                spaces[target.name] = CodeSpace(target, self.library, self.cache, self.observed, memory)
+                spaces[target.name] = CodeSpace(target, self.library, self.cache, self.observed, memory, self.tally)
             return spaces[target.name]
 
     def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
@@ -152,7 +156,14 @@ class JitEngine:
     # ---- hot code ------------------------------------------------------------------------------------------------
     def heat(self, slot: int) -> npt.NDArray[np.uint64]:
         """How often the thread of that number has run each block of programs."""
-        return self._heats.setdefault(slot, np.zeros(HEAT, np.uint64))
+        return self._heats.setdefault(slot, np.zeros(HEAT if self.tally is None else ROOM, np.uint64))
+
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired, of an engine that counts them; a `ModelBug` of another."""
+        if self.tally is None:
+            raise ModelBug("this engine does not count instructions")
+        with self.lock:
+            return self.tally.counts(sum(self._heats.values(), np.zeros(ROOM, np.uint64)))
 
     @property
     def is_tiering_up(self) -> bool:

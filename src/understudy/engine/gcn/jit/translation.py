@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
+from understudy.engine.gcn.jit.counters import Tally
 from understudy.engine.gcn.jit.native_scheduler import CODE_SLOTS, KEY_SHIFT
 from understudy.engine.gcn.jit.outline import Outline
 from understudy.engine.gcn.jit.spans import Spans, fetch_of, holds
@@ -20,7 +21,7 @@ from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.threaded.kept import KeptPrograms
 from understudy.engine.gcn.threaded.library import Library
-from understudy.engine.gcn.threaded.program import Program
+from understudy.engine.gcn.threaded.program import HEAT, Program
 from understudy.ir import llvm
 from understudy.ir.compile_process import PROCESS
 from understudy.ir.object_cache import ObjectCache
@@ -150,17 +151,24 @@ def home(place: BlockKey) -> int:
 class CodeSpace:
     """The translated code of one memory for one processor: the table that waves look into, and how it grows.
 
-    Methods that change it are called with the engine's lock held.
+    Methods that change it are called with the engine's lock held. `tally`: what counts instructions, if they are.
     """
 
     def __init__(
-        self, target: Target, library: Library, cache: ObjectCache, observed: Observed, memory: GpuMemory
+        self,
+        target: Target,
+        library: Library,
+        cache: ObjectCache,
+        observed: Observed,
+        memory: GpuMemory,
+        tally: Tally | None = None,
     ) -> None:
+        self.tally = tally
         self.target = target
         self.library = library
         self.cache = cache
         self.observed = observed
-        self.kept_programs = KeptPrograms(target, library, cache, observed)
+        self.kept_programs = KeptPrograms(target, library, cache, observed, tally)
         self.memory = weakref.ref(memory)
         self.table = Table()
         self.programs: dict[BlockKey, Program] = {}
@@ -179,7 +187,7 @@ class CodeSpace:
         """What makes code that is not kept."""
         from understudy.engine.gcn.jit.translator import Translator  # all of the instruction set goes with it
 
-        return Translator(self.target, self.library, self.cache, self.observed)
+        return Translator(self.target, self.library, self.cache, self.observed, apart=self.tally is not None)
 
     def check(self, memory: GpuMemory) -> None:
         """Forget what was made of code that memory no longer holds."""
@@ -230,20 +238,29 @@ class CodeSpace:
 
     def tell(self, place: BlockKey, insn: Insn, fetch: Fetch) -> bool:
         """Have code for what an instruction means with its numbers; False where the reference engine executes that."""
-        from understudy.engine.gcn.threaded.site import Site  # all of the instruction set goes with it
-
         site = self._sites.get(place)
         if site is None:
             try:
-                site = self._sites[place] = Site(self.library, place, insn, _following(insn, fetch), self._heat)
+                site = self._sites[place] = self._site(place, insn, fetch)
             except Untranslated:
                 return False
-            self._heat += 1
         if not site.tell(insn):
             return False
         if not self.table.holds(site.key):
             self.table = self.table.with_code(site, site.key)
         return True
+
+    def _site(self, place: BlockKey, insn: Insn, fetch: Fetch) -> Site:
+        """Code of its own for an instruction."""
+        from understudy.engine.gcn.threaded.site import Site  # all of the instruction set goes with it
+
+        heat = self._heat % HEAT if self.tally is None else self.tally.room(1)
+        made = Site(self.library, place, insn, _following(insn, fetch), heat)
+        if self.tally is None:
+            self._heat += 1
+        else:
+            self.tally.add_site(place[0], heat)
+        return made
 
     def _begin_kept(self, place: BlockKey, tier: Tier | None) -> bool:
         """Take up the program that an earlier process has made of what begins at a place, if it did."""

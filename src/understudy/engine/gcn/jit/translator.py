@@ -26,9 +26,12 @@ from understudy.isa.gcn.target import Target
 
 
 class Translator:
-    """Translates regions of one processor for chunks of `lanes` lanes."""
+    """Translates regions of one processor for chunks of `lanes` lanes; `apart`: programs count each instruction."""
 
-    def __init__(self, target: Target, library: Library, cache: ObjectCache, observed: Observed) -> None:
+    def __init__(
+        self, target: Target, library: Library, cache: ObjectCache, observed: Observed, *, apart: bool = False
+    ) -> None:
+        self.apart = apart
         self.target = target
         self.library = library
         self.lanes = library.lanes
@@ -75,7 +78,8 @@ class Translator:
             raise Untranslated
         at = pc - plain.base
         words = np.frombuffer(plain.view, np.uint8)[at : at + (len(plain.view) - at & ~3)].view(np.uint32)
-        return flow_of(self.target, words, pc, mode, lambda mode: self.library.front(self.target, mode))
+        front = self.library.front
+        return flow_of(self.target, words, pc, mode, lambda mode: front(self.target, mode), apart=self.apart)
 
     def _remembered(self, region: Region) -> Compiled | None:
         """What the cache has, without emitting it once more."""

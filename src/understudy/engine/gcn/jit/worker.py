@@ -313,6 +313,8 @@ class Worker:
         place = (int(wave.words[PC]), int(wave.words[MODE]))
         before = time.perf_counter()
         wave.words[layout.KEY] = 0
+        if self._table.holds((place[0], place[1] | layout.SITE_KEY)):
+            self._count(place[0], -1)  # its code has counted it, and does so again
         insn = self.stepper.specific(wave)
         is_there = self.engine.tell(self.code, place, insn, self.stepper.fetch)
         self.looked_up += time.perf_counter() - before
@@ -331,6 +333,7 @@ class Worker:
             slept = words[SLEPT]
             insn = self.stepper.step(wave)
             self.interpreted += 1
+            self._count(insn.pc)
             words[FUEL] -= np.uint64(1)
             if insn.op.name == "s_icache_inv":  # from here on waves see code that was written before
                 self.code.check(self.dispatch.memory)
@@ -339,6 +342,11 @@ class Worker:
                 return
             if self.code.table.holds((int(words[PC]), int(words[MODE]))):
                 return
+
+    def _count(self, pc: int, times: int = 1) -> None:
+        """Count an instruction, where they are counted."""
+        if self.code.tally is not None:
+            self.code.tally.single[pc] += times
 
     def _refuel(self, wave: Wave) -> bool:
         """One more instruction from what the step limit leaves. Blocks that are no heads were run on credit."""
@@ -372,7 +380,9 @@ class Worker:
         before = wave.s64(EXEC) & ~rest
         for insn in resume.insns:
             words[PC] = insn.pc
+            self._count(insn.pc, -1)  # until it is done: translated code has counted it
             self.stepper.step(wave, rest)
+            self._count(insn.pc)
             self.interpreted += 1
         # Masks last: earlier instructions may read the registers as what they were.
         for number, n in enumerate(resume.masks):

@@ -6,6 +6,7 @@ which calls it for whatever it does not translate and to find out exactly which 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -238,16 +239,31 @@ def _placed(error: UnderstudyError, view: View, pc: int, insn: Insn | None) -> U
 class ReferenceEngine:
     """Runs dispatches by evaluating meanings. `on_retire` is called after every retired instruction.
 
+    `counting`: `instruction_counts` tells how often each was executed.
     What was decoded is kept for the next dispatch over the same memory.
     """
 
-    def __init__(self, on_retire: OnRetire | None = None) -> None:
-        self.on_retire = on_retire
+    def __init__(self, on_retire: OnRetire | None = None, counting: bool = False) -> None:
+        self.on_retire = self._count if counting else on_retire
+        self._further = on_retire if counting else None
+        self._counts: Counter[int] | None = Counter() if counting else None
         self._decoded: WeakKeyDictionary[GpuMemory, tuple[tuple[int, Target], dict[int, Cached]]] = WeakKeyDictionary()
         """By memory: the mappings and the target that instructions were decoded for, and these."""
 
     def __repr__(self) -> str:
         return "<reference engine of waves>"
+
+    def _count(self, wave: Wave, insn: Insn) -> None:
+        assert self._counts is not None
+        self._counts[insn.pc] += 1
+        if self._further is not None:
+            self._further(wave, insn)
+
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired, of an engine that counts them; a `ModelBug` of another."""
+        if self._counts is None:
+            raise ModelBug("this engine does not count instructions")
+        return dict(self._counts)
 
     def stepper(self, dispatch: Dispatch) -> Stepper:
         """What executes single instructions of this dispatch."""

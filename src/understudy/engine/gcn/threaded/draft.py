@@ -44,13 +44,16 @@ class Draft:
     entered: list[tuple[int, int, int]]
     controls: dict[int, int]
 
-    def linked(self, library: Library, start: int, spans: Spans, heat: int) -> Program:
-        """The program for code at an address; `heat` is the first free counter. The library has all handlers."""
+    def linked(self, library: Library, start: int, spans: Spans, heat: int, room: int = HEAT) -> Program:
+        """The program for code at an address. The library has all handlers.
+
+        `heat` is the first free counter of `room`.
+        """
         words = self.words.copy()
         base = int(words.ctypes.data)
         words[self.pcs] += np.uint64(start)
         words[self.pointers] += np.uint64(base)
-        words[self.heats] = (words[self.heats] + np.uint64(heat)) % np.uint64(HEAT) * np.uint64(8)
+        words[self.heats] = (words[self.heats] + np.uint64(heat)) % np.uint64(room) * np.uint64(8)
         for name, here in self.glue.items():
             words[here] = library.glue[name]
         for key, here in self.handlers.items():
@@ -66,7 +69,7 @@ class Draft:
             words,
             {place: at for place, (_, _, at, _) in zip(places, self.blocks, strict=True)},
             {place: count for place, (_, _, _, count) in zip(places, self.blocks, strict=True)},
-            {place: (heat + number) % HEAT for number, place in enumerate(places)},
+            {place: (heat + number) % room for number, place in enumerate(places)},
             self.controls,
             np.concatenate([np.zeros(0, np.int32), *self.handlers.values()]),
             {(start + pc, mode): base + at for pc, mode, at in self.entered},

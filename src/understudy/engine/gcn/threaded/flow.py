@@ -137,10 +137,13 @@ class Control:
 
 
 class Flow:
-    """Blocks that can be reached from a place by branches, with MODE in each."""
+    """Blocks that can be reached from a place by branches, with MODE in each; `apart`: of one instruction each."""
 
-    def __init__(self, listing: Listing, control: Control, mode: int, front: Callable[[int], Front]) -> None:
+    def __init__(
+        self, listing: Listing, control: Control, mode: int, front: Callable[[int], Front], *, apart: bool = False
+    ) -> None:
         self.listing = listing
+        self.apart = apart
         self.mode = mode
         self.front = cache(front)
         self.blocks: dict[Point, Span] = {}
@@ -196,6 +199,8 @@ class Flow:
         # Behind what writes MODE a block begins under each: ways from one to the other lead there.
         ends = np.array([plan.is_step or plan.effects.hwreg_written is not None for plan in front.plans])
         leaders |= set((chosen[ends[plans[chosen]]] + 1).tolist())
+        if self.apart:
+            leaders |= set(chosen.tolist())
         self._starts[mode] = sorted(leaders)
 
     def node(self, index: int, mode: int) -> Node | None:
@@ -262,7 +267,13 @@ class Flow:
 
 
 def flow_of(
-    target: Target, memory: npt.NDArray[np.uint32], start: int, mode: int, front: Callable[[int], Front]
+    target: Target,
+    memory: npt.NDArray[np.uint32],
+    start: int,
+    mode: int,
+    front: Callable[[int], Front],
+    *,
+    apart: bool = False,
 ) -> Flow:
     """The flow of the code that `memory` begins with, at address `start`; as many words as are needed are looked at.
 
@@ -277,5 +288,5 @@ def flow_of(
             raise Untranslated
         control = Control.of(listing, front(mode))
         if control.is_whole or count >= min(len(memory), MOST):
-            return Flow(listing, control, mode, front)
+            return Flow(listing, control, mode, front, apart=apart)
         count = max(4 * count, control.reach + FIRST)

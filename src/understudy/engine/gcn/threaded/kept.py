@@ -13,6 +13,7 @@ import weakref
 from typing import Any, Final
 
 from understudy.engine.gcn.jit.basics import BlockKey, Observed
+from understudy.engine.gcn.jit.counters import ROOM, Tally
 from understudy.engine.gcn.jit.outline import Outline
 from understudy.engine.gcn.jit.spans import Spans
 from understudy.engine.gcn.memory import GpuMemory
@@ -31,9 +32,15 @@ MOST: Final = 64
 
 
 class KeptPrograms:
-    """Those of one processor's code. `observed` is what optimised regions depend on beside their code."""
+    """Those of one processor's code. `observed` is what optimised regions depend on beside their code.
 
-    def __init__(self, target: Target, library: Library, objects: ObjectCache, observed: Observed) -> None:
+    With a `tally` they are those whose blocks have one instruction each, and counters of their own.
+    """
+
+    def __init__(
+        self, target: Target, library: Library, objects: ObjectCache, observed: Observed, tally: Tally | None = None
+    ) -> None:
+        self._tally = tally
         self._target = target
         self._library = library
         self._objects = objects
@@ -69,7 +76,11 @@ class KeptPrograms:
         return self._linked(draft, digest, place[0], spans, heat)
 
     def _linked(self, draft: Draft, digest: str, start: int, spans: Spans, heat: int) -> Program:
-        made = draft.linked(self._library, start, spans, heat)
+        if self._tally is None:
+            made = draft.linked(self._library, start, spans, heat)
+        else:
+            made = draft.linked(self._library, start, spans, self._tally.room(len(draft.blocks)), ROOM)
+            self._tally.add(made)
         self._digests[made] = digest
         return made
 
@@ -104,7 +115,8 @@ class KeptPrograms:
         return [] if data is None else list(json.loads(data))
 
     def _name(self, mode: int, what: str) -> str:
-        parts = ("program", self._library.key, sys.version, self._target.name, mode, what)
+        form = "program" if self._tally is None else "program that counts"
+        parts = (form, self._library.key, sys.version, self._target.name, mode, what)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

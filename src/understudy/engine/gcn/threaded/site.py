@@ -21,7 +21,7 @@ from understudy.engine.gcn.threaded import records
 from understudy.engine.gcn.threaded.builder import fill_parts
 from understudy.engine.gcn.threaded.kind import STEP, Kind, kind_of
 from understudy.engine.gcn.threaded.library import Library
-from understudy.engine.gcn.threaded.program import HEAT, fill_begin
+from understudy.engine.gcn.threaded.program import fill_begin
 from understudy.engine.gcn.threaded.records import Handler
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import VGPRS
@@ -35,7 +35,7 @@ BYTES = UNTOLD_AT + records.LEAVE_BYTES
 class Site:
     """The code of an instruction at a place; `following` is the one behind it where that is of the kind, too.
 
-    `heat` is the number of a free counter, `spans` its code. `Untranslated` where MODE asks for what the host cannot be
+    `heat` is the number of its counter, `spans` its code. `Untranslated` where MODE asks for what the host cannot be
     set to.
     """
 
@@ -62,7 +62,7 @@ class Site:
         words[head] = library.glue["head"]
         words[head + 1] = place[0]
         words[head + records.COUNT_AT // 8] = words[head + records.NEEDS_AT // 8] = 1
-        words[head + records.HEAT_AT // 8] = heat % HEAT * 8
+        words[head + records.HEAT_AT // 8] = heat * 8
         words[first] = library.glue["goto"]
         words[first + records.TARGET_AT // 8] = base + UNTOLD_AT
         self._fill_leave(words, UNTOLD_AT // 8, place[0], 1, layout.UNTOLD)

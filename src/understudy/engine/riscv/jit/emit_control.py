@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.engine.riscv.jit.counters import count
 from understudy.engine.riscv.jit.dispatcher import STEP
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_registers import Registers
@@ -14,6 +15,7 @@ class Control:
 
     `pc` is that of the instruction being translated, `fuel` the name of what is left in this block, `refund` what an
     instruction that is left to the reference engine gives back. `exits` are labels by exit code and representations.
+    `counter`: that of the block being translated, where instructions are counted (see `counters`).
     """
 
     def __init__(self, text: Text, ints: Integers, registers: Registers) -> None:
@@ -23,6 +25,7 @@ class Control:
         self.exits: dict[tuple[int, tuple[tuple[int, Rep], ...]], str] = {}
         self.fuel = "0"
         self.terminator: tuple[str, ...] = ()
+        self.counter: int | None = None
         self.at(0, 0)
 
     def begin(self) -> None:
@@ -30,8 +33,9 @@ class Control:
         self.terminator = ()
         self.fuel = self.text.let("load i64, ptr %fuel")
 
-    def at(self, pc: int, refund: int) -> None:
+    def at(self, pc: int, refund: int, index: int = 0) -> None:
         """An instruction begins."""
+        self.index = index
         self.pc = pc
         self.refund = refund
         self._out: str | None = None
@@ -42,6 +46,8 @@ class Control:
         if self._out is None:
             self._out = text.fresh("side")
             with text.apart(self._out):
+                if self.counter is not None:
+                    count(text, self.counter + 1 + self.index)
                 self.leave(self.ints.const(64, self.pc), STEP, self.refund)
         join = text.fresh("on")
         text.branch(condition, self._out, join, ", !prof !0")

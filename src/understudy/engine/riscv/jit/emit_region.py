@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from understudy.engine.riscv.jit.counters import count, numbers
 from understudy.engine.riscv.jit.dispatcher import JUMP, MISS, OUT_OF_FUEL, POLLED, STEP
 from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_float import Floats, fma_helper
@@ -67,6 +68,7 @@ class RegionEmitter:
         self._ints, self._registers, self._control = algebra.ints, algebra.registers, algebra.control
         self._loops = Loops(self._text, self._ints, self._registers, algebra.memory, self._control)
         self._back: tuple[int, str] | None = None
+        self._counters = {} if region.counters is None else numbers(region)
 
     # -- blocks
 
@@ -98,9 +100,12 @@ class RegionEmitter:
         algebra, control, start, least = self._algebra, self._control, block.start, self.region.least[block.start]
         if start in self.region.budget:
             self._spend(start, least, self.region.budget[start] if checked else 0)
+        control.counter = self._counters.get(start)
+        if control.counter is not None:
+            count(self._text, control.counter)
         for index, (pc, insn) in enumerate(block.insns):
             algebra.pc, algebra.next_pc = pc, (pc + insn.length) & ((1 << 64) - 1)
-            control.at(pc, least - index)
+            control.at(pc, least - index, index)
             if flow_of(insn, self.native_float) == "system":
                 self._leave(pc, STEP)
                 return
@@ -252,9 +257,12 @@ class RegionEmitter:
             "q_load_ends": layout.LOAD_ENDS,
             "q_store_ends": layout.STORE_ENDS,
             "q_refill": layout.REFILL,
+            "q_counts": layout.COUNTS,
         }
         out += [f"  %{name} = getelementptr i64, ptr %st, i64 {offset}" for name, offset in named.items()]
         out += [f"  %{name} = load ptr, ptr %q_{name}, !invariant.load !1" for name in _TABLES]
+        if self._counters:
+            out += ["  %counts = load ptr, ptr %q_counts, !invariant.load !1"]
         out += [f"  %{name} = alloca i64" for name in ("fuel", "pc", "code", "addend")]
         out += ["  %fuel0 = load i64, ptr %q_fuel", f"  %fuel1 = sub i64 %fuel0, {self.region.slack}"]
         out += ["  store i64 %fuel1, ptr %fuel"]

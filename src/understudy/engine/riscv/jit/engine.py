@@ -7,6 +7,7 @@ optimisation by a background thread once it has proved hot. The new code is take
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -16,6 +17,7 @@ from typing import Final
 from understudy.core.errors import AccessFault, ModelBug
 from understudy.core.space import PAGE_SIZE
 from understudy.engine.riscv.evaluate import Evaluator
+from understudy.engine.riscv.jit.counters import Counters
 from understudy.engine.riscv.jit.dispatcher import (
     MISS,
     OUT_OF_FUEL,
@@ -42,6 +44,7 @@ from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.isa import Isa
 from understudy.isa.riscv.state import (
     CODE_TABLE,
+    COUNTS,
     FUEL,
     NO_ADDRESS,
     PC,
@@ -108,7 +111,7 @@ class JitEngine(ReferenceEngine):
 
     `coherent`, `tlb_entries` and `on_retire` as for `ReferenceEngine` (a retire hook means that everything runs on the
     reference). `tier` fixes the tier (`llvm.QUICK` or `llvm.OPTIMISED`, compiled at once at first sight) instead of
-    tiering up. `cache`: where objects are kept; by default in the user's cache folder.
+    tiering up. `cache`: where objects are kept; by default in the user's cache folder. `counting` as there.
     """
 
     def __init__(
@@ -118,8 +121,10 @@ class JitEngine(ReferenceEngine):
         on_retire: OnRetire | None = None,
         tier: int | None = None,
         cache: ObjectCache | None = None,
+        counting: bool = False,
     ) -> None:
-        super().__init__(coherent, tlb_entries, on_retire)
+        super().__init__(coherent, tlb_entries, on_retire, counting)
+        self._counters = Counters() if counting else None
         self.tier = tier
         self.cache = cache if cache is not None else ObjectCache(default_folder())
         self.translations: dict[tuple[int, bool, Isa, bool], list[Translation]] = {}
@@ -143,6 +148,11 @@ class JitEngine(ReferenceEngine):
                     translation.better = None
 
     # -- the engine contract ------------------------------------------------------------------------------------
+
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired, of an engine that counts them."""
+        counts = Counter(super().instruction_counts())
+        return dict(counts if self._counters is None else counts + self._counters.counts())
 
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions."""
@@ -277,6 +287,7 @@ class JitEngine(ReferenceEngine):
         """This engine's kind of context."""
         if llvm.is_x86():
             hart.words[REFILL] = self.runtime.refill
+            hart.words[COUNTS] = 0 if self._counters is None else self._counters.address(hart.index)
         return JitContext(self, hart, pages, evaluator)
 
     def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:
@@ -342,6 +353,8 @@ class JitEngine(ReferenceEngine):
         for translation in versions:
             if translation.key == key:  # but memory cannot be compared with it
                 return translation
+        if self._counters is not None and not self._counters.give(region):
+            return None
         tier = llvm.QUICK if self.tier is None else self.tier
         if self.tier is None and self.cache.get(region_key(region, context.native, llvm.OPTIMISED)) is not None:
             tier = llvm.OPTIMISED

@@ -54,6 +54,7 @@ class Region:
     `budget` gives for each block where fuel is checked the most instructions that can run before the next check, and
     `least` for every block the fewest. A check takes the fewest at once; ways that turn out longer pay on the edge
     where they part. `slack` is kept back from the fuel inside the region: a check is the sign of what is left.
+    `counters`: the first of its counters, where instructions are counted (see `counters`).
     With `refills` memory is seen through a translation buffer, whose misses are mostly made good in line.
     Where vectors are used, registers have `vlen` bits, and `vtype` is most likely what it is at the entry.
     """
@@ -70,6 +71,7 @@ class Region:
     vlen: int = 0
     vtype: int = 0
     refills: bool = False
+    counters: int | None = None
 
     def debt(self, start: int) -> int:
         """Fuel that is paid but not used yet where block `start` begins; nothing before a check or outside."""
@@ -228,7 +230,7 @@ def _budget(region: Region) -> None:
 def region_key(part: Region, native_float: bool, tier: int) -> str:
     """The name under which a region's object is kept."""
     digest = hashlib.sha256(translator_key())
-    seen = f"{part.vlen} {part.vtype:x} {part.refills}"
+    seen = f"{part.vlen} {part.vtype:x} {part.refills} {part.counters}"
     digest.update(f"{part.entry:x} {native_float} {tier} {seen} {sorted(part.entries)}".encode())
     for start, block in sorted(part.blocks.items()):
         words = " ".join(f"{insn.word:x}" for _, insn in block.insns)
