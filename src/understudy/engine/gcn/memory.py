@@ -112,7 +112,7 @@ class GpuMemory(Stateful):
         self._level1: Words = np.zeros(ENTRIES, np.uint64)
         self._level2: dict[int, Words] = {}
         self._there: tuple[list[int], list[Mapped]] = [], []
-        """Addresses and mappings, in order. Never changed but replaced: look-ups see either all or nothing of a change."""
+        """Addresses and mappings, in order. Never changed but replaced: look-ups see all or nothing of a change."""
         self._lock = threading.RLock()
         self.tables_address = int(self._level1.ctypes.data)
         self.version = 0
