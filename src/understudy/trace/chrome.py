@@ -7,16 +7,22 @@ What `understudy.trace.spans` pairs is a complete span; what is still open at th
 ``unfinished``. Spans of a thread must lie in each other: one that ends before what began after it (packets side by
 side on a queue) is a pair of asynchronous events instead. All other events are instants; those called ``...Fault``,
 ``...Trap`` or ``...Error`` cross the whole picture.
+
+Arrows (flow events) lead from what the host submits (a doorbell, a command, a buffer) to the work and on to what tells
+the host of its end; as arrows need something to begin and end at, the host's part is drawn as one step on thread
+``host``. How much waits in queues and was moved are counters.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, TextIO
 
 from understudy.core.space import Unit
+from understudy.trace.counters import Counters
+from understudy.trace.flows import Flows
 from understudy.trace.reading import Record
 from understudy.trace.spans import OpenSpans, Span
 from understudy.trace.writer import TraceWriter
@@ -25,6 +31,8 @@ UNIT_FIELDS: Final = ("unit", "hart", "wave", "queue", "context")
 FAULTS: Final = ("fault", "trap", "error")
 
 _PID = 1
+HOST: Final = "host"
+"""The thread of what the host does and is told."""
 
 
 def default_unit_name(unit: Unit) -> str:
@@ -45,6 +53,9 @@ class ChromeTrace(TraceWriter):
         self._unit_name = unit_name
         self._threads: dict[str, int] = {}
         self._open = OpenSpans()
+        self._counters = Counters()
+        self._flows = Flows()
+        self._arrows: dict[Hashable, list[tuple[int, str]]] = {}
         self._last_time = 0
         self._count = 0
         self._out.write('{"displayTimeUnit":"ms","traceEvents":[\n')
@@ -55,10 +66,19 @@ class ChromeTrace(TraceWriter):
         time, name, thread = _time(record), str(record["event"]), thread_name(record, self._unit_name)
         self._last_time = max(self._last_time, time)
         self._count += 1
+        points = list(self._flows.take(record))
+        for point in points:
+            self._arrows.setdefault(point.key, []).append((time, HOST if point.is_host else thread))
+        for counter, value in self._counters.take(record):
+            self._next({"name": counter, "ph": "C", "pid": _PID, "ts": time, "args": {"value": value}})
         if self._open.begin(record, thread, self._count):
             return
         if span := self._open.end(record, thread):
             self._span(span, time, span.fields(record), nested=not self._open.since(span))
+            return
+        fields = {key: value for key, value in record.items() if key not in ("time", "event")}
+        if any(point.is_host for point in points):
+            self._emit({"name": name, "cat": "event", "ph": "X", "ts": time, "dur": 1}, HOST, fields)
             return
         is_fault = name.endswith(FAULTS)
         shown: Record = {
@@ -68,12 +88,18 @@ class ChromeTrace(TraceWriter):
             "s": "g" if is_fault else "t",
             "ts": time,
         }
-        self._emit(shown, thread, {key: value for key, value in record.items() if key not in ("time", "event")})
+        self._emit(shown, thread, fields)
 
     def finish(self) -> None:
         """Close what is still open, and the document."""
         for span in self._open.rest():
             self._span(span, self._last_time, {**span.fields({}), "unfinished": True})
+        for number, (key, points) in enumerate(self._arrows.items(), 1):  # last: they go to what has begun before them
+            kind = str(key[0]) if isinstance(key, tuple) else "flow"
+            for place, (time, thread) in enumerate(points if len(points) > 1 else ()):
+                phase = "s" if not place else "f" if place == len(points) - 1 else "t"
+                arrow: Record = {"name": kind, "cat": "flow", "ph": phase, "id": number, "bp": "e", "ts": time}
+                self._emit(arrow, thread, {})
         self._out.write("\n]}\n")
 
     def _span(self, span: Span, end_time: int, args: Record, *, nested: bool = True) -> None:

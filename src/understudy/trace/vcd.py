@@ -2,7 +2,7 @@
 
 One guest step is one nanosecond. Scopes: ``registers`` (64 bits, the value last read or written), ``signals``,
 ``interrupts`` (a line each, high while it is active; what is only sent is an event), ``busy`` (how many things a thread
-has begun and not ended).
+has begun and not ended), ``counters`` (what waits in queues, and how much was moved).
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any, Final, TextIO
 
 from understudy.core.errors import UnderstudyError, WireError
 from understudy.trace.chrome import thread_name
+from understudy.trace.counters import Counters
 from understudy.trace.reading import Record
 from understudy.trace.spans import OpenSpans
 from understudy.trace.values import Plain
 from understudy.trace.writer import TraceWriter
 
-_BITS: Final = {"registers": 64, "signals": 64, "interrupts": 1, "busy": 32}
+_BITS: Final = {"registers": 64, "signals": 64, "interrupts": 1, "busy": 32, "counters": 64}
 
 
 class VcdTrace(TraceWriter):
@@ -27,6 +28,7 @@ class VcdTrace(TraceWriter):
     def __init__(self, to: str | os.PathLike[str] | TextIO) -> None:
         super().__init__(to)
         self._open = OpenSpans()
+        self._counters = Counters()
         self._busy: dict[str, int] = {}
         self._changes: list[tuple[int, tuple[str, str], int | None]] = []
         self._time = 0
@@ -35,6 +37,8 @@ class VcdTrace(TraceWriter):
         """Remember what the event changes."""
         self._time = max(self._time, int(str(record["time"])))
         kind, thread = str(record["event"]), thread_name(record)
+        for name, value in self._counters.take(record):
+            self._change("counters", name, value)
         if self._open.begin(record, thread):
             self._count(thread, 1)
         elif self._open.end(record, thread):

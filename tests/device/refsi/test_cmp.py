@@ -22,6 +22,7 @@ from understudy.device.refsi.commands import (
 from understudy.device.refsi.events import (
     BufferFinished,
     BufferStarted,
+    BufferSubmitted,
     CommandFinished,
     CommandStarted,
     RegisterAccess,
@@ -76,7 +77,7 @@ def test_events_of_a_buffer(profile: str) -> None:
     bench = Bench(profile)
     bench.run(Nop(), StoreImm64(0x100, 1))
     kinds = [type(event) for event in bench.events]
-    assert kinds == [BufferStarted, CommandStarted, CommandFinished, CommandStarted, BufferFinished]
+    assert kinds == [BufferSubmitted, BufferStarted, CommandStarted, CommandFinished, CommandStarted, BufferFinished]
     first, second = bench.seen(CommandStarted)
     assert (first.index, first.chunk, second.index, second.chunk) == (0, 0, 1, 1)
     assert second.command == StoreImm64(0x100, 1)

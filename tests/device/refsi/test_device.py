@@ -95,8 +95,8 @@ def test_probes_may_look_at_the_device(profile: str) -> None:
     for _ in range(2):
         device.submit(BUFFER, 40)
     assert [status.ok for status in device.wait()] == [True, True]
-    # Started, then for each command: started, finished; then the end.
-    assert seen == [0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 1, 1, 2, 2, 2, 2]
+    # Submitted twice. Started, then for each command: started, finished; then the end.
+    assert seen == [0, 0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 1, 1, 2, 2, 2, 2]
 
 
 def test_negative_sizes_are_refused() -> None:

@@ -12,6 +12,7 @@ from tests.host.amdcl2.rig import DEVICES, kernel, program
 from understudy.core.errors import GuestFault, WireError
 from understudy.core.event import Event, Probes
 from understudy.core.telemetry import Telemetry
+from understudy.device.amdcl2.events import KernelFinished, KernelStarted
 from understudy.device.amdcl2.queue_records import (
     CL_COMPLETE,
     CL_SUBMITTED,
@@ -101,7 +102,13 @@ def test_a_kernel_enqueues_another(device: str, engine: str) -> None:
     assert (data == 7).all()
     assert result.children == 1
     assert result.statistics.groups == 3
-    assert [type(event) for event in seen] == [ChildLaunched, ChildCompleted]
+    own, enqueued = [KernelStarted, KernelFinished], [ChildLaunched, KernelStarted, KernelFinished, ChildCompleted]
+    assert [type(event) for event in seen] == own + enqueued
+    started = [event for event in seen if isinstance(event, KernelStarted)]
+    assert [(event.grid, event.group) for event in started] == [((1, 1, 1), (1, 1, 1)), ((128, 1, 1), (64, 1, 1))]
+    finished = [event for event in seen if isinstance(event, KernelFinished)]
+    assert [event.waves for event in finished] == [1, 2]
+    assert sum(event.instructions for event in finished) == result.instructions == seen[-1].time
     data[:] = 0
     assert found.kernel("parent").run(1, 1, [data]).children == 1  # the slot was freed
     assert (data == 7).all()

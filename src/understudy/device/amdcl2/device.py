@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from understudy.core.errors import BeyondModel, RuleError, WireError
+from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.forks import FORKED
 from understudy.core.limits import CLOSED, Stopped, Watch
@@ -18,6 +18,7 @@ from understudy.core.snapshot import Stateful
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import align_up
+from understudy.device.amdcl2.events import KernelFailed, KernelFinished, KernelStarted
 from understudy.device.amdcl2.launch import launched, special_buffer
 from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.device.amdcl2.scheduler import Scheduler, make_queue
@@ -79,6 +80,7 @@ class OpenclDevice(Stateful):
         self.engine = engine
         self.time_limit_seconds = time_limit_seconds
         self.probes = Probes()
+        self._telemetry = Telemetry(self.probes, lambda: self._past + self._total.instructions)
         self.heap = Heap(GpuMemory(), PLACES[bits])
         self.memory = self.heap.gpu
         self.queue: PlacedQueue | None = None
@@ -86,6 +88,8 @@ class OpenclDevice(Stateful):
         self._packet_address, self._packet = self.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
         self._scratch: Scratch | None = None
         self._total = Statistics()
+        self._past = 0
+        """Instructions of earlier runs."""
         self._occupied = Occupied()
         self._stopped = ""
         self._watch = Watch(None)
@@ -166,6 +170,7 @@ class OpenclDevice(Stateful):
             raise RuleError(FORKED)
         with self._occupied:
             self._packet.view[: packet.size_bytes] = packet.pack()
+            self._past += self._total.instructions
             self._total = Statistics()
             ended = False
             try:
@@ -184,8 +189,7 @@ class OpenclDevice(Stateful):
         def child(packet: KernelDispatchPacket, address: int) -> int:
             return self._dispatch(packet, address, options).instructions
 
-        telemetry = Telemetry(self.probes, lambda: self._total.instructions)
-        scheduler = Scheduler(self.memory, self.queue.address, child, telemetry, self.bits // 8)
+        scheduler = Scheduler(self.memory, self.queue.address, child, self._telemetry, self.bits // 8)
         return scheduler.drain(self.queue.parent)
 
     def _dispatch(self, packet: KernelDispatchPacket, address: int, options: dict[str, Any]) -> Statistics:
@@ -201,8 +205,23 @@ class OpenclDevice(Stateful):
         watch.stopped = self._stopped
         if watch.stopped:
             raise Stopped(f"{watch.stopped} before the kernel ran")
-        statistics = self.engine.run(launch(around, packet, address, watch=watch, **more))
+        dispatch = launch(around, packet, address, watch=watch, **more)
+        if not self.probes.active:
+            statistics = self.engine.run(dispatch)
+            self._total.add(statistics)
+            return statistics
+        kernel, telemetry = packet.kernel_object, self._telemetry
+        grid = packet.grid_size_x, packet.grid_size_y, packet.grid_size_z
+        group = packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z
+        telemetry.emit(lambda time: KernelStarted(time, kernel, grid, group))
+        try:
+            statistics = self.engine.run(dispatch)
+        except UnderstudyError as error:
+            failure = error
+            telemetry.emit(lambda time: KernelFailed(time, kernel, failure))
+            raise
         self._total.add(statistics)
+        telemetry.emit(lambda time: KernelFinished(time, kernel, statistics.waves, statistics.instructions))
         return statistics
 
     def _scratch_for(self, packet: KernelDispatchPacket) -> Scratch | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -21,6 +22,7 @@ from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.accelerator import Accelerator, Failure
 from understudy.device.refsi.cmp import CommandProcessor
+from understudy.device.refsi.events import BufferSubmitted
 from understudy.device.refsi.interfaces import HOST, MemorySystem
 from understudy.device.refsi.profiler import count
 from understudy.device.refsi.profiles import Profile, RefsidrvProfile, SpecProfile
@@ -324,6 +326,10 @@ class RefSiDevice(Stateful, Device[Settings]):
         ticket = self._next_ticket
         self._next_ticket += 1
         self._queue.append((ticket, address, size))
+        if self.probes.active:
+            # Probes that look at the device do not start the buffer.
+            with nullcontext() if self._occupied else self._occupied:
+                self.telemetry.emit(lambda time: BufferSubmitted(time, ticket, address, size))
         return ticket
 
     def wait(self) -> list[BufferStatus]:

@@ -12,6 +12,15 @@ from understudy.device.refsi.status import BufferStatus
 
 
 @dataclass(frozen=True, slots=True)
+class BufferSubmitted(Event):
+    """The host has submitted a buffer, which runs when somebody waits or looks."""
+
+    ticket: int
+    address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class BufferStarted(Event):
     """The command processor begins a buffer."""
 
