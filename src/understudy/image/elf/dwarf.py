@@ -12,11 +12,12 @@ from typing import Final
 from understudy.core.errors import WireError
 from understudy.image.elf.reader import ElfFile
 
-SUBPROGRAM, PARAMETER, BASE_TYPE = 0x2E, 0x05, 0x24
+SUBPROGRAM, PARAMETER, BASE_TYPE, COMPILE_UNIT = 0x2E, 0x05, 0x24, 0x11
 WRAPPERS: Final = (0x16, 0x26, 0x35, 0x37, 0x47)
 """Types that are another one by a name or with a qualifier: typedef, const, volatile, restrict, _Atomic."""
 NAME, BYTE_SIZE, ENCODING, TYPE, ORIGIN, SPECIFICATION, LINKAGE_NAME = 0x03, 0x0B, 0x3E, 0x49, 0x31, 0x47, 0x6E
 STR_OFFSETS_BASE: Final = 0x72
+STMT_LIST, COMP_DIR = 0x10, 0x1B
 FLOAT: Final = 4
 """DW_ATE_float."""
 DWARF64: Final = 0xFFFF_FFF0
@@ -36,7 +37,18 @@ LOCAL: Final = (0x11, 0x12, 0x13, 0x14, 0x15)
 STRP, LINE_STRP = 0x0E, 0x1F
 STRX: Final = (0x1A, 0x25, 0x26, 0x27, 0x28)
 SECTIONS: Final = (".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets")
-KEPT: Final = (NAME, BYTE_SIZE, ENCODING, TYPE, ORIGIN, SPECIFICATION, LINKAGE_NAME, STR_OFFSETS_BASE)
+KEPT: Final = (
+    NAME,
+    BYTE_SIZE,
+    ENCODING,
+    TYPE,
+    ORIGIN,
+    SPECIFICATION,
+    LINKAGE_NAME,
+    STR_OFFSETS_BASE,
+    STMT_LIST,
+    COMP_DIR,
+)
 """Attributes that anybody looks at."""
 
 
@@ -73,7 +85,16 @@ def signatures(data: bytes) -> dict[str, tuple[str, ...]]:
         return {}
 
 
-class _Cursor:
+def compile_folders(elf: ElfFile) -> dict[int, str]:
+    """The folder that each unit was compiled in, by where its line table lies in .debug_line; as far as can be read."""
+    try:
+        info, abbreviations, *texts = (elf.contents(elf.section(name)) for name in SECTIONS)
+        return _Reader(info, abbreviations, texts).folders()
+    except (WireError, IndexError, RecursionError):
+        return {}
+
+
+class Cursor:
     """Little-endian numbers one after the other; `IndexError` behind the end."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
@@ -81,12 +102,14 @@ class _Cursor:
         self.at = at
 
     def number(self, size: int) -> int:
+        """Of so many bytes."""
         if self.at + size > len(self.data):
             raise IndexError(self.at)
         self.at += size
         return int.from_bytes(self.data[self.at - size : self.at], "little")
 
     def leb(self) -> int:
+        """In LEB128, unsigned."""
         value = shift = 0
         while shift < 70:
             byte = self.number(1)
@@ -97,6 +120,7 @@ class _Cursor:
         raise IndexError(self.at)
 
     def text(self) -> str:
+        """Up to a 0."""
         end = self.data.find(0, self.at)
         if end < 0:
             raise IndexError(self.at)
@@ -130,6 +154,13 @@ class _Reader:
                 found.setdefault(name, tuple(self._kind(each) for each in parameters))
         return found
 
+    def folders(self) -> dict[int, str]:
+        at = 0
+        while at < len(self._info):
+            at = self._unit(at)
+        units = [entry for entry in self._entries.values() if entry.tag == COMPILE_UNIT and STMT_LIST in entry.values]
+        return {each.values[STMT_LIST]: self._name(each, COMP_DIR) for each in units if COMP_DIR in each.names}
+
     def _chain(self, entry: Entry, through: tuple[int, ...]) -> Iterator[Entry]:
         """The entry, and those that it refers to by one of these attributes."""
         following: Entry | None = entry
@@ -154,14 +185,14 @@ class _Reader:
     def _name(self, entry: Entry, attribute: int) -> str:
         form, value = entry.names[attribute]
         if form == STRING:
-            return _Cursor(self._info, value).text()
+            return Cursor(self._info, value).text()
         if form in STRX:
-            value = _Cursor(self._texts[2], entry.text_base + 4 * value).number(4)
-        return _Cursor(self._texts[1 if form == LINE_STRP else 0], value).text()
+            value = Cursor(self._texts[2], entry.text_base + 4 * value).number(4)
+        return Cursor(self._texts[1 if form == LINE_STRP else 0], value).text()
 
     def _unit(self, start: int) -> int:
         """Read one unit; gives where the next one begins."""
-        cursor = _Cursor(self._info, start)
+        cursor = Cursor(self._info, start)
         length = cursor.number(4)
         if length >= DWARF64:
             raise WireError("DWARF in its 64-bit format")
@@ -198,7 +229,7 @@ class _Reader:
 
     def _rows(self, at: int) -> dict[int, Abbreviation]:
         rows: dict[int, Abbreviation] = {}
-        cursor = _Cursor(self._abbreviations, at)
+        cursor = Cursor(self._abbreviations, at)
         while code := cursor.leb():
             tag, children = cursor.leb(), bool(cursor.number(1))
             attributes = []
@@ -211,7 +242,7 @@ class _Reader:
             rows[code] = Abbreviation(tag, children, tuple(attributes))
         return rows
 
-    def _entry(self, cursor: _Cursor, row: Abbreviation, unit: int, version: int, address: int) -> Entry:
+    def _entry(self, cursor: Cursor, row: Abbreviation, unit: int, version: int, address: int) -> Entry:
         entry = Entry(row.tag)
         for name, form, constant in row.attributes:
             while form == INDIRECT:
@@ -220,14 +251,14 @@ class _Reader:
             value = constant if form == CONSTANT else self._value(cursor, form, version, address)
             if name not in KEPT:
                 continue
-            if name in (NAME, LINKAGE_NAME):
+            if name in (NAME, LINKAGE_NAME, COMP_DIR):
                 entry.names[name] = form, at if form == STRING else value
             else:
                 entry.values[name] = value + unit if form in LOCAL else value
         return entry
 
     @staticmethod
-    def _value(cursor: _Cursor, form: int, version: int, address: int) -> int:
+    def _value(cursor: Cursor, form: int, version: int, address: int) -> int:
         """A form's number; for blocks and text nothing but what lies behind it matters."""
         if form in SIZES:
             return cursor.number(SIZES[form])

@@ -1,0 +1,96 @@
+"""Line tables: what an ELF library reads of the same files, and files that are wrong."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from understudy.host.refsi.compile import compile_kernels, riscv_compilers
+from understudy.image.elf.lines import Lines, Place, read_lines
+from understudy.image.elf.reader import ElfFile
+
+SOURCE = """
+#include "part.h"
+void first(unsigned long id, int *out, int n)
+{
+    for (int i = 0; i < n; i++)
+        out[i] += helper(i);
+}
+
+
+void second(unsigned long id, float *out) { out[id] *= 2; }
+"""
+PART = "\n\nstatic __attribute__((noinline)) int helper(int x)\n{\n    return x * x\n        + 7;\n}\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not riscv_compilers():
+        pytest.skip("no compiler for RISC-V")
+    folder = tmp_path_factory.mktemp("lines")
+    (folder / "kernels.c").write_text(SOURCE)
+    (folder / "part.h").write_text(PART)
+    return folder
+
+
+def by_library(data: bytes) -> dict[int, tuple[str, int]]:
+    """Name and line of the last row at each address, of sequences that are not empty."""
+    found = {}
+    info = ELFFile(io.BytesIO(data)).get_dwarf_info()
+    for unit in info.iter_CUs():
+        program = info.line_program_for_CU(unit)
+        names = program["file_entry"]
+        first = 0 if program["version"] >= 5 else 1
+        last = None
+        for entry in program.get_entries():
+            state = entry.state
+            if state is None:
+                continue
+            if last is not None and state.address > last.address and last.line:
+                found[last.address] = (names[last.file - first].name.decode(), last.line)
+            last = None if state.end_sequence else state
+    return found
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_lines_are_what_a_library_reads(version: int, folder: Path) -> None:
+    data = compile_kernels(folder / "kernels.c", options=[f"-gdwarf-{version}"])
+    elf = ElfFile(data, 64)
+    lines, wanted = read_lines(elf), by_library(data)
+    assert len(wanted) > 40
+    for address, (name, line) in wanted.items():
+        found = lines.at(address)
+        assert found is not None
+        assert (Path(found.file).name, found.line) == (Path(name).name, line)
+    places = {lines.at(address) for address in wanted}
+    assert places >= {Place(str(folder / "kernels.c"), line) for line in (6, 10)}
+    assert Place(str(folder / "part.h"), 5) in places
+    assert lines.at(0) is None
+    assert lines.at(max(wanted) + 0x10000) is None
+
+    chance = random.Random(version)
+    at, size = elf.extent(elf.section(".debug_line"))
+    for _ in range(40):
+        broken = bytearray(data)
+        for _ in range(chance.randint(1, 4)):
+            broken[at + chance.randrange(size)] = chance.randrange(256)
+        read_lines(ElfFile(bytes(broken), 64))
+
+
+def test_files_without_lines_have_none() -> None:
+    demo = (Path(__file__).parents[3] / "src" / "understudy" / "data" / "kernels.elf").read_bytes()
+    assert not read_lines(ElfFile(demo, 64))
+
+
+def test_a_place_holds_up_to_the_next_one() -> None:
+    one, two = Place("a.c", 1), Place("a.c", 2)
+    lines = Lines([(16, two), (20, None), (8, one), (16, None), (20, one), (24, None)])
+    assert [lines.at(address) for address in (7, 8, 12, 16, 19, 20, 23, 24)] == [
+        None, one, one, two, two, one, one, None,
+    ]  # fmt: skip
