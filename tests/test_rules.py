@@ -12,8 +12,12 @@ import understudy
 from understudy.core.rule import Choice, Fidelity, Rule, load_choices, load_rules
 from understudy.report.rules import missing_tests
 
-INTERFACES = ("refsi", "acceldev", "fletcher", "hsa", "amdcl2")
-"""Packages of `understudy.device` whose documents are done."""
+PACKAGES = {
+    **{name: f"device.{name}" for name in ("refsi", "acceldev", "fletcher", "hsa", "amdcl2")},
+    "vector": "isa.riscv.vector",
+}
+"""Where the rules and choices of an interface are; their documents are done."""
+INTERFACES = tuple(PACKAGES)
 HOSTS = ("hsa",)
 """Interfaces whose `understudy.host` module has choices of its own."""
 TESTS = Path(__file__).parent
@@ -25,11 +29,11 @@ every_interface = pytest.mark.parametrize("interface", INTERFACES)
 
 
 def rules(interface: str) -> tuple[Rule, ...]:
-    return tuple(load_rules(f"understudy.device.{interface}").values())
+    return tuple(load_rules(f"understudy.{PACKAGES[interface]}").values())
 
 
 def choices(interface: str) -> tuple[Choice, ...]:
-    return tuple(load_choices(f"understudy.device.{interface}").values())
+    return tuple(load_choices(f"understudy.{PACKAGES[interface]}").values())
 
 
 @every_interface
@@ -38,7 +42,7 @@ def test_every_rule_has_its_test(interface: str) -> None:
 
 
 def test_every_interface_is_tested() -> None:
-    assert sorted(["attach.vfio_user", *(f"device.{interface}" for interface in INTERFACES)]) == NAMED
+    assert sorted(["attach.vfio_user", *PACKAGES.values()]) == NAMED
 
 
 @pytest.mark.parametrize("package", NAMED)

@@ -1,6 +1,6 @@
 """Rewrite the generated sections of the pages of docs/, or with --check tell which are out of date (exit status 1).
 
-Sections are named by what fills them, for an interface whose package is `understudy.device.NAME`:
+Sections are named by what fills them, for an interface whose package is `understudy.device.NAME` (others: `ELSEWHERE`):
 
     rules NAME           the table of its rules, from its rules.toml
     choices NAME         the table of its choices, from its choices.toml
@@ -38,6 +38,8 @@ from understudy.report.registers import to_markdown
 from understudy.report.rules import choice_table, rule_table
 
 INSTRUCTION_SETS = ("gcn",)
+ELSEWHERE = {"gcn": "isa.gcn", "vector": "isa.riscv.vector"}
+"""Packages of rules and choices that are no device's."""
 COVERAGE = {"slots": False, "fidelity": False, "opcodes": True}
 """Kinds of section about an instruction set, and whether they name an item."""
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,14 +49,14 @@ def generate(name: str, tests_dir: Path) -> str:
     """The text of the section `name`; `SectionError` where there is nothing of that name."""
     kind, _, rest = name.partition(" ")
     interface, _, item = rest.partition(" ")
+    package = f"understudy.{ELSEWHERE.get(interface, f'device.{interface}')}"
     try:
         if kind == "rules" and interface and not item:
-            return rule_table(load_rules(f"understudy.device.{interface}").values(), tests_dir)
+            return rule_table(load_rules(package).values(), tests_dir)
         if kind == "choices" and interface == "host" and item:
             return choice_table(load_choices(f"understudy.host.{item}").values())
         if kind == "choices" and interface and not item:
-            layer = "isa" if interface in INSTRUCTION_SETS else "device"
-            return choice_table(load_choices(f"understudy.{layer}.{interface}").values())
+            return choice_table(load_choices(package).values())
         if interface in INSTRUCTION_SETS and COVERAGE.get(kind) == bool(item):
             return _coverage(kind, item, tests_dir)
         if kind == "api" and interface in understudy.__all__ and not item:

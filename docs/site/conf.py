@@ -50,7 +50,7 @@ CONTENTS = {
         "fletcher",
         "fletcher-maps",
     ],
-    "Machine code": ["gcn", "gcn-opcodes", *OPCODES, "engines"],
+    "Machine code": ["gcn", "gcn-opcodes", *OPCODES, "riscv-vectors", "engines"],
     "Tools": ["command-line", "assembly-and-running", "reports"],
     "How to": ["pytest", "howto/ci", "howto/qemu", "howto/rocm", "howto/debugging", "howto/vscode"],
     "Reference": ["exact", "rules", "public", "api", "performance", "performance-history", "glossary"],

@@ -13,7 +13,7 @@ from understudy.ir import softfloat
 from understudy.isa.riscv import floatstate, vectorstate
 from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import FRM, VL, VSTART, VTYPE, VXRM, VXSAT, Hart
-from understudy.isa.riscv.vector import vtype
+from understudy.isa.riscv.vector import rules, vtype
 from understudy.isa.riscv.vector.groups import Before, Group, Mask, Picked, Place, Scalar, Slid, Source, Walk
 from understudy.isa.riscv.vector.vtype import VType
 
@@ -45,20 +45,23 @@ class Vectors:
         self.vector_untyped(resumes=resumes)
         found = vtype.parse(self.words[VTYPE], self.hart.vlen)
         if found is None:
-            raise IllegalInstruction("vector instruction while vtype.vill is set: no vset* has run, or it was refused")
+            why = "vector instruction while vtype.vill is set: no vset* has run, or it was refused"
+            raise IllegalInstruction(why, rule=rules.VILL_ILLEGAL)
         return found
 
     def vector_untyped(self, *, resumes: bool = False) -> None:
         """Begin one that does not."""
         vectorstate.use(self.hart)
         if not resumes and self.words[VSTART]:
-            raise IllegalInstruction(f"vstart is {self.words[VSTART]}: only loads and stores begin in the middle")
+            why = f"vstart is {self.words[VSTART]}: only loads and stores begin in the middle"
+            raise IllegalInstruction(why, rule=rules.VSTART_NEVER)
 
     def vector_float(self) -> None:
         """It is about floats."""
         floatstate.use(self.hart)
         if self.words[FRM] > softfloat.RMM:
-            raise IllegalInstruction(f"vector instruction of floats while frm is {self.words[FRM]}, which is reserved")
+            why = f"vector instruction of floats while frm is {self.words[FRM]}, which is reserved"
+            raise IllegalInstruction(why, rule=rules.FRM_RESERVED)
 
     def vl(self) -> int:
         """Elements in the body."""

@@ -185,9 +185,11 @@ class _Run:
             return
         hart.pc = exit_.pc
         cause = CAUSES.get(exit_.cause, f"cause {exit_.cause}")
-        detail = exit_.error.message if isinstance(exit_.error, UnderstudyError) else exit_.detail
+        known = exit_.error if isinstance(exit_.error, UnderstudyError) else None
+        detail = known.message if known else exit_.detail
         shown = f" ({exit_.instruction})" if exit_.instruction else ""
-        raise GuestFault((detail if detail.startswith(cause) else f"{cause}: {detail}") + shown)
+        message = (detail if detail.startswith(cause) else f"{cause}: {detail}") + shown
+        raise GuestFault(message, rule=known.rule if known else None)
 
     def _look(self, start: float, seconds: float) -> None:
         if time.perf_counter() - start > seconds:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from understudy.core.errors import GuestFault
 from understudy.isa.riscv.algebra import Ops, SystemOps
+
+if TYPE_CHECKING:
+    from understudy.core.rule import Rule
 
 Meaning = Callable[[Ops, "Insn"], None]
 SystemMeaning = Callable[[SystemOps, "Insn"], None]
@@ -63,6 +67,6 @@ class Insn:
 class IllegalInstruction(GuestFault):
     """An illegal instruction (mcause 2). `word` is what was fetched, 0 where the raiser does not know it."""
 
-    def __init__(self, message: str, *, word: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, word: int = 0, rule: Rule | None = None) -> None:
+        super().__init__(message, rule=rule)
         self.word = word

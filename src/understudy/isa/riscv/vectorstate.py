@@ -7,6 +7,7 @@ from typing import Final
 from understudy.isa.riscv.csrnames import MSTATUS
 from understudy.isa.riscv.insn import IllegalInstruction
 from understudy.isa.riscv.state import Hart
+from understudy.isa.riscv.vector.rules import VS_OFF
 
 DIRTY: Final = 3 << 9
 """All bits of the field."""
@@ -21,5 +22,5 @@ def use(hart: Hart) -> None:
     """A vector instruction runs: `IllegalInstruction` where vectors are off, else they are dirty from now on."""
     status = hart.csr.get(MSTATUS, 0)
     if not status & DIRTY:
-        raise IllegalInstruction("vector instruction while mstatus.VS is Off")
+        raise IllegalInstruction("vector instruction while mstatus.VS is Off", rule=VS_OFF)
     hart.csr[MSTATUS] = status | DIRTY

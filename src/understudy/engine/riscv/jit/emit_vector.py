@@ -364,8 +364,10 @@ class Vectors:
             text.put(f"store i8 1, ptr {any_}")
             text.put(f"br label %{on}")
             text.start(on)
-        bits = o.f_bits(raw.fmt, Held(raw.fmt, raw.kind, text.let(f"load {TYPE[raw.fmt]}, ptr {last}")))
         done = self.ints.trunc(1, 8, text.let(f"load i8, ptr {any_}"))
+        total, kind = text.let(f"load {TYPE[raw.fmt]}, ptr {last}"), TYPE[raw.fmt]
+        looked_at = text.let(f"select i1 {done}, {kind} {total}, {kind} 0.0")  # not at the start: that would signal
+        bits = o.f_bits(raw.fmt, Held(raw.fmt, raw.kind, looked_at))
         return self.ints.select(start.width, done, bits, str(start.value))
 
     def v_compress(self, dest: Group, source: Group, which: Mask) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from understudy.core.rule import Rule
 from understudy.isa.riscv.insn import IllegalInstruction
+from understudy.isa.riscv.vector import rules
 from understudy.isa.riscv.vector.vtype import ELEN, LEAST_LMUL, MOST_LMUL
 from understudy.isa.word import Value
 
@@ -103,28 +105,30 @@ Place = Group | Mask
 Source = Group | Mask | Scalar | Index | Slid | Picked | Before
 
 
-def refuse(why: str) -> IllegalInstruction:
+def refuse(why: str, rule: Rule) -> IllegalInstruction:
     """A reserved encoding."""
-    return IllegalInstruction(f"reserved vector encoding: {why}")
+    return IllegalInstruction(f"reserved vector encoding: {why}", rule=rule)
 
 
 def check_group(group: Group, fields: int = 1) -> None:
     """Of `fields` groups one after the other: an element and a length that exist, and registers that do."""
     if not 8 <= group.width <= ELEN:
-        raise refuse(f"elements of {group.width} bits: there are 8, 16, 32 and 64")
+        raise refuse(f"elements of {group.width} bits: there are 8, 16, 32 and 64", rules.EEW_SUPPORTED)
     if not LEAST_LMUL <= group.emul <= MOST_LMUL:
         length = f"{1 << group.emul}" if group.emul >= 0 else f"1/{1 << -group.emul}"
-        raise refuse(f"EMUL {length} for elements of {group.width} bits: it goes from 1/8 to 8")
+        raise refuse(f"EMUL {length} for elements of {group.width} bits: it goes from 1/8 to 8", rules.EMUL_RANGE)
     if group.n % group.registers:
-        raise refuse(f"v{group.n} does not begin a group of {group.registers} registers")
+        raise refuse(f"v{group.n} does not begin a group of {group.registers} registers", rules.GROUP_START)
     if fields * group.registers > 8:
-        raise refuse(f"{fields} fields of {group.registers} registers: at most 8 registers in all")
+        why = f"{fields} fields of {group.registers} registers: at most 8 registers in all"
+        raise refuse(why, rules.SEGMENT_REGISTERS)
     if group.n + fields * group.registers > 32:
-        raise refuse(f"{fields} fields of {group.registers} registers from v{group.n} end behind v31")
+        why = f"{fields} fields of {group.registers} registers from v{group.n} end behind v31"
+        raise refuse(why, rules.SEGMENT_END)
 
 
-def check(dest: Place, sources: tuple[Source, ...], masked: bool, apart: bool = False) -> None:
-    """Refuse groups that do not exist and overlaps that are reserved; `apart` where sources may not overlap at all."""
+def check(dest: Place, sources: tuple[Source, ...], masked: bool, apart: Rule | None = None) -> None:
+    """Refuse groups that do not exist and overlaps that are reserved; `apart`: the rule that allows none."""
     places = [source for source in sources if isinstance(source, (Group, Mask))]
     for place in (dest, *places):
         if isinstance(place, Group):
@@ -133,13 +137,13 @@ def check(dest: Place, sources: tuple[Source, ...], masked: bool, apart: bool = 
         check_unmasked(dest.n)
     for source in places:
         if _overlap(dest, source) and (apart or not _may_overlap(dest, source)):
-            raise refuse(f"{_name(dest)} may not overlap {_name(source)} here")
+            raise refuse(f"{_name(dest)} may not overlap {_name(source)} here", apart or rules.OVERLAP)
 
 
 def check_unmasked(n: int) -> None:
     """The destination of a masked instruction begins at register `n`."""
     if n == 0:
-        raise refuse("the destination overlaps the mask v0")
+        raise refuse("the destination overlaps the mask v0", rules.MASK_OVERLAP)
 
 
 def _overlap(a: Place, b: Place) -> bool:

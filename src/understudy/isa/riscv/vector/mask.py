@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.vector import rules
 from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
 from understudy.isa.riscv.vector.groups import INDEX, Before, Mask, check
 from understudy.isa.riscv.vector.integer import same
@@ -48,7 +49,8 @@ def around_first(f: Seen) -> VectorMeaning:
     def meaning(o: VectorOps, i: Insn) -> None:
         o.vector()
         dest, mask = Mask(i.rd), Mask(i.rs2)
-        check(dest, (mask, Mask(0)) if is_masked(i) else (mask,), masked=False, apart=True)
+        others = (mask, Mask(0)) if is_masked(i) else (mask,)
+        check(dest, others, masked=False, apart=rules.AROUND_FIRST_OVERLAP)
         sources = Before(mask, is_masked(i), 32), mask
         o.v_map(dest, sources, element(g, sources), is_masked(i))
 
@@ -59,7 +61,7 @@ def iota(o: VectorOps, i: Insn) -> None:
     """vd = how many bits of vs2 before are 1."""
     t = o.vector()
     dest, mask = own(i, t), Mask(i.rs2)
-    check(dest, (mask,), is_masked(i), apart=True)
+    check(dest, (mask,), is_masked(i), apart=rules.IOTA_OVERLAP)
     sources = (Before(mask, is_masked(i), t.sew),)
     o.v_map(dest, sources, element(same, sources), is_masked(i))
 

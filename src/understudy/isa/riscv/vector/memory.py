@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.vector import rules
 from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
 from understudy.isa.riscv.vector.groups import INDEX, Group, Walk, check, check_group, check_unmasked, refuse
 from understudy.isa.riscv.vector.rows import VectorRow, group, is_masked, section
@@ -61,7 +62,7 @@ def indexed(width: int, fields: int, loads: bool) -> VectorMeaning:
             check_group(data, fields)
             for field in range(fields):
                 part = Group(data.n + field * data.registers, data.width, data.emul)
-                check(part, (index,), masked=False, apart=fields > 1)
+                check(part, (index,), masked=False, apart=rules.SEGMENT_INDEX_OVERLAP if fields > 1 else None)
         _transfer(o, i, data, fields, Walk(o.x(i.rs1), index, 1), loads)
 
     return meaning
@@ -84,7 +85,7 @@ def whole(width: int, count: int, loads: bool) -> VectorMeaning:
     def meaning(o: VectorOps, i: Insn) -> None:
         o.vector_untyped(resumes=True)
         if i.rd % count:
-            raise refuse(f"v{i.rd} does not begin a group of {count} registers")
+            raise refuse(f"v{i.rd} does not begin a group of {count} registers", rules.WHOLE_GROUP)
         data = Group(i.rd, width, count.bit_length() - 1)
         _whole(o, i, data, o.const(64, count * o.register_bits() // width), loads)
 

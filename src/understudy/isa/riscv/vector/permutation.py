@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.vector import rules
 from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
 from understudy.isa.riscv.vector.floating import begin
 from understudy.isa.riscv.vector.groups import Group, Index, Mask, Picked, Scalar, Slid, check, refuse
@@ -54,7 +55,7 @@ def slide_up(kind: str) -> VectorMeaning:
     def meaning(o: VectorOps, i: Insn) -> None:
         t = o.vector()
         dest, source, offset = own(i, t), group(i.rs2, t, t.sew), _offset(o, i, kind)
-        check(dest, (source,), is_masked(i), apart=True)
+        check(dest, (source,), is_masked(i), apart=rules.SLIDE_UP_OVERLAP)
         near = o.select(64, o.ult(64, offset, o.const(64, FAR)), offset, o.const(64, FAR))
         sources = NUMBER, Scalar(32, o.trunc(32, 64, near)), Slid(source, offset, up=True), dest
         o.v_map(dest, sources, element(_kept_below, sources), is_masked(i))
@@ -86,7 +87,7 @@ def slide_one(up: bool, kind: str) -> VectorMeaning:
         t = _begin(o, kind)
         dest, source = own(i, t), group(i.rs2, t, t.sew)
         scalar = operand(o, i, t, kind)
-        check(dest, (source,), is_masked(i), apart=up)
+        check(dest, (source,), is_masked(i), apart=rules.SLIDE_ONE_UP_OVERLAP if up else None)
         edge = o.const(32, 0) if up else o.trunc(32, 64, o.sub(64, o.vl(), o.const(64, 1)))
         sources = NUMBER, Scalar(32, edge), scalar, Slid(source, o.const(64, 1), up)
         o.v_map(dest, sources, element(_new_at, sources), is_masked(i))
@@ -114,7 +115,7 @@ def gather(kind: str, index_width: int = 0) -> VectorMeaning:
         dest, source = own(i, t), group(i.rs2, t, t.sew)
         width = (index_width or t.sew) if kind == "v" else 64
         index = group(i.rs1, t, width) if kind == "v" else Scalar(64, _offset(o, i, kind))
-        check(dest, (source, index), is_masked(i), apart=True)
+        check(dest, (source, index), is_masked(i), apart=rules.GATHER_OVERLAP)
         sources = (Picked(source, index),)
         o.v_map(dest, sources, element(same, sources), is_masked(i))
 
@@ -125,7 +126,7 @@ def compress(o: VectorOps, i: Insn) -> None:
     """vd = the elements of vs2 that the mask vs1 enables, one behind the other."""
     t = o.vector()
     dest, source, which = own(i, t), group(i.rs2, t, t.sew), Mask(i.rs1)
-    check(dest, (source, which), masked=False, apart=True)
+    check(dest, (source, which), masked=False, apart=rules.COMPRESS_OVERLAP)
     o.v_compress(dest, source, which)
 
 
@@ -136,10 +137,16 @@ def copy(count: int) -> VectorMeaning:
         o.vector()
         for n in (i.rd, i.rs2):
             if n % count:
-                raise refuse(f"v{n} does not begin a group of {count} registers")
+                raise refuse(f"v{n} does not begin a group of {count} registers", rules.WHOLE_MOVE_GROUP)
         o.v_copy(i.rd, i.rs2, count)
 
     return meaning
+
+
+def _slide_one(name: str, category: str, letter: str, other: str) -> Iterator[VectorRow]:
+    operands = f"vd, vs2, {other}[, vm]"
+    yield f"{name}up.v{letter}", pattern("001110", category), operands, slide_one(True, letter)
+    yield f"{name}down.v{letter}", pattern("001111", category), operands, slide_one(False, letter)
 
 
 def _rows() -> Iterator[VectorRow]:
@@ -149,10 +156,7 @@ def _rows() -> Iterator[VectorRow]:
         operands = f"vd, vs2, {other}[, vm]"
         yield f"vslideup.v{letter}", pattern("001110", category, first=bits), operands, slide_up(letter)
         yield f"vslidedown.v{letter}", pattern("001111", category, first=bits), operands, slide_down(letter)
-    for name, category, letter, other in (("vslide1", "mvx", "x", "rs1"), ("vfslide1", "fvf", "f", "fs1")):
-        operands = f"vd, vs2, {other}[, vm]"
-        yield f"{name}up.v{letter}", pattern("001110", category), operands, slide_one(True, letter)
-        yield f"{name}down.v{letter}", pattern("001111", category), operands, slide_one(False, letter)
+    yield from _slide_one("vslide1", "mvx", "x", "rs1")
     for category, letter, other, bits in forms("ivv ivx ivu"):
         operands = f"vd, vs2, {other}[, vm]"
         yield f"vrgather.v{letter}", pattern("001100", category, first=bits), operands, gather(letter)
@@ -163,4 +167,4 @@ def _rows() -> Iterator[VectorRow]:
         yield f"vmv{count}r.v", bits, "vd, vs2", copy(count)
 
 
-PERMUTATION: Final = section(_rows())
+PERMUTATION: Final = section(_rows()) + section(_slide_one("vfslide1", "fvf", "f", "fs1"), "Zve64d")

@@ -10,6 +10,7 @@ from understudy.isa.pattern import Pattern
 from understudy.isa.riscv.format import KINDS
 from understudy.isa.riscv.insn import Insn, Spec, SystemMeaning
 from understudy.isa.riscv.rows import Row
+from understudy.isa.riscv.vector import rules
 from understudy.isa.riscv.vector.algebra import VectorMeaning, VectorOps
 from understudy.isa.riscv.vector.groups import Group, Mask, Scalar, Source, refuse
 from understudy.isa.riscv.vector.vtype import VType
@@ -84,7 +85,7 @@ def operand(o: VectorOps, i: Insn, t: VType, kind: str, width: int = 0) -> Sourc
 def float_format(width: int) -> str:
     """The format of floats of `width` bits; a reserved encoding where there is none."""
     if width not in (32, 64):
-        raise refuse(f"floats of {width} bits: there are 32 and 64")
+        raise refuse(f"floats of {width} bits: there are 32 and 64", rules.FLOAT_WIDTH)
     return "s" if width == 32 else "d"
 
 
