@@ -59,7 +59,7 @@ def rules_of(package: str) -> Callable[[str], Rule]:
 
     What it says is read when it is asked for; `KeyError` then, if ``rules.toml`` has no such rule.
     """
-    return lambda name: _named(package, _id(package, name))
+    return lambda name: _named(package, interface_id(package, name))
 
 
 @cache
@@ -75,8 +75,8 @@ def load_rules(package: str) -> dict[str, Rule]:
 def load_choices(package: str) -> dict[str, Choice]:
     """The choices of the interface of `package` by their ids, in the order of its ``choices.toml``."""
     found = {}
-    for name, said in _tables(package, "choices").items():
-        choice = Choice(_id(package, name), **{key: _line(text) for key, text in said.items()})
+    for name, said in tables_of(package, "choices").items():
+        choice = Choice(interface_id(package, name), **{key: line_of(text) for key, text in said.items()})
         found[choice.id] = choice
     return found
 
@@ -113,27 +113,28 @@ def _named(package: str, rule_id: str) -> Rule:
 @cache
 def _sentences(package: str) -> dict[str, Rule]:
     found = {}
-    for table in _tables(package, "rules")["rules"]:
-        clause = _line(table.pop("clause"))
+    for table in tables_of(package, "rules")["rules"]:
+        clause = line_of(table.pop("clause"))
         for name, said in table.items():
             ((fidelity, text),) = said.items() if isinstance(said, dict) else (("exact", said),)
-            rule = Rule(_id(package, name), clause, _line(text), Fidelity(fidelity))
+            rule = Rule(interface_id(package, name), clause, line_of(text), Fidelity(fidelity))
             found[rule.id] = rule
     return found
 
 
-def _tables(package: str, kind: str) -> dict[str, Any]:
+def tables_of(package: str, kind: str) -> dict[str, Any]:
+    """The tables of ``KIND.toml`` in a package, as they stand there."""
     import tomllib  # here: importing the package must stay quick
     from importlib.resources import files
 
     return tomllib.loads(files(package).joinpath(f"{kind}.toml").read_text(encoding="utf-8"))
 
 
-def _id(package: str, name: str) -> str:
+def interface_id(package: str, name: str) -> str:
     """``hsa/fence-scopes`` for ``fence-scopes`` in ``understudy.device.hsa``; whole ids stay."""
     return name if "/" in name else f"{package.rpartition('.')[2].replace('_', '-')}/{name}"
 
 
-def _line(text: str) -> str:
+def line_of(text: str) -> str:
     """On one line, whatever the lines of the file are."""
     return " ".join(text.split())
