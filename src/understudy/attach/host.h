@@ -40,6 +40,9 @@
 #define PATIENCE_MS 1000 /* after which is said that another host has the device */
 #define MAX_FILES 4      /* that come with one reply */
 
+#ifndef OF_THREAD
+#define OF_THREAD /* _Thread_local where each thread has a connection of its own */
+#endif
 #define EXPORT __attribute__((visibility("default")))
 #define LOCAL static __attribute__((unused))
 
@@ -61,7 +64,7 @@ struct reply {
 };
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
-static int connection = -1;
+static OF_THREAD int connection = -1;
 
 LOCAL void say(const char *format, ...) {
     va_list arguments;

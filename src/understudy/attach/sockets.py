@@ -45,8 +45,12 @@ class Listener:
     both in a thread of their own.
     """
 
-    def __init__(self, path: Path, waits: Callable[[], None], turned_away: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: Path, waits: Callable[[], None], turned_away: Callable[[str], None], *, waiting: int = WAITING
+    ) -> None:
+        """`waiting`: how many may wait for their turn."""
         self._path = path
+        self._waiting = waiting
         self._waits = waits
         self._turned_away = turned_away
         self._is_closed = False
@@ -63,7 +67,7 @@ class Listener:
             self._lock = _lock(path)
             try:
                 _check_free(path)
-                self._socket, self._inode = _listen(path)
+                self._socket, self._inode = _listen(path, waiting)
             except BaseException:
                 _unlock(path, self._lock)
                 raise
@@ -111,7 +115,7 @@ class Listener:
                 self._arrived.put(error)
                 return
             before = self._came - self._gone
-            if why := _unwelcome(sock, before):
+            if why := _unwelcome(sock, before, self._waiting):
                 sock.close()
                 self._turned_away(why)
                 continue
@@ -127,12 +131,12 @@ class Listener:
             found.close()
 
 
-def _unwelcome(sock: socket.socket, before: int) -> str:
+def _unwelcome(sock: socket.socket, before: int, waiting: int) -> str:
     """Why somebody who has connected is not served, `before` others having come and not gone; "" for nothing."""
     user = _peer(sock)
     if user is not None and user not in (0, os.geteuid()):
         return f"user {user} has connected to a socket of user {os.geteuid()}"
-    return f"{WAITING} others wait already" if before > WAITING else ""
+    return f"{waiting} others wait already" if before > waiting else ""
 
 
 def _peer(sock: socket.socket) -> int | None:
@@ -204,14 +208,14 @@ def _check_free(path: Path) -> None:
     raise SocketError(f"cannot listen at {path}: another server does")
 
 
-def _listen(path: Path) -> tuple[socket.socket, int]:
+def _listen(path: Path, waiting: int) -> tuple[socket.socket, int]:
     """A socket that listens, and its inode. It is made beside its path and moved there when all is done."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     beside: Path | None = None
     try:
         beside = _bind_beside(sock, path)
         os.chmod(beside, MODE)
-        sock.listen(WAITING)
+        sock.listen(waiting)
         inode = os.lstat(beside).st_ino
         os.rename(beside, path)
     except BaseException:

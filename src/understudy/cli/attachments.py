@@ -6,7 +6,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,11 @@ class Wanted:
     threaded: bool = False
     trace: bool = False
     preload: bool = False
+    agents: tuple[str, ...] = ()
+    engine: str = "jit"
+    time_limit: float | None = None
+    json_file: Path | None = None
+    trace_file: Path | None = None
 
     def profile_of(self, names: tuple[str, ...]) -> str:
         """The profile, of these; the first is that of who names none. `UsageError` for another."""
@@ -108,5 +113,40 @@ def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
             say("no program has opened a RefSi device (if its RPATH says where another librefsidrv.so is: --preload)")
 
 
-ATTACHMENTS: Final[dict[str, Attachment]] = {"fletcher": fletcher, "refsi": refsi}
+@contextmanager
+def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
+    """AMD GPUs behind the kernel driver's interface, for programs of ROCm: those of `--agent`, else a gfx900."""
+    from understudy.attach.rocm import Server, build_library
+    from understudy.cli.exec_rocm import Verdicts, settings
+    from understudy.cli.serving import SWITCH_INTERVAL_S
+    from understudy.device.kfd.device import KfdDevice
+    from understudy.trace import JsonlTrace
+
+    device = KfdDevice(wanted.agents or ("gfx900",), settings(wanted.engine, wanted.time_limit))
+    library = build_library()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
+        verdicts = Verdicts(device, say, calls=wanted.trace)
+        if wanted.trace_file is not None:
+            stack.enter_context(JsonlTrace(wanted.trace_file)).follow(device.probes)
+        server = stack.enter_context(Server(device))
+        server.write_files(Path(folder))
+        path = Path(folder, "rocm.sock")
+        server.listen(path)
+        thread = threading.Thread(target=server.serve, name="rocm", daemon=True)
+        thread.start()
+        try:
+            yield library.environment(path, folder)
+        finally:
+            server.close()
+            thread.join()
+            device.close()
+        if wanted.json_file is not None:
+            verdicts.write(wanted.json_file)
+        if not server.sessions:
+            say("no program has opened /dev/kfd (a program that is linked statically, or runs as another user, cannot)")
+
+
+ATTACHMENTS: Final[dict[str, Attachment]] = {"fletcher": fletcher, "refsi": refsi, "rocm": rocm}
 """Every interface that programs can be run on, by the name of `--device`."""

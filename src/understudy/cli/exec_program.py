@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from understudy.cli.attachments import ATTACHMENTS, Wanted
+from understudy.cli.engines import Engine
 from understudy.cli.exits import UsageError
 from understudy.cli.output import Output
 from understudy.cli.serve_fletcher import MapProfile
@@ -26,7 +27,7 @@ def exec_program(
     program: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]...", help="The program, best behind --.")],
     devices: Annotated[
         list[str] | None,
-        typer.Option("--device", metavar="NAME", help="What it finds: fletcher (default), refsi; repeat."),
+        typer.Option("--device", metavar="NAME", help="What it finds: fletcher (default), refsi, rocm; repeat."),
     ] = None,
     kernel: Annotated[
         str, typer.Option(metavar="KERNEL", help="Fletcher: a built-in kernel, or FILE.py:NAME for one of your own.")
@@ -51,11 +52,29 @@ def exec_program(
         bool, typer.Option("--threaded", help="The kernel has a thread of its own: registers answer at once.")
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Say every register access; RefSi: who connects, what is opened.")
+        bool,
+        typer.Option(
+            "--trace", help="Say every register access; RefSi: who connects, what is opened; ROCm: every ioctl."
+        ),
     ] = False,
     preload: Annotated[
         bool, typer.Option("--preload", help="RefSi: for programs that say where another's library is (RPATH).")
     ] = False,
+    agents: Annotated[
+        list[str] | None,
+        typer.Option("--agent", metavar="NAME", help="ROCm: a GPU that it finds: gfx803, gfx900, gfx906; repeat."),
+    ] = None,
+    engine: Annotated[Engine, typer.Option("--engine", help="ROCm: what runs kernels.")] = Engine.JIT,
+    time_limit: Annotated[
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="ROCm: how long one kernel may run.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="ROCm: write what went wrong to FILE, as JSON.")
+    ] = None,
+    trace_file: Annotated[
+        Path | None,
+        typer.Option("--trace-file", metavar="FILE", help="ROCm: write every call of the driver, as JSON lines."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
 ) -> None:
     """Run a host program, unmodified, with a virtual device for the real one.
@@ -70,15 +89,20 @@ def exec_program(
       understudy exec --kernel kernels.py:upper -- python host.py
 
       understudy exec --device refsi -- ./program args
+
+      understudy exec --agent gfx900 -- ./program args
     """
     for name in devices or ():
         if name not in ATTACHMENTS:
             raise UsageError(f"no device {name!r}: there are {', '.join(ATTACHMENTS)}")
-    wanted = Wanted(kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload)
+    wanted = Wanted(
+        kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
+        tuple(agents or ()), engine.value, time_limit, json_file, trace_file,
+    )  # fmt: skip
     environment = dict(os.environ)
     with ExitStack() as stack:
         output = stack.enter_context(closing(Output(sys.stderr)))
-        for name in dict.fromkeys(devices or ["fletcher"]):
+        for name in dict.fromkeys(devices or ["rocm" if agents else "fletcher"]):
             say = (lambda line: None) if quiet else output.say
             environment |= stack.enter_context(ATTACHMENTS[name](wanted, say))
         status = _run(program, environment)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -185,6 +185,28 @@ class GpuMemory(Stateful):
             self._exchange(low, high, stay)
             self.version += 1
         return stay
+
+    def replace(self, address: int, parts: Sequence[tuple[int, Any]], name: str = "memory") -> None:
+        """In place of the region at exactly `address`, `parts` by address: buffers or regions that fill its place.
+
+        Waves may run: at no time is there nothing. A `ModelBug` where no region begins there, or parts leave gaps.
+        """
+        with self._lock:
+            bases, maps = self._there
+            index = bisect_right(bases, address) - 1
+            old = maps[index] if index >= 0 else None
+            if not isinstance(old, Effects) or old.base != address:
+                raise ModelBug(f"no region begins at {address:#x} that could be replaced")
+            new: list[Mapped] = []
+            for base, what in parts:
+                if hasattr(what, "read") and hasattr(what, "host_address"):
+                    new.append(Effects(base, base + what.size, name, what, old.unit))
+                else:
+                    new.append(plain(base, _flat(what, True, name), True, name))
+            if [address, *(each.end for each in new)] != [*(each.base for each in new), old.end]:
+                raise ModelBug(f"{name} must fill {address:#x}..{old.end:#x}")
+            self._exchange(index, index + 1, new)
+            self.version += 1
 
     def find(self, address: int) -> Mapped | None:
         """What lies at `address`."""

@@ -1,0 +1,69 @@
+"""What `understudy exec` says of ROCm programs: why their queues stop, and what they called."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from understudy.cli.serving import Repeated, rule_of
+from understudy.core.event import Event
+from understudy.core.limits import default_time_limit
+from understudy.device.hsa.settings import Settings
+from understudy.device.kfd.device import STEPS, KfdDevice
+from understudy.device.kfd.events import Called, ProcessClosed, ProcessOpened, QueueFailed
+from understudy.trace.values import to_object
+
+
+def settings(engine: str, time_limit: float | None) -> Settings:
+    """Settings of the GPUs: kernels may run for `time_limit` seconds, or as long as the environment says."""
+    limit = default_time_limit() if time_limit is None else time_limit
+    return Settings(engine=engine, time_limit_seconds=limit, step_limit=STEPS)
+
+
+class Verdicts:
+    """Says what went wrong, with `calls` also every call of the driver; keeps it for `write`."""
+
+    def __init__(self, device: KfdDevice, say: Callable[[str], None], *, calls: bool) -> None:
+        self._agents = [node.agent.name for node in device.nodes]
+        self._say = say
+        self._findings = Repeated(say)
+        self._lock = threading.Lock()
+        self._calls: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._errors: list[Any] = []
+        self._programs = 0
+        device.probes.subscribe(self._hear, ProcessOpened, ProcessClosed, QueueFailed, Called)
+        self._tells_calls = calls
+
+    def _hear(self, event: Event) -> None:
+        with self._lock:
+            match event:
+                case ProcessOpened(process=number, pid=pid):
+                    self._programs += 1
+                    if self._tells_calls:
+                        self._say(f"program {number} (process {pid}) has opened the driver")
+                case ProcessClosed(process=number) if self._tells_calls:
+                    self._say(f"program {number} is gone")
+                case QueueFailed(agent=agent, error=error):
+                    self._errors.append(to_object(event))
+                    self._findings.tell(f"error {rule_of(error)}", f"{agent}: {error}")
+                case Called(process=number, name=name, refused=refused):
+                    self._calls[name] += 1
+                    self._refused[name] += bool(refused)
+                    if self._tells_calls:
+                        self._say(f"program {number}: {name}" + (f" refused: {refused}" if refused else ""))
+
+    def write(self, path: Path) -> None:
+        """Write all of it to a file, as JSON."""
+        document = {
+            "agents": self._agents,
+            "programs": self._programs,
+            "errors": self._errors,
+            "calls": dict(sorted(self._calls.items())),
+            "refused": {name: count for name, count in sorted(self._refused.items()) if count},
+        }
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

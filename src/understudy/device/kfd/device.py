@@ -1,0 +1,119 @@
+"""The driver and its agents.
+
+device = KfdDevice(["gfx900"])
+process = device.open(lambda shared: client)
+answer = process.ioctl(request, argument)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from understudy.core.errors import RuleError
+from understudy.core.event import Event, Probes
+from understudy.core.lint import OFF
+from understudy.device.hsa.settings import HIGH, MANUAL, Settings
+from understudy.device.kfd.client import Client
+from understudy.device.kfd.errors import Refused
+from understudy.device.kfd.events import Called, ProcessClosed, ProcessOpened, QueueFailed
+from understudy.device.kfd.node import nodes
+from understudy.device.kfd.process import KfdProcess, call_name
+from understudy.device.kfd.shared_memory import SharedMemory
+from understudy.device.kfd.topology import files
+
+STEPS: Final = 1 << 48
+"""Instructions that a wave may take: programs wait for the host in kernels, so that time is what limits them."""
+
+
+class KfdDevice:
+    """A machine with these agents. Each program that opens the driver has its own memory, queues and events on them.
+
+    `settings` are those of its HSA devices, but for what the driver decides: queues are served by threads of their own,
+    and the program's run-time library allocates private memory. `WireError` for agents that the driver cannot show.
+    """
+
+    def __init__(self, agents: Sequence[str] = ("gfx900",), settings: Settings | None = None) -> None:
+        given = settings or Settings(step_limit=STEPS)
+        self.nodes = nodes(agents)
+        self.settings = replace(given, execution=MANUAL, dynamic_scratch=False, lints=OFF, own_addresses=HIGH)
+        self.probes = Probes()
+        self.time = 0
+        """Calls of the driver so far."""
+        self._lock = threading.Lock()
+        self._open: dict[int, KfdProcess] = {}
+        self._opened = 0
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        names = ", ".join(node.agent.name for node in self.nodes)
+        return f"<KfdDevice {names}, {len(self._open)} open>"
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """Numbers of the programs that have it open."""
+        return tuple(self._open)
+
+    def files(self) -> dict[str, str]:
+        """What the file system shows of the driver: contents by path, without the leading slash."""
+        return files(self.nodes)
+
+    def open(self, client_of: Callable[[SharedMemory], Client], pid: int = 0) -> tuple[int, KfdProcess]:
+        """A program opens the driver: its number, and what it has from now on.
+
+        `client_of` is given the memory that both share; the program is process `pid` of the system.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise RuleError("the driver was closed")
+            self._opened += 1
+            number = self._opened
+        shared = SharedMemory(len(self.nodes))
+        process = KfdProcess(
+            self.nodes, shared, client_of(shared), self.settings,
+            lambda node, queue, error: self._emit(
+                lambda time: QueueFailed(time, number, node.agent.name, queue, error)
+            ),
+        )  # fmt: skip
+        with self._lock:
+            self._open[number] = process
+        self._emit(lambda time: ProcessOpened(time, number, pid))
+        return number, process
+
+    def ioctl(self, number: int, request: int, data: bytes, minor: int = 0) -> bytes:
+        """An ioctl of program `number`: see `KfdProcess.ioctl`."""
+        process = self._open.get(number)
+        self.time += 1
+        try:
+            if process is None:
+                raise Refused(f"no program {number} has the driver open")
+            answer = process.ioctl(request, data, minor)
+        except Refused as error:
+            refused, code = error.message, error.errno
+            self._emit(lambda time: Called(time, number, call_name(request), refused, code))
+            raise
+        self._emit(lambda time: Called(time, number, call_name(request), "", 0))
+        return answer
+
+    def close_process(self, number: int) -> None:
+        """Program `number` has gone: all that it had is given back. A second time has no effect."""
+        with self._lock:
+            process = self._open.pop(number, None)
+        if process is None:
+            return
+        left = len(process.queues), len(process.allocations), len(process.events)
+        process.close()
+        self._emit(lambda time: ProcessClosed(time, number, *left))
+
+    def close(self) -> None:
+        """Close all that is open."""
+        with self._lock:
+            self._is_closed = True
+        for number in self.processes:
+            self.close_process(number)
+
+    def _emit(self, make: Callable[[int], Event]) -> None:
+        if self.probes.active:
+            self.probes.emit(make(self.time))
