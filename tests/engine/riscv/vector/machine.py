@@ -87,7 +87,7 @@ def d(*values: float) -> list[int]:
 
 
 SLOT: Final = 0x100
-"""Bytes of code of one run: each has its own place, since an engine translates few versions of the same."""
+"""Bytes of code of one run: each has its own place, so that none meets the translations of another."""
 _places = itertools.cycle(range(CODE, CODE + CODE_BYTES, SLOT))
 
 

@@ -55,6 +55,26 @@ class LaneIntegers(Integers):
         return f"splat (i{w} {super().const(w, n)})"
 
 
+def _one_by_one_unless_all_are_shifted_alike(word: str) -> Callable[..., str]:
+    each, together = _one_by_one(word), getattr(Integers, word)
+
+    def operation(self: LaneIntegers, w: int, a: str, b: str) -> str:
+        return together(self, w, a, b) if b.startswith("splat") else each(self, w, a, b)
+
+    return operation
+
+
+class ApartIntegers(LaneIntegers):
+    """On processors that do not shift elements by different amounts (before AVX2).
+
+    LLVM makes such shifts of conversions between integers and floats there, which raise the invalid flag.
+    """
+
+    shl = _one_by_one_unless_all_are_shifted_alike("shl")
+    lshr = _one_by_one_unless_all_are_shifted_alike("lshr")
+    ashr = _one_by_one_unless_all_are_shifted_alike("ashr")
+
+
 class LaneRepresentations(Representations):
     """Floats side by side; those outside of the mask `active` are ones."""
 
@@ -139,7 +159,7 @@ class Scalars(Composed, floats=Floats, representations=RawFloats, ints=Integers)
 class Lanes(Composed, floats=LaneFloats, representations=LaneRepresentations, ints=LaneIntegers):
     """What functions of elements ask for, for `lanes` elements of which the mask `active` takes part."""
 
-    def __init__(self, text: Text, control: Control, fused: bool, lanes: int, active: str) -> None:
-        self.ints = LaneIntegers(text, lanes)
+    def __init__(self, text: Text, control: Control, features: frozenset[str], lanes: int, active: str) -> None:
+        self.ints = LaneIntegers(text, lanes) if "avx2" in features else ApartIntegers(text, lanes)
         self.representations = LaneRepresentations(text, self.ints, active)
-        self.floats = LaneFloats(text, self.ints, self.representations, control, fused)
+        self.floats = LaneFloats(text, self.ints, self.representations, control, "fma" in features)

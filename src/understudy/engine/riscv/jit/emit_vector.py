@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from understudy.engine.riscv.jit.emit_control import Control
-from understudy.engine.riscv.jit.emit_elements import buffer, each_number, place
+from understudy.engine.riscv.jit.emit_elements import WORD, buffer, each_number, joined, place
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_lanes import Lanes, Scalars
 from understudy.engine.riscv.jit.emit_memory import Memory
@@ -159,13 +159,17 @@ class Vectors:
 
     # -- registers
 
-    def _place(self, n: int) -> str:
-        """The address of a register."""
-        return self.text.let(f"getelementptr i8, ptr %vectors, i64 {n * self.vlen // 8}")
+    def _place(self, n: int, byte: int = 0) -> str:
+        """The address of a register, or of a byte of it."""
+        return self.text.let(f"getelementptr i8, ptr %vectors, i64 {n * self.vlen // 8 + byte}")
 
     def _bits_of(self, n: int, lanes: int) -> str:
         """The first bits of a register as a mask of `lanes`."""
-        whole = max(lanes, 8)
+        whole, text = max(lanes, 8), self.text
+        if lanes > WORD and "avx512bw" not in self.features:
+            places = [self._place(n, at) for at in range(0, lanes // 8, WORD // 8)]
+            words = [text.let(f"load i{WORD}, ptr {place}, align 1") for place in places]
+            return joined(text, [text.let(f"bitcast i{WORD} {word} to <{WORD} x i1>") for word in words])
         bits = self.text.let(f"load i{whole}, ptr {self._place(n)}, align 1")
         if lanes < whole:
             bits = self.text.let(f"trunc i{whole} {bits} to i{lanes}")
@@ -317,7 +321,7 @@ class Vectors:
         return f(self.ints, str(start.value), text.let(f"extractelement <1 x i{w}> {value}, i64 0"))
 
     def _lanes(self, lanes: int, active: str) -> Lanes:
-        return Lanes(self.text, self.control, "fma" in self.features, lanes, active)
+        return Lanes(self.text, self.control, self.features, lanes, active)
 
     def _found(self, mask: Mask, masked: bool) -> tuple[str, str]:
         """The bits of a mask that take part as one number, and its type."""
