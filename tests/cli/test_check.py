@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,44 @@ def test_generic_code_is_read_as_that_of_its_generation(capsys: Capture, tmp_pat
     code, out, _ = run(capsys, str(path), "--memory-model")
     assert code == 0
     assert "global_atomic_add v[1:2], v4, off" in out
+
+
+# ---- waits
+def planted(tmp_path: Path, wait: str = "") -> str:
+    text = f"buffer_load_dword v4, off, s[12:15], 0\n{wait}\nv_mov_b32_e32 v5, v4\ns_endpgm"
+    path = tmp_path / "k.co"
+    source = KernelSource("k", assemble(target("gfx900"), text), KernelDescriptor.parse(bytes(64)))
+    path.write_bytes(write_code_object("V5", "gfx900", [source]))
+    return str(path)
+
+
+def test_a_missing_wait_is_an_error_with_both_places(capsys: Capture, tmp_path: Path) -> None:
+    code, out, _ = run(capsys, planted(tmp_path), "--check", "waits")
+    assert code == 1
+    first, last = out.splitlines()
+    load = "buffer_load_dword v4, off, s[12:15], 0"
+    assert first.startswith(f"error: waits: v_mov_b32_e32 v5, v4 reads v4 before {load} has written it, at pc 0x")
+    assert first.endswith(
+        "; s_waitcnt vmcnt(0) between them [gcn/vector-result-read: Data Dependency Resolution (4.4)]"
+    )
+    assert first.count("(k)") == 2
+    assert last == "code object: 1 error, 0 warnings, 0 notes"
+    assert run(capsys, planted(tmp_path, "s_waitcnt vmcnt(0)"))[0] == 0
+
+
+def test_a_finding_in_json_and_sarif_has_the_other_place(capsys: Capture, tmp_path: Path) -> None:
+    path = planted(tmp_path)
+    [found] = json.loads(run(capsys, path, "--check", "waits", "--json")[1])
+    assert found["rule"] == "gcn/vector-result-read"
+    assert (found["suggestion"], found["count"]) == ("s_waitcnt vmcnt(0) between them", 1)
+    assert found["other"] == f"pc {found['pc'] - 8:#x} (k)"
+    [result] = json.loads(run(capsys, path, "--check", "waits", "--sarif")[1])["runs"][0]["results"]
+    assert f"see {found['other']}; s_waitcnt vmcnt(0) between them" in result["message"]["text"]
+
+
+def test_checks_are_chosen_by_name(capsys: Capture, tmp_path: Path) -> None:
+    path = planted(tmp_path)
+    assert "reads v4" not in run(capsys, path, "--check", "object,instruction")[1]
+    code, _, err = run(capsys, path, "--check", "weights")
+    assert code == 2
+    assert "no check 'weights' of a code object: there are object, instruction, waits" in err

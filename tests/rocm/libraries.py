@@ -56,10 +56,15 @@ def members(path: Path, processor: str) -> list[str]:
     return sorted(name for name in _archive(path).namelist() if name.split("/")[1] == processor)
 
 
+def read(path: Path, name: str) -> bytes:
+    """One of them."""
+    return _archive(path).read(name)
+
+
 def kernels(path: Path, processor: str, objects: int, each: int) -> Iterator[Chosen]:
     """Every so many-th object for a processor and of that every so many-th kernel: 1 and 1 give all."""
     for name in members(path, processor)[::objects]:
-        code = read_code_object(_archive(path).read(name))
+        code = read_code_object(read(path, name))
         data = bytes(code.load(0).data)
         image = np.frombuffer(data + bytes(-len(data) % 4), np.uint32)
         for kernel in list(code.kernels.values())[::each]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from understudy.check.findings import Finding, Level
 from understudy.core.errors import UnderstudyError, WireError
+from understudy.core.finding import Finding, Level
 from understudy.core.rule import Rule
 
 TEXT_OF_COMMAND: Final = "user command"
+_GPU: Final = ("object", "instruction", "waits")
+CHECKS: Final = {"hsa": _GPU, "amdcl2": _GPU, "riscv": ("attributes", "loadable", "symbols", "kernels", "segment")}
+"""Kinds of findings about code, by what the file is."""
 
 
 def code(document: Mapping[str, Any]) -> Iterator[Finding]:

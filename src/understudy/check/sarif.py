@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from understudy.check.findings import Finding
+from understudy.core.finding import Finding
 
 Document = dict[str, Any]
 
@@ -51,6 +51,8 @@ def _result(finding: Finding, uri: str, index: int) -> Document:
     if finding.kernel:
         place["logicalLocations"] = [{"fullyQualifiedName": finding.kernel}]
     where = f", at {finding.place}" if finding.place else ""
+    where += f", see {finding.other}" if finding.other else ""
+    where += f"; {finding.suggestion}" if finding.suggestion else ""
     return {
         "ruleId": rule_id(finding),
         "ruleIndex": index,

@@ -14,12 +14,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from understudy.check.findings import Finding, Level
 from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.cli.inspect import CODE
 from understudy.cli.kinds import NAMES, FileKind, kind_of
 from understudy.core.errors import WireError
+from understudy.core.finding import Finding, Level
 from understudy.core.shown import count
 from understudy.device.hsa.memory_model import Order
 from understudy.device.refsi.registers import M1_HARTS
@@ -47,15 +47,20 @@ def check(
     pcie: Annotated[
         bool, typer.Option("--pcie", help="Atomics are on memory of the host behind PCIe: what it lacks is an error.")
     ] = False,
+    only: Annotated[
+        str,
+        typer.Option("--check", metavar="NAMES", help="Code: only these kinds of findings, of waits, object, ..."),
+    ] = "",
     profile: Annotated[str, typer.Option(help="RefSi: the document's behaviour (spec), or refsidrv's.")] = "spec",
     harts: Annotated[int, typer.Option(min=1, max=255, help="RefSi: harts of the device.")] = M1_HARTS,
 ) -> None:
     """Look for mistakes in a file without running it.
 
     Code objects and programs of AMD GPUs: headers, metadata, words that are no
-    instruction. RISC-V ELF files: why RefSi would not run them. Command buffers
-    of RefSi and Acceldev: fields, registers, sequences. Arrow schemas: where
-    Fletcher's generator and run-time disagree. Traces: what went wrong in them.
+    instruction, waits and wait states that are missing on some path. RISC-V ELF
+    files: why RefSi would not run them. Command buffers of RefSi and Acceldev:
+    fields, registers, sequences. Arrow schemas: where Fletcher's generator and
+    run-time disagree. Traces: what went wrong in them.
 
     With --memory-model: each atomic, and what the waits and invalidations
     around it make of it. Atomics are read-modify-writes and coherent loads: an
@@ -76,7 +81,7 @@ def check(
         chosen = kind or kind_of(data, path.name)
         if orders and chosen is not FileKind.HSA:
             raise UsageError(f"memory orders are of code objects, and {path} is another thing: {NAMES[chosen]}")
-        findings = list(_findings(chosen, data, agent, profile, harts))
+        findings = _only(only, chosen, _findings(chosen, data, agent, profile, harts))
         if orders:
             from understudy.check import files
 
@@ -103,8 +108,11 @@ def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int)
     if kind is FileKind.RISCV:
         return files.riscv(data)
     if kind in CODE:
+        from understudy.check import waits
+
         document: dict[str, Any] = import_module(f"understudy.report.{CODE[kind]}").describe(data, target=agent)
-        return files.code(document)
+        missing = waits.code_object_waits if kind is FileKind.HSA else waits.program_waits
+        return chain(files.code(document), missing(data, agent))
     if kind is FileKind.REFSI:
         from understudy.cli.buffers import to_binary
 
@@ -117,6 +125,17 @@ def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int)
         need_pyarrow()
         return files.schema(data)
     return _of_trace(data)
+
+
+def _only(names: str, kind: FileKind, findings: Iterator[Finding]) -> list[Finding]:
+    """The findings of the kinds that were asked for; all where none were."""
+    from understudy.check.files import CHECKS
+
+    wanted, known = list(filter(None, names.split(","))), CHECKS.get(kind, ())
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"no check {name!r} of a {NAMES[kind]}: there are {', '.join(known) or 'none to choose'}")
+    return [each for each in findings if not wanted or each.check in wanted]
 
 
 def _of_trace(data: bytes) -> Iterator[Finding]:
@@ -144,6 +163,9 @@ def _plain(finding: Finding) -> dict[str, Any]:
         "kernel": finding.kernel,
         "rule": rule.id if rule else "",
         "clause": rule.clause if rule else "",
+        "other": finding.other,
+        "suggestion": finding.suggestion,
+        "count": finding.count,
     }
 
 

@@ -251,6 +251,13 @@ class CodeObject(Shown):
         return found
 
     @cached_property
+    def functions(self) -> Mapping[str, int]:
+        """Where functions begin that are not kernels, relative to the base."""
+        taken = {at for kernel in self.kernels.values() for at in (kernel.address, kernel.entry)}
+        placed = {each.name: self.layout.place(each) for each in _symbols(self.elf) if each.kind == STT_FUNC}
+        return {name: at for name, at in placed.items() if at is not None and at not in taken}
+
+    @cached_property
     def places(self) -> Mapping[str, int]:
         """Where symbols lie, relative to the base; global ones win."""
         found: dict[str, int] = {}

@@ -34,8 +34,8 @@ class Kind(StrEnum):
 class Hazard:
     """Two instructions and what must stand between them. `need` goes by generation: a counter, a number, or nothing.
 
-    `basis` says who says so, `doubtful` has the generations on which that is no more than a reason to warn. With
-    `absent` nobody looks for it, for that reason.
+    `basis` says who says so, `doubtful` has the generations on which that is no more than a reason to warn, or
+    to take note where sources disagree. With `absent` nobody looks for it, for that reason.
     """
 
     id: str

@@ -35,6 +35,8 @@ from understudy.engine.gcn.waits.states import LONGEST, may_begin, may_end, rule
 from understudy.isa.gcn.hazards import Hazard, hazard
 
 REGISTERS: Final = LDS_STORED - 1
+LONGEST_RUN: Final = 5
+"""Instructions of a run that matter: LLVM looks at so many before one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +91,22 @@ class Missed:
         return ", ".join(registers_of(self.registers & REGISTERS))
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Memory instructions of one kind with nothing in between: what they read and write, and the first of them."""
-
-    first: Issue
-    reads: int
-    writes: int
-
-
 @dataclass(slots=True)
 class Board:
-    """What is outstanding. `entries` by pc and counter; `recent`: wait states since; `runs` by kind.
+    """What is outstanding. `entries` by pc and counter; `recent`: wait states since each instruction.
 
-    `replays`: whether XNACK may be on, where the processor has it.
+    `run`: memory instructions of one kind right before, and how many of it since. `replays`: whether XNACK may be on,
+    where the processor has it.
     """
 
     replays: bool = True
     entries: dict[tuple[int, str], Owed] = field(default_factory=dict)
     recent: dict[Issue, int] = field(default_factory=dict)
-    runs: dict[str, Run] = field(default_factory=dict)
+    run: dict[Issue, int] = field(default_factory=dict)
 
     def copy(self) -> Board:
         """Another one that says the same."""
-        return Board(self.replays, dict(self.entries), dict(self.recent), dict(self.runs))
+        return Board(self.replays, dict(self.entries), dict(self.recent), dict(self.run))
 
     def join(self, other: Board) -> bool:
         """Take in what holds on another path to here; whether that was news."""
@@ -124,11 +118,9 @@ class Board:
             else:
                 behind, owed = min(mine.behind, entry.behind), mine.owed | entry.owed
                 self.entries[key] = replace(mine, behind=behind, owed=owed, lent=mine.lent | entry.lent)
-        for issue, age in other.recent.items():
-            self.recent[issue] = min(age, self.recent.get(issue, age))
-        for kind, run in other.runs.items():
-            mine_run = self.runs.get(kind, run)
-            self.runs[kind] = Run(mine_run.first, mine_run.reads | run.reads, mine_run.writes | run.writes)
+        for ours, theirs in ((self.recent, other.recent), (self.run, other.run)):
+            for issue, age in theirs.items():
+                ours[issue] = min(age, ours.get(issue, age))
         return self != before
 
     # ---- one instruction -------------------------------------------------------------------------------------------
@@ -138,7 +130,7 @@ class Board:
         `reached`: where the lanes of a FLAT access are, `MEMORY` or `LDS`, where a run says it.
         """
         missed = [*self._not_done(issue), *self._too_early(issue)]
-        if self.runs and issue.kind in self.runs:
+        if self.run:
             missed += self._in_run(issue)
         self._wait(issue)
         self._start(issue, reached)
@@ -208,13 +200,17 @@ class Board:
 
     def _in_run(self, issue: Issue) -> list[Missed]:
         """Whether it may not be done again together with the memory instructions right before it."""
-        run = self.runs[issue.kind]
-        spoiled = (run.writes | issue.writes) & (run.reads | issue.reads) & REGISTERS
-        if not spoiled:
+        run = [each for each in self.run if each.kind == issue.kind]
+        reads, writes = issue.reads, issue.writes
+        for each in run:
+            reads, writes = reads | each.reads, writes | each.writes
+        spoiled = reads & writes & REGISTERS
+        is_store = issue.kind == SCALAR and issue.stores
+        if not any(each.writes for each in run) or not (spoiled or is_store):
             return []
-        self.runs = {}
+        self.run = {}
         name = "scalar-clause" if issue.kind == SCALAR else "vector-clause"
-        return [Missed(hazard(name), run.first, issue, "s_nop 0", spoiled)]
+        return [Missed(hazard(name), min(run, key=lambda each: each.pc), issue, "s_nop 0", spoiled)]
 
     # ---- the board behind it ---------------------------------------------------------------------------------------
     def _wait(self, issue: Issue) -> None:
@@ -265,13 +261,11 @@ class Board:
             self.recent = {each: age + takes for each, age in self.recent.items() if age + takes < LONGEST}
         if may_begin(issue):
             self.recent[issue] = 0
-        if issue.kind not in (VECTOR, SCALAR) or not (self.replays and may_replay(issue)):
-            if self.runs:
-                self.runs = {}
-            return
-        run = self.runs.get(issue.kind)
-        first, reads, writes = (issue, 0, 0) if run is None else (run.first, run.reads, run.writes)
-        self.runs = {issue.kind: Run(first, reads | issue.reads, writes | issue.writes)}
+        if issue.kind in (VECTOR, SCALAR) and self.replays and may_replay(issue):
+            same = ((each, age) for each, age in self.run.items() if each.kind == issue.kind)
+            self.run = {issue: 0} | {each: age + 1 for each, age in same if each is not issue and age + 1 < LONGEST_RUN}
+        elif self.run:
+            self.run = {}
 
 
 def may_replay(issue: Issue) -> bool:

@@ -84,6 +84,11 @@ class Issue:
         return self.insn.name
 
     @property
+    def stores(self) -> bool:
+        """Whether it stores to memory or changes it."""
+        return "store" in self.name or "atomic" in self.name
+
+    @property
     def text(self) -> str:
         """The instruction as assembly text."""
         if not self._text:

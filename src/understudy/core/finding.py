@@ -1,4 +1,4 @@
-"""What a static check found: one form for all of them."""
+"""What a check found, in a file or while something ran: one form for all of them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding(Shown):
-    """A finding of `check`. `place` says where in words; `byte` counts in the file, `pc` in the loaded image.
+    """A finding. `place` says where in words; `byte` counts in the file, `pc` in the loaded image.
 
-    `kernel` is the kernel, field or command that it is about; "" and None where there is none.
+    `kernel` is the kernel, field or command that it is about, `other` the place of the other party where it takes two,
+    `suggestion` what would mend it, `count` how often it was found there; "" and None where there is none.
     """
 
     level: Level
@@ -35,6 +36,9 @@ class Finding(Shown):
     pc: int | None = None
     kernel: str = ""
     rule: Rule | None = None
+    other: str = ""
+    suggestion: str = ""
+    count: int = 1
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -44,9 +48,15 @@ class Finding(Shown):
         yield "level", self.level.value
         yield "check", self.check
         yield "place", self.place
+        yield "other place", self.other
+        yield "suggestion", self.suggestion
+        yield "count", self.count if self.count > 1 else ""
         yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})" if self.rule else ""
 
     def __str__(self) -> str:
         where = f", at {self.place}" if self.place else ""
+        other = f", see {self.other}" if self.other else ""
+        mended = f"; {self.suggestion}" if self.suggestion else ""
+        often = f" ({self.count} times)" if self.count > 1 else ""
         clause = f" [{self.rule.id}: {self.rule.clause}]" if self.rule else ""
-        return f"{self.level.value}: {self.check}: {self.message}{where}{clause}"
+        return f"{self.level.value}: {self.check}: {self.message}{where}{other}{mended}{often}{clause}"
