@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from understudy.core.device import Device
-from understudy.core.errors import RuleError, UnderstudyError, WireError
+from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.line import Cancel, Observers
 from understudy.core.telemetry import Telemetry
@@ -42,9 +42,11 @@ from understudy.device.hsa.records import (
 from understudy.device.hsa.settings import STRICT, Settings
 from understudy.device.hsa.signals import POLL_SECONDS, Signal
 from understudy.device.hsa.snapshot import DeviceState, Keeper
+from understudy.device.hsa.wave_calls import WaveCalls
 from understudy.engine.gcn.api import Engine
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.engine.gcn.strict.findings import Finding
+from understudy.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
@@ -72,14 +74,14 @@ class HsaDevice(Device[Settings]):
         self._executor = executor = Executor(settings, telemetry)
         self._memory = memory = DeviceMemory(chosen, settings, executor)
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
-        self.hidden_private_base = memory.hidden_private_base
         self.fine_mtype = memory.fine_mtype
         strict = settings.coherence == STRICT
         self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings) if strict else None
         self._compute = compute = Compute(settings, fences)
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
+        self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry)
         self._processor = processor = Processor(
-            chosen, settings, memory, compute, scratch, executor.queues, clock, telemetry
+            chosen, settings, memory, compute, scratch, executor.queues, clock, telemetry, calls
         )
         self._table = table = QueueTable(chosen, memory, executor, processor, scratch, telemetry)
         self.doorbell_base = table.doorbell_base
@@ -133,11 +135,54 @@ class HsaDevice(Device[Settings]):
 
         It may be called on any thread while waves run, and must not create or destroy queues, map or free memory.
         """
-        return self._processor.trap_handler
+        return self._calls.trap_handler
 
     @trap_handler.setter
     def trap_handler(self, handler: Callable[[Trapped], bool] | None) -> None:
-        self._processor.trap_handler = handler
+        self._calls.trap_handler = handler
+
+    @property
+    def has_trap_handler(self) -> bool:
+        """Whether a driver has installed a trap handler: then waves trap whatever their kernel and queue say.
+
+        Its code does not run; what becomes of a trap is `trap_handler`'s decision. False at first.
+        """
+        return self._memory.state.has_trap_handler
+
+    @has_trap_handler.setter
+    def has_trap_handler(self, is_installed: bool) -> None:
+        self._memory.state.has_trap_handler = is_installed
+
+    @property
+    def fault_handler(self) -> Callable[[Queue, AccessFault], bool] | None:
+        """Asked about a packet's access to memory that is not there (or not so), when its queue becomes inactive.
+
+        True: it has told whom it concerns, as kernel drivers do of page faults, and queue_inactive_signal stays as it
+        is; None or False: that gets the code. The error has all its places: lane, pc, work-group, packet, queue. It is
+        called on the thread that processes packets and must not wait for others.
+        """
+        return self._processor.fault_handler
+
+    @fault_handler.setter
+    def fault_handler(self, handler: Callable[[Queue, AccessFault], bool] | None) -> None:
+        self._processor.fault_handler = handler
+
+    @property
+    def hidden_private_base(self) -> int:
+        """SH_HIDDEN_PRIVATE_BASE_VIMID: where GFX7 and GFX8 count addresses of private memory from.
+
+        Set by a driver that places private memory itself. 0 on GFX9, which has whole addresses.
+        """
+        return self._memory.state.hidden_private_base
+
+    @hidden_private_base.setter
+    def hidden_private_base(self, address: int) -> None:
+        if self.agent.target.level == GFX9:
+            raise RuleError(f"{self.agent.name} has no SH_HIDDEN_PRIVATE_BASE_VIMID", rule=rules.FLAT_SCRATCH_LEGACY)
+        with self._executor.alone():
+            self._memory.state.hidden_private_base = address
+            for queue in self.queues:
+                queue.forget_launches()
 
     # ---- memory --------------------------------------------------------------------------------------------------
 

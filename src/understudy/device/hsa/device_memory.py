@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.core.errors import BeyondModel, WireError
+from understudy.device.hsa.agent_state import AgentState
 from understudy.device.hsa.agents import Agent
 from understudy.device.hsa.given import GivenMemory
 from understudy.device.hsa.heap import HIGH_PLACES, LARGE_PLACES, SMALL_PLACES, Heap
@@ -18,7 +19,8 @@ from understudy.isa.gcn.target import GFX9
 
 
 class DeviceMemory:
-    """The memory of one agent: `gpu` is what waves see, `heap` shares it out, `types` are the kinds of it there are.
+    """The memory of one agent: `gpu` is what waves see, `heap` shares it out, `types` are the kinds of it there are,
+    `state` what the driver says of it.
 
     `fine_mtype` is that of queues, signals and kernel arguments: what the host sees at once. Mappings change while
     `exclusive` keeps packets from being processed.
@@ -34,7 +36,7 @@ class DeviceMemory:
         self.heap = Heap(self.gpu, SMALL_PLACES if small else HIGH_PLACES if high else LARGE_PLACES)
         self.given = GivenMemory(self.gpu, self.heap.spaces)
         self.apertures = apertures(agent, small)
-        self.hidden_private_base = 0 if agent.target.level == GFX9 else self.heap.base
+        self.state = AgentState(0 if agent.target.level == GFX9 else self.heap.base)
         self.watched: list[range] = []
         self._exclusive = exclusive
 

@@ -169,7 +169,7 @@ class Executor(Stateful):
 
     def _resumed(self, queue: Queue) -> bool:
         """Whether an error was handled: then queue_inactive_signal is 0 again."""
-        if queue.error is None or queue.is_destroyed:
+        if queue.error is None or queue.is_destroyed or queue.progress.is_told:
             return False
         inactive = queue.inactive_now()
         if inactive is None or inactive.word.load() != 0:
@@ -182,7 +182,7 @@ class Executor(Stateful):
         with self.changed:
             queue.words[Q["active"]] = int(active)
             if active:
-                queue.progress.error, queue.progress.code = None, 0
+                queue.progress.error, queue.progress.code, queue.progress.is_told = None, 0, False
             self._changes += 1
         self._telemetry.emit(lambda time: QueueInactivated(time, queue.number, active))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.errors import GuestFault, ModelBug, UnderstudyError
+from understudy.core.errors import AccessFault, ModelBug, UnderstudyError
 from understudy.core.limits import Stopped, TimeLimit
 from understudy.core.lint import Lint
 from understudy.core.settings import SYNCHRONOUS
@@ -29,7 +29,6 @@ from understudy.device.hsa.events import (
     PacketStarted,
     QueueErrored,
     SignalChanged,
-    Trapped,
 )
 from understudy.device.hsa.exceptions import PacketRefused, QueueError, code_of
 from understudy.device.hsa.fast_path import Templates
@@ -49,26 +48,19 @@ from understudy.device.hsa.packets import (
 )
 from understudy.device.hsa.queue_scratch import QueueScratch
 from understudy.device.hsa.queues import Queue
-from understudy.device.hsa.records import QueueFeature, QueueProperties, SignalKind
+from understudy.device.hsa.records import QueueFeature, SignalKind
 from understudy.device.hsa.rules import IS_PTR64
 from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import VALUE_AT, Condition, Signal, notify
+from understudy.device.hsa.wave_calls import WaveCalls
 from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.image.hsa.records import Rsrc2
-from understudy.isa.gcn.state import EXEC, M0, Wave
 
 if TYPE_CHECKING:
     from understudy.engine.gcn.reference.exceptions import Exceptions
 
-MSG_INTERRUPT: Final = 1
-"""Message id of s_sendmsg."""
-TRAP_DOCUMENT: Final = 1
-TRAP_DEBUGGER: Final = 3
-"""Later compilers' debugtrap, which goes on where no debugger listens; 1 is the document's, 2 their trap."""
-TRAPS: Final = {TRAP_DOCUMENT: "debug exception", 2: "trap, with which code gives up", TRAP_DEBUGGER: "debug trap"}
-"""What s_trap numbers mean: the document's, and LLVM's "Trap Handler ABI"; others mean nothing."""
 _EXCEPTIONS_AT: Final = Rsrc2.slot("enable_exception_ieee_754_fp_invalid_operation").spec.low
 _EXCEPTIONS_MASK: Final = 0x7F
 _LIMIT: Final = Q["limit"]
@@ -95,9 +87,11 @@ class Processor:
         queues: list[Queue],
         clock: npt.NDArray[np.uint64],
         telemetry: Telemetry,
+        calls: WaveCalls,
     ) -> None:
-        self.trap_handler: Callable[[Trapped], bool] | None = None
+        self.fault_handler: Callable[[Queue, AccessFault], bool] | None = None
         """See `HsaDevice`."""
+        self._calls = calls
         self.time_limit_seconds = settings.time_limit_seconds
         self._settings = settings
         self._small = settings.small
@@ -313,8 +307,8 @@ class Processor:
             "seed": settings.seed,
             "poison": settings.poison,
             "watch": queue.watch,
-            "on_hint": self._hint_of(queue),
-            "on_trap": self._trap_of(queue),
+            "on_hint": self._calls.hint_of(queue),
+            "on_trap": self._calls.trap_of(queue),
         }
         self._known[queue.number] = said, around, options
         return around, options
@@ -386,42 +380,6 @@ class Processor:
         except UnderstudyError as error:
             raise PacketRefused(error.message, QueueError.INVALID_PACKET, error.rule) from error
 
-    # ---- what waves do -------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _hint_of(queue: Queue) -> Callable[[Wave, str, int], None]:
-        """Takes waves' hints; of interest is s_sendmsg of an interrupt, which sends the low bits of M0."""
-
-        def hint(wave: Wave, what: str, number: int) -> None:
-            if what == "sendmsg" and number & 0xF == MSG_INTERRUPT:
-                queue.device.interrupt(int(wave.sgpr[M0]) & 0xFF)
-
-        return hint
-
-    def _trap_of(self, queue: Queue) -> Callable[[Wave, int], bool]:
-        def trap(wave: Wave, number: int) -> bool:
-            index = queue.load_read_index()  # of the packet that runs: launches are used again for later ones
-            kernel_object = int.from_bytes(queue.packet(index)[32:40], "little")
-            facts = read_plan(self._memory.gpu, kernel_object).facts
-            by_queue = queue.properties & QueueProperties.ENABLE_TRAP_HANDLER
-            lanes = wave.s64(EXEC)
-            lane = (lanes & -lanes).bit_length() - 1 if lanes else 0
-            argument = int(wave.vgpr[0, lane])
-            if not facts.compute_pgm_rsrc2.enable_trap_handler and not by_queue:
-                resumed = True  # without TRAP_PRESENT the instruction does nothing
-            elif self.trap_handler is not None:
-                resumed = bool(self.trap_handler(Trapped(self._ticks[0], queue.number, index, number, argument, False)))
-            else:
-                resumed = number == TRAP_DEBUGGER
-            self._telemetry.emit(lambda time: Trapped(time, queue.number, index, number, argument, resumed))
-            if not resumed:
-                what = TRAPS.get(number, "no trap of any compiler")
-                text = f"s_trap {number}: {what}, v0 {argument:#x}"
-                raise GuestFault(text, rule=rules.DEBUGTRAP if number == TRAP_DOCUMENT else None)
-            return True
-
-        return trap
-
     # ---- the end of a packet -------------------------------------------------------------------------------------
 
     def _complete(self, queue: Queue, index: int, handle: int, start: int, instructions: int) -> None:
@@ -467,7 +425,10 @@ class Processor:
             return
         queue.progress.error, queue.progress.code = error, int(code)
         queue.words[Q["active"]] = 0
-        inactive = None if queue.is_destroyed else queue.inactive_now()
+        handler = self.fault_handler
+        is_told = handler is not None and isinstance(error, AccessFault) and handler(queue, error)
+        queue.progress.is_told = bool(is_told)
+        inactive = None if is_told or queue.is_destroyed else queue.inactive_now()
         if inactive is not None:
             inactive.rmw("or", int(code))
         self._telemetry.emit(lambda time: QueueErrored(time, queue.number, index, int(code), error))

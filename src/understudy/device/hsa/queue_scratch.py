@@ -67,7 +67,7 @@ class QueueScratch:
         descriptor, location, tmpring, size = (0, 0, 0, 0), 0, 0, wave_bytes * waves
         if address:
             descriptor = Scratch(address, size).resource_descriptor(self._level)
-            location = address - self._memory.hidden_private_base
+            location = address - self._memory.state.hidden_private_base
             tmpring = min(waves, MOST_WAVES) | wave_bytes // WAVE_GRANULE << 12
         per_lane = align_up(lane_bytes, WAVE_GRANULE // LANES)
         return struct.pack("<I4IQQI", tmpring & U32, *descriptor, location, size, per_lane)

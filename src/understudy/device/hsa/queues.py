@@ -77,7 +77,7 @@ class PacketProcessor(Protocol):
         """A new queue: it has its packets processed from now on. What does so by machine code; None: nothing."""
 
     def forget(self, queue: Queue) -> None:
-        """It is destroyed: what was kept for its launches is of no more use."""
+        """What was kept for its launches is of no more use."""
 
     def turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets; how many were. 0: the queue has to wait, or is inactive now."""
@@ -93,6 +93,8 @@ class Progress:
     """The packet that has been told of as blocked."""
     error: UnderstudyError | None = None
     code: int = 0
+    is_told: bool = False
+    """Whether somebody has told of the error otherwise, so that queue_inactive_signal says nothing of it."""
     packets: int = 0
     instructions: int = 0
     interpreted: dict[int, int] = field(default_factory=dict)
@@ -361,6 +363,10 @@ class Queue(Shown):
         """No further packet is processed: it is destroyed, unless `restore` brings it back."""
         self.is_destroyed = True
         self.words[Q["active"]] = 0
+        self.forget_launches()
+
+    def forget_launches(self) -> None:
+        """Launches that are kept are made anew: the queue, or what all depend on, is another now."""
         self.processor.forget(self)
         if self.templates is not None:
             self.templates.drop()

@@ -34,7 +34,7 @@ class DeviceState:
 class Keeper(Stateful):
     """Takes the state of a device between two packets, and brings it back. Made when the device is complete."""
 
-    STATE = ("_heap", "_given", "_executor", "_watched", "_findings", "_fences")
+    STATE = ("_heap", "_given", "_state", "_executor", "_watched", "_findings", "_fences")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class Keeper(Stateful):
         telemetry: Telemetry,
     ) -> None:
         self._heap, self._given, self._watched = memory.heap, memory.given, memory.watched
+        self._state = memory.state
         self._executor = executor
         self._table = table
         self._fences = fences
