@@ -193,7 +193,14 @@ def test_no_tree_holds_what_somebody_else_built() -> None:
 
 # ---- dependencies ----------------------------------------------------------------------------------------------------
 
-OPTIONAL = {"arrow": {"pyarrow"}, "kernels": {"ziglang"}, "testing": {"hypothesis", "pytest"}, "vcd": {"pyvcd"}}
+OPTIONAL = {
+    "arrow": {"pyarrow"},
+    "dask": {"distributed", "pyarrow", "bokeh"},
+    "kernels": {"ziglang"},
+    "testing": {"hypothesis", "pytest"},
+    "vcd": {"pyvcd"},
+}
+LOOKED_UP = {"pyarrow", "ziglang", "distributed", "bokeh"}
 NAMED_OTHERWISE = {"vcd": "pyvcd"}
 """Packages by the module that is imported of them, where that has another name."""
 
@@ -208,7 +215,7 @@ def imported() -> set[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                 found.add(node.module.partition(".")[0])
-            elif isinstance(node, ast.Constant) and node.value in {"pyarrow", "ziglang"}:
+            elif isinstance(node, ast.Constant) and node.value in LOOKED_UP:
                 found.add(str(node.value))
     found -= {*sys.stdlib_module_names, "understudy"}
     return {NAMED_OTHERWISE.get(name, name) for name in found}

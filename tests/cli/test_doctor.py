@@ -130,7 +130,7 @@ def test_each_extra_that_is_missing_has_its_command(capsys: Capture, monkeypatch
     monkeypatch.setattr(capabilities, "_version", lambda name: there.get(name, ""))
     status, found = checks(capsys)
     assert status == 0
-    for extra in ("arrow", "kernels", "testing", "vcd"):
+    for extra in ("arrow", "dask", "kernels", "testing", "vcd"):
         each = found[f"extra {extra}"]
         assert (each["state"], each["adds"]) == ("missing", f"pip install 'understudy[{extra}]'")
     assert found["extra testing"]["found"] == "no hypothesis, pytest 9.0"

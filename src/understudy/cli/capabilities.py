@@ -26,6 +26,7 @@ MODULES: Final = {"pyvcd": "vcd"}
 """What distributions are imported as, where that is not their name."""
 EXTRAS: Final = {
     "arrow": "Fletcher: Arrow schemas and RecordBatches",
+    "dask": "understudy campaign: many runs on many machines",
     "kernels": "a compiler of OpenCL C, and of C for RISC-V (ziglang)",
     "testing": "the pytest plug-in, and strategies for hypothesis",
     "vcd": "understudy trace --to vcd",

@@ -28,6 +28,7 @@ COMMANDS: Final = {
         "assembly.asm", "Assemble text of AMD GPUs into a code object or bare code, of RISC-V into a program."
     ),
     "bench": Listed("bench.bench", "Measure how fast this machine is, or a kernel of your own."),
+    "campaign": Listed("campaign.campaign", "Run a matrix of programs, compilers and seeds, on many machines."),
     "check": Listed("check.check", "Look for mistakes in a file without running it."),
     "demo": Listed("demo.demo", "Run kernels and commands on all five devices, and check all results."),
     "describe": Listed(

@@ -17,6 +17,7 @@ from understudy.core.errors import UnderstudyError, WireError
 CLANGS: Final = tuple(range(15, 23))
 """Versions of an installed clang that are looked for."""
 TIMEOUT_SECONDS: Final = 120
+ZIG: Final = "ziglang"
 
 
 class CompileError(WireError):
@@ -47,6 +48,14 @@ def clangs() -> tuple[Clang, ...]:
     return tuple(each for each in found if each is not None)
 
 
+def named(name: str) -> Clang | None:
+    """The compiler of that name, ``ziglang`` or ``clang-NUMBER``, of any version; None where there is none."""
+    if name == ZIG:
+        return _zig()
+    number = name.removeprefix("clang-")
+    return _clang(int(number)) if number.isdecimal() and name.startswith("clang-") else None
+
+
 @cache
 def _zig() -> Clang | None:
     found = importlib.util.find_spec("ziglang")
@@ -54,7 +63,7 @@ def _zig() -> Clang | None:
         return None
     zig = (sys.executable, "-m", "ziglang")
     headers = str(Path(found.origin).parent / "lib" / "include")
-    return Clang("ziglang", (*zig, "clang"), (*zig, "ld.lld"), f"ziglang {metadata.version('ziglang')}", 0, headers)
+    return Clang(ZIG, (*zig, "clang"), (*zig, "ld.lld"), f"ziglang {metadata.version('ziglang')}", 0, headers)
 
 
 @cache

@@ -1,0 +1,28 @@
+"""A child that does what it is told by the options of a task: it answers, hangs, ends, is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from understudy.campaign.child import serve
+from understudy.campaign.task import Task
+
+
+def perform(task: Task, data: bytes) -> dict[str, Any]:
+    print("what a task prints is no answer")
+    if task.options == "hang":
+        time.sleep(1000)
+    if task.options == "end":
+        sys.stdout.flush()
+        os._exit(3)
+    if task.options == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return {"outcome": "ok", "digest": f"{task.seed} {len(data)}", "message": str(os.getpid())}
+
+
+if __name__ == "__main__":
+    serve(perform)

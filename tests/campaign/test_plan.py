@@ -1,0 +1,112 @@
+"""A campaign's file: what it asks for, and on which line it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from understudy.campaign.errors import CampaignError
+from understudy.campaign.plan import Plan, parse_plan, read_plan
+from understudy.campaign.task import Input
+
+WHOLE = """
+[campaign]
+name = "all"
+time-limit = 2.5
+batch = 3
+
+[[matrix]]
+programs = ["*.cl", "generate:opencl"]
+kernels = ["add"]
+inputs = ["small"]
+agents = ["gfx900", "gfx803"]
+compilers = ["clang-16", "ziglang"]
+options = ["-O0", "-O2 -g"]
+engines = ["jit", "reference"]
+checks = ["plain", "exact"]
+seeds = "1..3"
+
+[[matrix]]
+programs = ["a.cl"]
+seeds = [7]
+
+[inputs.small]
+arguments = ["f32:64:range"]
+grid = "64"
+expect = ["0=1"]
+"""
+
+
+def plan(text: str, folder: Path = Path()) -> Plan:
+    return parse_plan(text, "c.toml", folder)
+
+
+def test_all_combinations_are_tasks(tmp_path: Path) -> None:
+    for name in ("a.cl", "b.cl"):
+        (tmp_path / name).write_text(name)
+    found = plan(WHOLE, tmp_path)
+    tasks = list(found.tasks())
+    assert (found.name, found.time_limit, found.batch) == ("all", 2.5, 3)
+    assert len(tasks) == len(found) == 3 * 3 * 2**5 + 1
+    assert len({task.id for task in tasks}) == len(tasks)
+    assert {task.program for task in tasks} == {"a.cl", "b.cl", "generate:opencl"}
+    assert {task.given for task in tasks[:-1]} == {Input(("f32:64:range",), "64", "", ("0=1",))}
+    assert found.compilers == ("clang-16", "ziglang")
+    assert found.data("b.cl") == b"b.cl"
+    first, last = tasks[0], tasks[-1]
+    assert (first.engine, first.check, first.options, first.seed, first.line) == ("jit", "plain", "-O0", 1, 9)
+    assert (last.agent, last.compiler, last.engine, last.given, last.seed) == ("", "", "jit", Input(), 7)
+
+
+def test_a_task_is_the_same_wherever_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "a.cl").write_text("one")
+    text = '[[matrix]]\nprograms = ["a.cl"]\nseeds = [1, 2]'
+    before = [task.id for task in plan(text, tmp_path).tasks()]
+    assert [task.id for task in plan("\n[campaign]\ntime-limit = 1\n" + text, tmp_path).tasks()] == before
+    (tmp_path / "a.cl").write_text("another")
+    assert not set(before) & {task.id for task in plan(text, tmp_path).tasks()}
+
+
+MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[campaign\n", "Expected ']' at the end of a table declaration (at line 1, column 10), at line c.toml:1"),
+        ("[campaign]\nname = 7\n" + MATRIX, "name 7, expected a text, at line c.toml:2"),
+        ("[campaign]\nnam = ''", "no such key: nam; close to it: name, at line c.toml:2"),
+        ("[campain]\n", "no such key: campain; close to it: campaign, at line c.toml:1"),
+        ("[campaign]\ntime-limit = 0\n" + MATRIX,
+         "time-limit 0, expected seconds of one task, up to 86400, at line c.toml:2"),
+        ("[campaign]\n\nbatch = 0\n" + MATRIX, "batch 0, expected 1 to 10000, at line c.toml:3"),
+        ("[campaign]\n", "no [[matrix]] that says what to run, at line c.toml:1"),
+        ("[[matrix]]\n", "no programs: files, or generate:NAME, at line c.toml:1"),
+        (MATRIX + "engines = ['jti']\n", "engines: 'jti'; close to it: jit, at line c.toml:3"),
+        (MATRIX + "inputs = ['x']\n", "inputs: 'x', there are no [inputs.NAME], at line c.toml:3"),
+        (MATRIX + "agents = 'gfx900'\n", "agents 'gfx900', expected a list of texts, at line c.toml:3"),
+        (MATRIX + "options = []\n", "options is empty: nothing would be run, at line c.toml:3"),
+        (MATRIX + "\nseeds = '9..1'\n",
+         "seeds '9..1', expected a list of numbers, or their first and last like \"0..99\", at line c.toml:4"),
+        (MATRIX + MATRIX + "seeds = [true]\n",
+         "seeds [True], expected a list of numbers, or their first and last like \"0..99\", at line c.toml:5"),
+        ("[[matrix]]\nprograms = ['generate:opncl']", "no generator 'opncl'; close to it: opencl, at line c.toml:2"),
+        ("[[matrix]]\nprograms = ['no.cl']", "cannot read program no.cl: No such file or directory, at line c.toml:2"),
+        ("[[matrix]]\nprograms = ['no*.cl']", "no file is called no*.cl, at line c.toml:2"),
+        (MATRIX + "[inputs]\na = 1", "inputs.a is no table, at line c.toml:1"),
+        (MATRIX + "[inputs.a]\nargument = []", "no such key: argument; close to it: arguments, at line c.toml:4"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_line(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(CampaignError) as caught:
+        plan(text, tmp_path)
+    assert str(caught.value) == message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match=r"cannot read .*none\.toml: No such file"):
+        read_plan(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(CampaignError, match="it is no text"):
+        read_plan(tmp_path / "binary.toml")

@@ -1,0 +1,40 @@
+"""Tasks that hang or end their process are outcomes, and the next task is run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from understudy.campaign import worker
+from understudy.campaign.task import Task
+from understudy.campaign.worker import lacking, run_batch
+
+COMMAND = (sys.executable, "-m", "tests.campaign.hostile_child")
+
+
+def batch(*options: str, time_limit: float = 60.0) -> list[dict[str, Any]]:
+    tasks = [Task("a.cl", "0", options=each, seed=n, time_limit=time_limit) for n, each in enumerate(options)]
+    return run_batch(tasks, {"a.cl": b"four"}, COMMAND)
+
+
+def test_tasks_are_run_in_one_process() -> None:
+    rows = batch("", "")
+    assert [(row["outcome"], row["digest"], row["seed"]) for row in rows] == [("ok", "0 4", 0), ("ok", "1 4", 1)]
+    assert rows[0]["message"] == rows[1]["message"]
+    assert all(row["version"] and row["machine"] and row["worker"] and row["started"] for row in rows)
+
+
+def test_whatever_a_task_does_the_next_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "GRACE_S", 5.0)
+    rows = batch("end", "", "crash", "", "hang", "", time_limit=0.1)
+    assert [(row["outcome"], row["signature"]) for row in rows] == [
+        ("died", "died 3"), ("ok", ""), ("died", "died SIGSEGV"), ("ok", ""), ("timeout", "timeout"), ("ok", ""),
+    ]  # fmt: skip
+    assert rows[2]["message"] == "its process was ended by SIGSEGV"
+    assert rows[4]["message"] == "nothing came of it within 0.1 s"
+
+
+def test_compilers_that_a_machine_lacks() -> None:
+    assert lacking(("clang-7", "gcc-x")) == ("clang-7", "gcc-x")
