@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from understudy.core.words import align_up
 from understudy.engine.gcn.memory import LIMIT, GpuMemory
 from understudy.isa.gcn.state import LANES, PTR32, SGPRS, VGPRS, WINDOW_MASK, Wave
 from understudy.isa.gcn.target import Target
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.marks.marking import Marking
 
 Words32 = npt.NDArray[np.uint32]
 Words64 = npt.NDArray[np.uint64]
@@ -142,6 +145,8 @@ class Dispatch:
     """Instructions after which another wave may have its turn."""
     seed: int | None = None
     """Decides the order of waves and turns; None: as they come."""
+    marks: Marking | None = None
+    """What is marked of memory, where checks look at how marks travel."""
     on_hint: OnHint | None = None
     """Hears of hints that a device may care for (all but `QUIET_HINTS`), from every engine: wave, what, immediate."""
     on_trap: OnTrap | None = None

@@ -44,6 +44,7 @@ from understudy.isa.gcn.state import (
 from understudy.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
+    from understudy.engine.gcn.marks.marking import Marking
     from understudy.engine.gcn.reference.lanes import View
 
 
@@ -52,6 +53,9 @@ class Runner(Protocol):
 
     def view(self, wave: Wave) -> View:
         """The handles of a wave."""
+
+    def begin_group(self, group: int) -> None:
+        """Waves of this group of the dispatch are next."""
 
     def run(self, view: View, count: int) -> int:
         """Execute until the wave waits or ends, at most `count` instructions; how many retired."""
@@ -136,12 +140,16 @@ class Groups:
         self.runner = runner
         self.statistics = Statistics()
         self.lds: npt.NDArray[np.uint8] = aligned(max(dispatch.lds_bytes, 1))
+        kinds = 0 if dispatch.marks is None else len(dispatch.marks.kinds)
+        self._lds_marks = [aligned(max(dispatch.lds_bytes, 1)) for _ in range(kinds)]
         self._views: list[View] = []
         self._began = time.monotonic()
 
     def run(self) -> Statistics:
         """Run all groups to their end."""
         self._began = time.monotonic()
+        if self.dispatch.marks is not None:
+            self.dispatch.marks.follow()
         for group in range(len(self.dispatch.groups)):
             self.run_group(group)
         return self.statistics
@@ -149,6 +157,7 @@ class Groups:
     def run_group(self, group: int) -> None:
         """Run one group to its end; errors name the wave and the work-group."""
         views = self._start(group)
+        self.runner.begin_group(group)
         x, y, z, _ = self.dispatch.groups[group].tolist()
         self._latest = views[0]
         try:
@@ -174,11 +183,24 @@ class Groups:
         dispatch = self.dispatch
         count = int(dispatch.shapes.waves[dispatch.groups[group, 3]])
         while len(self._views) < count:
-            self._views.append(self.runner.view(Wave(index=len(self._views))))
+            wave = Wave(index=len(self._views))
+            wave.twins = tuple(Wave() for _ in self._lds_marks)
+            self._views.append(self.runner.view(wave))
         self.lds[: dispatch.lds_bytes & ~3].view(np.uint32)[:] = dispatch.poison or 0
         for number, view in enumerate(self._views[:count]):
             start_wave(dispatch, view.wave, group, number, number, int(self.lds.ctypes.data))
+        if dispatch.marks is not None:
+            self._start_marks(dispatch, dispatch.marks, group, count)
         return self._views[:count]
+
+    def _start_marks(self, dispatch: Dispatch, marking: Marking, group: int, count: int) -> None:
+        from understudy.engine.gcn.marks.reference import first_byte, start_twins  # few programs ask for checks
+
+        for kind, marks in zip(marking.kinds, self._lds_marks, strict=True):
+            marks[:] = first_byte(kind)
+        lds = tuple(int(marks.ctypes.data) for marks in self._lds_marks)
+        for number, view in enumerate(self._views[:count]):
+            start_twins(dispatch, view.wave, group, number, number, lds)
 
     def _turns(self, views: list[View], arbiter: Arbiter) -> None:
         while True:

@@ -162,9 +162,12 @@ class Mode:
 
 
 class Wave(Shown):
-    """One wavefront: views of one block of bytes. `block` may be a slice of a larger buffer (64-byte aligned)."""
+    """One wavefront: views of one block of bytes. `block` may be a slice of a larger buffer (64-byte aligned).
 
-    __slots__ = ("address", "block", "index", "sgpr", "vgpr", "words")
+    `twins`: blocks for marks of its registers, one for each kind that there is.
+    """
+
+    __slots__ = ("address", "block", "index", "sgpr", "twins", "vgpr", "words")
 
     def __init__(self, block: npt.NDArray[np.uint8] | None = None, index: int = 0) -> None:
         if block is None:
@@ -175,6 +178,7 @@ class Wave(Shown):
         self.vgpr = block[VGPR_AT:SGPR_AT].view(np.uint32).reshape(VGPRS, LANES)
         self.sgpr = block[SGPR_AT:WORDS_AT].view(np.uint32)
         self.words = block[WORDS_AT:STATE_BYTES].view(np.uint64)
+        self.twins: tuple[Wave, ...] = ()
 
     def __repr__(self) -> str:
         return f"<wave {self.index}, pc {self.pc:#x}, {int(self.words[RETIRED]):,} instructions retired>"

@@ -70,8 +70,11 @@ class Cached:
         words, index = self.words, self.index
         return words[index] == self.first and (self.second is None or words[index + 1] == self.second)
 
-    def execute(self, o: Lanes, mode: int) -> None:
+    def execute(self, o: Any, mode: int) -> None:
         """Execute the instruction on an algebra that is set up for it."""
+        if not o.replays:
+            o.perform(self.insn)
+            return
         replay = self.replays.get(mode)
         if replay is not None:
             replay(o)
@@ -106,9 +109,20 @@ class Stepper:
         self._views: dict[int, View] = {}
 
     @cached_property
-    def lanes(self) -> Lanes:
+    def lanes(self) -> Any:
         """The algebra, made when it is first needed: most launches of translated code never need it."""
-        return Lanes.of(self.dispatch)
+        plain = Lanes.of(self.dispatch)
+        if self.dispatch.marks is None:
+            return plain
+        from understudy.engine.gcn.marks.reference import MarkedLanes  # few programs ask for checks
+
+        return MarkedLanes(plain, self.dispatch.marks)
+
+    def begin_group(self, group: int) -> None:
+        """Waves of this group of the dispatch are next."""
+        if self.dispatch.marks is not None:
+            x, y, z, _ = self.dispatch.groups[group].tolist()
+            self.lanes.group = x, y, z
 
     def view(self, wave: Wave) -> View:
         """What this stepper keeps of a wave."""

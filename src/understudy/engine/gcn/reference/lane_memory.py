@@ -112,7 +112,7 @@ class LaneMemory:
     ) -> None:
         self.memory = memory
         self.current = Current() if current is None else current
-        self._gds = _share(0 if gds is None else int(gds.ctypes.data), 0 if gds is None else gds.size, "GDS")
+        self._gds = shared(0 if gds is None else int(gds.ctypes.data), 0 if gds is None else gds.size, "GDS")
         self._lds = self._gds
         self._lds_key = (0, 0)
 
@@ -304,7 +304,7 @@ class LaneMemory:
     def _local(self) -> Plain:
         key = (self.current.words[LDS_BASE], self.current.words[LDS_SIZE])
         if key != self._lds_key:
-            self._lds, self._lds_key = _share(*key, "LDS"), key
+            self._lds, self._lds_key = shared(*key, "LDS"), key
         return self._lds
 
     # -- scalar memory
@@ -330,7 +330,7 @@ class LaneMemory:
         return int(self.current.words[SHARED_BASE if name == "shared" else PRIVATE_BASE]) | (LIMIT if limit else 0)
 
 
-def _share(base: int, size: int, name: str) -> Plain:
+def shared(base: int, size: int, name: str) -> Plain:
     """LDS or GDS by host address, as plain memory at address 0."""
     if not (base and size):
         return plain(0, np.zeros(0, np.uint8), name=name)

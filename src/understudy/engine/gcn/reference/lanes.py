@@ -75,11 +75,13 @@ class Lanes(Composed, **PARTS):
     """`isa.gcn.algebra.WaveAlgebra` over the wave that `begin` named last: registers, control, and parts for the rest.
 
     `target` is where execution goes on. `is_plain`: instructions that are replayed (`replay.py`) may read registers
-    past `s` and `v`, which no subclass overrides. `vgprs` and `sgprs` are the registers allocated, for s_getreg only.
-    `accesses` and `floats`: the parts for memory and floats, if they are not the plain ones.
+    past `s` and `v`, which no subclass overrides. `replays`: whether they may be replayed at all. `vgprs` and `sgprs`
+    are the registers allocated, for s_getreg only. `accesses` and `floats`: the parts for memory and floats, if they
+    are not the plain ones.
     """
 
     is_plain = True
+    replays = True
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class Lanes(Composed, **PARTS):
         self.target = 0
         self.mode = self.floats.mode
         self._allocated = (vgprs, sgprs)
-        self._restricted: int | None = None
+        self.restricted: int | None = None
         self._mode_bits = -1
 
     @staticmethod
@@ -127,7 +129,7 @@ class Lanes(Composed, **PARTS):
         self.words = current.words = view.words
         self.target = insn.next_pc
         bits = view.sgpr[EXEC] | view.sgpr[EXEC + 1] << 32
-        self._restricted = lanes
+        self.restricted = lanes
         if lanes is not None:
             bits &= lanes
         if bits != current.exec_bits:
@@ -246,8 +248,8 @@ class Lanes(Composed, **PARTS):
             bits = self.current.exec_bits if m else 0
         else:
             bits = bits_of(m) & self.current.exec_bits
-        if self._restricted is not None:
-            bits |= self.s64(n) & ~self._restricted
+        if self.restricted is not None:
+            bits |= self.s64(n) & ~self.restricted
         self.set_s64(n, bits)
 
     def lane_bits(self, b: int) -> Array:
