@@ -1,4 +1,4 @@
-"""Warnings that show the line of the host's program that led to them, not one of ours."""
+"""Which line of the host's program led to something: warnings show it, allocations keep it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def warn_caller(text: str, category: type[Warning]) -> None:
         host.f_globals.get("__name__"),
         host.f_globals.setdefault("__warningregistry__", {}),
     )
+
+
+def host_line() -> str:
+    """``file:line`` of the innermost line that is not this package's; "" where there is none."""
+    frame = _host_frame()
+    if frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        return ""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _host_frame() -> FrameType:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
 
+from understudy.core.checks import FINDINGS, KEEP, ON_FINDING, RAISE, checks_of, default_checks
 from understudy.core.errors import WireError
 from understudy.core.limits import checked_time_limit, default_time_limit
 from understudy.core.lint import LINTS, WARN
@@ -43,9 +44,9 @@ class DeviceSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise WireError(f"{name} {value}, expected {least} or more")
-        self.check()
+        self.verify()
 
-    def check(self) -> None:
+    def verify(self) -> None:
         """`WireError` where choices do not go together."""
 
     @classmethod
@@ -76,14 +77,34 @@ class KernelSettings(DeviceSettings):
     has to start at once) or "optimised" (well, before it runs). Results are the same.
     `count_instructions`: the device's `instruction_counts` tells how often each was executed; nothing is optimised for
     waves then.
+    `check`: what to look for while kernels run, "memory" for one (`core.checks.CHECKS` has all); the environment
+    variable ``UNDERSTUDY_CHECK`` says what it is by default. `on_finding`: "keep" (findings are in a list) or "raise"
+    (the first one ends the kernel). `finding_limit`: how many are kept. `suppressions`: a file of those to leave out.
     """
 
-    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED)}
+    CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED), "on_finding": ON_FINDING}
 
     tier: str = AUTO
     count_instructions: bool = False
     time_limit_seconds: float | None = field(default_factory=default_time_limit)
+    check: str = field(default_factory=default_checks)
+    on_finding: str = KEEP
+    finding_limit: int = FINDINGS
+    suppressions: str | None = None
 
-    def check(self) -> None:
-        """The time limit is a number of seconds."""
+    def verify(self) -> None:
+        """The time limit is a number of seconds, checks are known ones."""
         checked_time_limit(self.time_limit_seconds)
+        checks_of(self.check)
+        if self.finding_limit < 1:
+            raise WireError(f"finding_limit {self.finding_limit}, expected 1 or more")
+
+    @property
+    def checks(self) -> frozenset[str]:
+        """The names in `check`."""
+        return checks_of(self.check)
+
+    @property
+    def raises(self) -> bool:
+        """Whether the first finding ends the kernel."""
+        return self.on_finding == RAISE

@@ -48,7 +48,7 @@ class Settings(DeviceSettings):
     engine: str = JIT
     user_command_events: bool = True
 
-    def check(self) -> None:
+    def verify(self) -> None:
         """`pacing` is for synchronous devices, `pause_seconds` for threaded ones."""
         if self.pacing is not None and self.threaded:
             raise WireError("pacing counts register accesses, expected execution 'synchronous' with it")

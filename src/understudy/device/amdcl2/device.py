@@ -13,6 +13,7 @@ from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, Wire
 from understudy.core.event import Probes
 from understudy.core.forks import FORKED
 from understudy.core.limits import CLOSED, Stopped, Watch
+from understudy.core.memory_check import MemoryCheck
 from understudy.core.occupied import Occupied
 from understudy.core.snapshot import Stateful
 from understudy.core.space import PAGE_SIZE, Ram
@@ -22,6 +23,7 @@ from understudy.device.amdcl2.events import KernelFailed, KernelFinished, Kernel
 from understudy.device.amdcl2.launch import launched, special_buffer
 from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.device.amdcl2.scheduler import Scheduler, make_queue
+from understudy.device.hsa.checked_heap import CheckedHeap
 from understudy.device.hsa.heap import Heap, Places
 from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
@@ -39,6 +41,9 @@ PLACES: Final = {
 loses the upper half of an address faults."""
 SCRATCH_WAVES: Final = 256
 """Waves whose private memory is kept ready."""
+CHECKED_WAVES: Final = 64
+"""The same where their bounds are looked after."""
+WAVE_WORD: Final = 4
 SCRATCH_BYTES: Final = 1 << 28
 """What the private memory of all of them may take; at least one work-group always fits."""
 MAX_WAVE_SCRATCH: Final = 8191 * 1024
@@ -74,14 +79,23 @@ class OpenclDevice(Stateful):
 
     STATE = ("heap", "_scratch", "queue")
 
-    def __init__(self, bits: int, target: Target, engine: Engine, time_limit_seconds: float | None) -> None:
+    def __init__(
+        self,
+        bits: int,
+        target: Target,
+        engine: Engine,
+        time_limit_seconds: float | None,
+        check: MemoryCheck | None = None,
+    ) -> None:
         self.bits = bits
         self.target = target
         self.engine = engine
         self.time_limit_seconds = time_limit_seconds
         self.probes = Probes()
         self._telemetry = Telemetry(self.probes, lambda: self._past + self._total.instructions)
-        self.heap = Heap(GpuMemory(), PLACES[bits])
+        self.check = check
+        memory, places = GpuMemory(), PLACES[bits]
+        self.heap = Heap(memory, places) if check is None else CheckedHeap(memory, check, places)
         self.memory = self.heap.gpu
         self.queue: PlacedQueue | None = None
         self._special_address, self._special = self.allocate(AmdQueue.size_bytes, "special buffer")
@@ -100,18 +114,21 @@ class OpenclDevice(Stateful):
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
-    def map(self, buffer: Any, name: str, writable: bool = True) -> int:
-        """The guest address at which `buffer` can be seen from now on; `WireError` where no room is left."""
+    def map(self, buffer: Any, name: str, writable: bool = True, used: int | None = None) -> int:
+        """The guest address at which `buffer` can be seen from now on; `WireError` where no room is left.
+
+        `used`: bytes of RAM that somebody asked for, which checks go by.
+        """
         what, size = (buffer, buffer.size) if isinstance(buffer, Ram) else (view := memoryview(buffer), view.nbytes)
         try:
-            return self.heap.map(what, name, writable)
+            return self.heap.map(what, name, writable, used=used)
         except BeyondModel:
             raise WireError(f"no room for {size} bytes of {name} in the device's address space") from None
 
     def allocate(self, size: int, name: str) -> tuple[int, Ram]:
         """Zeroed memory of the device's own, in whole pages."""
         ram = Ram(align_up(max(size, 1), PAGE_SIZE))
-        return self.map(ram, name), ram
+        return self.map(ram, name, used=max(size, 1)), ram
 
     def release(self, address: int) -> None:
         """Take a buffer away again."""
@@ -140,6 +157,8 @@ class OpenclDevice(Stateful):
         """Run nothing any more. A kernel that another thread runs is ended (`Stopped`), and waited for."""
         self._stopped = self._watch.stopped = CLOSED
         self._occupied.wait()
+        if self.check is not None:
+            self.check.closed()
 
     # ---- the device's queue --------------------------------------------------------------------------------------
 
@@ -235,10 +254,23 @@ class OpenclDevice(Stateful):
         items = packet.workgroup_size_x * packet.workgroup_size_y * packet.workgroup_size_z
         group = wave * -(-items // LANES)
         size = max(group, min(wave * SCRATCH_WAVES, SCRATCH_BYTES) // group * group)
+        if isinstance(self.heap, CheckedHeap):
+            return self._checked_scratch(self.heap, packet.private_segment_size)
         if self._scratch is None or self._scratch.size_bytes < size:
             if self._scratch is not None:
                 self.release(self._scratch.address)
             self._scratch = None
             address, _ = self.allocate(size, "private memory")
+            self._scratch = Scratch(address, size, address & ~0xFFFF_FFFF)
+        return self._scratch
+
+    def _checked_scratch(self, heap: CheckedHeap, lane_bytes: int) -> Scratch:
+        """The same where bounds are looked after: for exactly so many bytes."""
+        known = heap.check.strides.get(self._scratch.address) if self._scratch is not None else None
+        lane_bytes = align_up(lane_bytes, WAVE_WORD)
+        if self._scratch is None or known is None or known[0] != lane_bytes:
+            if self._scratch is not None:
+                heap.free_private(self._scratch.address)
+            address, size = heap.allocate_private(lane_bytes, CHECKED_WAVES)
             self._scratch = Scratch(address, size, address & ~0xFFFF_FFFF)
         return self._scratch

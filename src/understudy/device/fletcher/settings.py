@@ -42,7 +42,7 @@ class Settings(DeviceSettings):
     initialize: bool = False
     memory_bytes: int = MEMORY_BYTES
 
-    def check(self) -> None:
+    def verify(self) -> None:
         """Pacing and latency are for synchronous devices."""
         if self.threaded and (self.pacing != 1 or self.latency):
             raise WireError("pacing and latency count register accesses, expected execution 'synchronous' with them")

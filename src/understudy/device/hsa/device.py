@@ -18,7 +18,10 @@ import numpy as np
 from understudy.core.device import Device
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.findings import Finding as Found
+from understudy.core.findings import FindingLog
 from understudy.core.line import Cancel, Observers
+from understudy.core.memory_check import MemoryCheck
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
 from understudy.device.hsa import rules
@@ -27,6 +30,7 @@ from understudy.device.hsa.compute import Compute
 from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.events import InterruptSent, Trapped
 from understudy.device.hsa.executor import ALL, Executor
+from understudy.device.hsa.heap import MEMORY
 from understudy.device.hsa.processor import Processor
 from understudy.device.hsa.queue_scratch import SCRATCH_WAVES, QueueScratch
 from understudy.device.hsa.queue_table import QueueTable
@@ -56,7 +60,7 @@ if TYPE_CHECKING:
 class HsaDevice(Device[Settings]):
     """A virtual kernel agent; see the module. Options are those of `Settings`.
 
-    `memory` is what lies at which address, `findings` what a strict memory found, `fine_mtype` the
+    `memory` is what lies at which address, `findings` what checks and a strict memory found, `fine_mtype` the
     memory type of queues, signals and kernel arguments: what the host sees at once. It is safe to use from several
     threads, but for what `trap_handler` says.
     """
@@ -69,10 +73,11 @@ class HsaDevice(Device[Settings]):
         self._ticks = ticks = clock.data
         self.telemetry = telemetry = Telemetry(Probes(), lambda: ticks[0], settings.lints)
         self.desk = telemetry.desk
-        self.findings: list[Finding] = []
+        self.findings: list[Finding | Found] = []
+        self._check = check = MemoryCheck.of(settings, self.findings)
         self._interrupts: Observers[int] = Observers()
         self._executor = executor = Executor(settings, telemetry)
-        self._memory = memory = DeviceMemory(chosen, settings, executor)
+        self._memory = memory = DeviceMemory(chosen, settings, executor, check)
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
         self.fine_mtype = memory.fine_mtype
         strict = settings.coherence == STRICT
@@ -128,6 +133,11 @@ class HsaDevice(Device[Settings]):
         For a device of the setting `count_instructions`; `WireError` for another.
         """
         return self._compute.instruction_counts()
+
+    @property
+    def log(self) -> FindingLog | None:
+        """Where findings of checks go, which `findings` has; None where there is no check."""
+        return None if self._check is None else self._check.log
 
     @property
     def trap_handler(self) -> Callable[[Trapped], bool] | None:
@@ -186,12 +196,21 @@ class HsaDevice(Device[Settings]):
 
     # ---- memory --------------------------------------------------------------------------------------------------
 
-    def allocate(self, size: int, alignment: int = 64, *, mtype: Mtype | str | None = None, host: bool = False) -> int:
+    def allocate(
+        self,
+        size: int,
+        alignment: int = 64,
+        *,
+        mtype: Mtype | str | None = None,
+        host: bool = False,
+        name: str = MEMORY,
+    ) -> int:
         """Address of `size` zeroed bytes of memory. What is a page or more has an end that is looked after.
 
         `mtype` and `host` say which memory: see `MemoryTypes.of`. Coarse-grained memory of the device is the default.
+        `name` is what checks call it.
         """
-        return self._memory.allocate(size, alignment, mtype=mtype, host=host)
+        return self._memory.allocate(size, alignment, mtype=mtype, host=host, name=name)
 
     def free(self, address: int) -> None:
         """Give back what `allocate` gave, when no packet is processed; `RuleError` where nothing begins there."""
@@ -216,12 +235,13 @@ class HsaDevice(Device[Settings]):
         *,
         mtype: Mtype | str | None = None,
         host: bool = False,
+        used: int | None = None,
     ) -> int:
         """Make a contiguous array or a region part of guest memory, without a copy; its address.
 
-        `mtype` and `host` as of `allocate`.
+        `mtype` and `host` as of `allocate`. `used`: bytes from its first on that were asked for, which checks go by.
         """
-        return self._memory.map(what, writable, name, mtype, host)
+        return self._memory.map(what, writable, name, mtype, host, used)
 
     def unmap(self, address: int) -> None:
         """Take out what `map` put there."""
@@ -263,7 +283,7 @@ class HsaDevice(Device[Settings]):
 
     def create_signal(self, value: int = 0, mailbox: int = 0, event_id: int = 0) -> Signal:
         """A user signal with this value; `mailbox` and `event_id` for events."""
-        address = self.allocate(AmdSignal.size_bytes, SIGNAL_ALIGNMENT, mtype=self.fine_mtype)
+        address = self.allocate(AmdSignal.size_bytes, SIGNAL_ALIGNMENT, mtype=self.fine_mtype, name="signal")
         value = value if self.signal_bits == 64 else value & U32
         record = AmdSignal(kind=SignalKind.USER, value=value, event_mailbox_ptr=mailbox, event_id=event_id)
         self.memory.write(address, record.pack())
@@ -417,6 +437,8 @@ class HsaDevice(Device[Settings]):
         """
         self._executor.close()
         self._compute.close()
+        if self._check is not None:
+            self._check.closed()
         self.tell_lints()
 
     def check_open(self) -> None:
@@ -482,7 +504,7 @@ def _others() -> bool:
     return any(each is not me and not each.name.startswith("understudy") for each in threading.enumerate())
 
 
-def _fences(memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Finding]) -> Fences:
+def _fences(memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Any]) -> Fences:
     """Those of a strict memory; others need not load its engine."""
     from understudy.device.hsa.fences import Fences
 

@@ -7,6 +7,8 @@ them relies on those of others.
 
 from __future__ import annotations
 
+from typing import Any
+
 from understudy.core.lint import Lint
 from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import Telemetry
@@ -27,7 +29,7 @@ class Fences(Stateful):
 
     STATE = ("engine", "_unseen")
 
-    def __init__(self, memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Finding]) -> None:
+    def __init__(self, memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Any]) -> None:
         self.engine = StrictEngine(seed=settings.seed or 0, fenced=True)
         self._memory = memory
         self._findings = findings

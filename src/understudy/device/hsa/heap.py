@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from understudy.device.hsa.segments import SMALL_APERTURE_BYTES, SMALL_APERTURES
 from understudy.engine.gcn.memory import GpuMemory, Plain
 from understudy.engine.gcn.memory_type import COARSE, MemoryType
 
+MEMORY: Final = "device memory"
+"""What a block is called that the host's program allocated by itself."""
 LINE_BYTES: Final = 64
 """Of a cache: blocks never share one."""
 SLAB_BYTES: Final = 1 << 16
@@ -60,7 +62,7 @@ class Heap(Stateful):
     fault. Smaller ones share pages. Pages that nobody writes cost nothing.
     """
 
-    STATE = ("_near", "_space", "_slabs", "_blocks", "_windows", "gpu")
+    STATE: ClassVar[tuple[str, ...]] = ("_near", "_space", "_slabs", "_blocks", "_windows", "gpu")
 
     def __init__(self, memory: GpuMemory, places: Places = LARGE_PLACES) -> None:
         self.gpu = memory
@@ -71,10 +73,12 @@ class Heap(Stateful):
         self._blocks: dict[int, Block] = {}
         self._windows: dict[int, Block] = {}
 
-    def allocate(self, size: int, alignment: int = 64, type: MemoryType = COARSE) -> int:
-        """Address of `size` zeroed bytes; `alignment` a power of two. Blocks never share a 64-byte line."""
-        if size < 0 or alignment < 1 or alignment & alignment - 1:
-            raise WireError(f"{size} bytes aligned to {alignment}, expected a size and a power of two")
+    def allocate(self, size: int, alignment: int = 64, type: MemoryType = COARSE, name: str = MEMORY) -> int:
+        """Address of `size` zeroed bytes; `alignment` a power of two. Blocks never share a 64-byte line.
+
+        `name` is what checks call them.
+        """
+        checked_block(size, alignment)
         size, alignment = max(size, 1) + LINE_BYTES - 1 & -LINE_BYTES, max(alignment, LINE_BYTES)
         with self._lock:
             if size < PAGE_SIZE and alignment < PAGE_SIZE:
@@ -150,10 +154,22 @@ class Heap(Stateful):
         kind = np.dtype(dtype)
         return np.frombuffer(self.view(address, count * kind.itemsize), kind)
 
-    def map(self, what: Any, name: str, writable: bool = True, copies: int = 1, type: MemoryType = COARSE) -> int:
-        """Put a buffer or region at an address of its own, `copies` times one behind the other."""
+    def map(
+        self,
+        what: Any,
+        name: str,
+        writable: bool = True,
+        copies: int = 1,
+        type: MemoryType = COARSE,
+        used: int | None = None,
+        owner: str = "",
+    ) -> int:
+        """Put a buffer or region at an address of its own, `copies` times one behind the other.
+
+        `used`: bytes of it that somebody asked for; `owner`: who has to unmap it. Both matter to checks only.
+        """
         with self._lock:
-            size = what.size if hasattr(what, "host_address") or not hasattr(what, "nbytes") else what.nbytes
+            size = size_of(what)
             lead = 0
             if hasattr(what, "ctypes"):
                 lead = int(what.ctypes.data) % PAGE_SIZE if copies == 1 else 0
@@ -162,10 +178,14 @@ class Heap(Stateful):
                 raise BeyondModel(f"{size} bytes of {name}: no guest addresses are left")
             address = start + lead
             places = tuple(address + number * size for number in range(copies))
-            for place in places:
-                self.gpu.map(place, what, writable=writable, name=name, type=type)
+            self._place(places, what, name, writable, type)
             self._windows[address] = Block(size, places)
         return address
+
+    def _place(self, places: tuple[int, ...], what: Any, name: str, writable: bool, type: MemoryType) -> None:
+        """Have waves see it there."""
+        for place in places:
+            self.gpu.map(place, what, writable=writable, name=name, type=type)
 
     def unmap(self, address: int) -> None:
         """Take out what `map` put there; `RuleError` where it did not."""
@@ -186,3 +206,14 @@ class Heap(Stateful):
         """Go back to a state of this heap."""
         with self._lock:
             super().restore(state)
+
+
+def size_of(what: Any) -> int:
+    """Bytes of a buffer or region."""
+    return int(what.size if hasattr(what, "host_address") or not hasattr(what, "nbytes") else what.nbytes)
+
+
+def checked_block(size: int, alignment: int) -> None:
+    """A `WireError` for what is no size or no alignment."""
+    if size < 0 or alignment < 1 or alignment & alignment - 1:
+        raise WireError(f"{size} bytes aligned to {alignment}, expected a size and a power of two")

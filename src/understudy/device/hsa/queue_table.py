@@ -133,7 +133,7 @@ class QueueTable:
         """Queue `number`, with doorbell `slot`."""
         memory, agent = self._memory, self._agent
         ring, ring_address = self._new_ring(size)
-        address = memory.allocate(AmdQueue.size_bytes, QUEUE_ALIGNMENT, mtype=memory.fine_mtype)
+        address = memory.allocate(AmdQueue.size_bytes, QUEUE_ALIGNMENT, mtype=memory.fine_mtype, name="queue")
         doorbell, inactive = owner.create_signal(), owner.create_signal()
         kind = SignalKind.LEGACY_DOORBELL if agent.is_legacy else SignalKind.DOORBELL
         hardware = self.doorbell_base + slot * DOORBELL_BYTES
@@ -167,7 +167,7 @@ class QueueTable:
             ring = raw[start : start + size_bytes]
             address = memory.heap.map(ring, "ring", copies=2, type=memory.types.fine)
         else:
-            address = memory.allocate(size_bytes, mtype=memory.fine_mtype)
+            address = memory.allocate(size_bytes, mtype=memory.fine_mtype, name="ring")
             ring = memory.heap.array(address, size_bytes)
         ring[::PACKET_BYTES] = PacketType.INVALID
         return ring, address

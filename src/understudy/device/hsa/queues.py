@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError
+from understudy.core.findings import FindingLog
 from understudy.core.limits import Watch
 from understudy.core.shown import Rows, Shown
 from understudy.core.words import U64
@@ -50,6 +51,10 @@ class QueueOwner(World, Protocol):
 
     hidden_private_base: int
     """Where addresses of private memory are counted from."""
+
+    @property
+    def log(self) -> FindingLog | None:
+        """Where findings of checks go; None where there is no check."""
 
     def create_signal(self) -> Signal:
         """A user signal of value 0."""

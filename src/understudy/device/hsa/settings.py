@@ -68,9 +68,9 @@ class Settings(KernelSettings):
     pcie_atomics: bool | None = None
     machine_code: bool = True
 
-    def check(self) -> None:
+    def verify(self) -> None:
         """A strict memory's engine counts nothing."""
-        KernelSettings.check(self)
+        KernelSettings.verify(self)
         if self.count_instructions and self.coherence == STRICT:
             raise WireError("count_instructions: the engine of a strict memory does not count them")
 

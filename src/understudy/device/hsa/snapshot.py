@@ -15,7 +15,6 @@ from understudy.device.hsa.events import DeviceRestored
 from understudy.device.hsa.executor import Executor
 from understudy.device.hsa.queue_table import QueueTable
 from understudy.device.hsa.queues import Queue
-from understudy.engine.gcn.strict.findings import Finding
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
@@ -42,7 +41,7 @@ class Keeper(Stateful):
         executor: Executor,
         table: QueueTable,
         fences: Fences | None,
-        findings: list[Finding],
+        findings: list[Any],
         ticks: memoryview,
         telemetry: Telemetry,
     ) -> None:

@@ -53,9 +53,9 @@ class Settings(KernelSettings):
     dma: str = LATE
     vlen: int | None = None
 
-    def check(self) -> None:
+    def verify(self) -> None:
         """The reference driver's device has one shape."""
-        KernelSettings.check(self)
+        KernelSettings.verify(self)
         if self.vlen is not None:
             check_vlen(self.vlen)
         if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):

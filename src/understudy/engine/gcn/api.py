@@ -121,6 +121,8 @@ class Dispatch:
     """Vector registers allocated to each wave."""
     lds_bytes: int = 0
     """LDS of a work-group, in bytes as allocated."""
+    lds_asked: int | None = None
+    """What was asked for of it, where accesses beyond that are told of (`GpuMemory.guard`)."""
     gds: npt.NDArray[np.uint8] | None = None
     """Global data share; None: 0 bytes."""
     shared_base: int = 0x0001_0000_0000_0000
@@ -131,6 +133,8 @@ class Dispatch:
     """Guest address of the private memory of all waves in flight."""
     scratch_lane_bytes: int = 0
     """Private bytes of a work-item; dword d of lane n lies at 256 * d + 4 * n of its wave's memory."""
+    scratch_gap: int = 0
+    """Bytes between the private memory of one wave and the next that are nobody's."""
     scratch_slots: int = 0
     """Waves for which there is private memory: an engine keeps no more in flight if `scratch_lane_bytes` is not 0."""
     hidden_private_base: int | None = None
@@ -187,8 +191,8 @@ class Dispatch:
 
     @property
     def scratch_wave_bytes(self) -> int:
-        """Private memory of one wave."""
-        return wave_scratch_bytes(self.scratch_lane_bytes)
+        """From the private memory of one wave to that of the next."""
+        return wave_scratch_bytes(self.scratch_lane_bytes) + self.scratch_gap
 
 
 def wave_scratch_bytes(lane_bytes: int) -> int:

@@ -81,7 +81,7 @@ def start_wave(dispatch: Dispatch, wave: Wave, group: int, number: int, slot: in
     words[STATUS] = RUNNING
     words[HW_ID] = number & 0xF | (number >> 4 & 3) << 4
     words[LDS_BASE] = lds
-    words[LDS_SIZE] = dispatch.lds_bytes
+    words[LDS_SIZE] = dispatch.lds_bytes if dispatch.lds_asked is None else dispatch.lds_asked
     words[SHARED_BASE] = dispatch.shared_base
     words[PRIVATE_BASE] = dispatch.private_base
     words[SCRATCH_AT] = dispatch.scratch_base + slot * dispatch.scratch_wave_bytes

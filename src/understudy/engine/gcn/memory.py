@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, ModelBug
+from understudy.core.memory_check import MemoryCheck
 from understudy.core.snapshot import Stateful, restore_ram, save_ram
 from understudy.core.space import PAGE_BITS, PAGE_SIZE, Ram, Region, Unit
 from understudy.engine.gcn.memory_type import COARSE, MemoryType
@@ -102,8 +103,9 @@ class MemoryState:
 class GpuMemory(Stateful):
     """What lies at which address. Reading is safe from several threads; mapping is not while waves run.
 
-    `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. Addresses have
-    `bits` bits, at most 48: at `limit` and beyond there is never anything.
+    `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. `guard` hears
+    of accesses to what is not plain memory, if memory is looked after. Addresses have `bits` bits, at most 48: at
+    `limit` and beyond there is never anything.
     """
 
     def __init__(self, bits: int = ADDRESS_BITS) -> None:
@@ -116,6 +118,7 @@ class GpuMemory(Stateful):
         self._lock = threading.RLock()
         self.tables_address = int(self._level1.ctypes.data)
         self.version = 0
+        self.guard: MemoryCheck | None = None
 
     def __repr__(self) -> str:
         return f"<memory of {self.bits} address bits, {len(self._there[1])} mapped>"

@@ -7,8 +7,6 @@ from collections.abc import Callable
 import numpy as np
 
 from understudy.core.errors import WireError
-from understudy.core.space import PAGE_SIZE
-from understudy.core.words import align_up
 from understudy.device.amdcl2.device import OpenclDevice
 
 
@@ -41,10 +39,11 @@ class Mappings:
         self._by_place[place] = address, array.flags.writeable
         return address
 
-    def copy(self, data: bytes | bytearray, name: str) -> tuple[int, bytearray]:
+    def copy(self, data: bytes | bytearray, name: str) -> tuple[int, memoryview]:
         """The address of a copy of `data` in pages of its own, and the copy."""
-        own = bytearray(data).ljust(align_up(len(data), PAGE_SIZE), b"\0")
-        return self.keep(self.device.map(own, name)), own
+        address, ram = self.device.allocate(len(data), name)
+        ram.view[: len(data)] = data
+        return self.keep(address), ram.view
 
     def keep(self, address: int) -> int:
         """Release `address` at the end of the run."""

@@ -21,6 +21,8 @@ from typing import Any, Final, Self, cast
 import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
+from understudy.core.findings import Finding
+from understudy.core.memory_check import MemoryCheck
 from understudy.core.settings import JIT, NOT_COUNTED
 from understudy.core.shown import Rows, Shown
 from understudy.core.sources import bytes_of
@@ -86,6 +88,7 @@ class Result(Took):
 
     `text` is what kernels printed, `printf` the same as it stands in the printf buffer behind its header.
     `bytes` are those of the arrays that it was given, `time` the seconds of the kernel and all that it enqueued.
+    `findings` are those of checks, as the program has them: counts are those of all its runs.
     """
 
     statistics: Statistics
@@ -95,6 +98,7 @@ class Result(Took):
     time: float = field(default=0.0, compare=False)
     kernel: str = ""
     text: str = field(default="", repr=False)
+    findings: tuple[Finding, ...] = field(default=(), repr=False, compare=False)
 
     __repr__ = Took.__repr__
 
@@ -129,7 +133,10 @@ def _loaded(data: bytes, engine: str | Engine, target: Target, settings: Setting
 
 
 class Program(Shown):
-    """A program on a device of its own: code and data in its memory, kernels by name. For one thread at a time."""
+    """A program on a device of its own: code and data in its memory, kernels by name. For one thread at a time.
+
+    `findings` are what checks have found so far (`check="memory"`), by site.
+    """
 
     def __init__(
         self,
@@ -143,10 +150,14 @@ class Program(Shown):
         self.settings = chosen = Settings.of(settings, options)
         own = engine_of(engine, chosen.tier, counting=chosen.count_instructions)
         processor = processor_of(target) if target is not None else container.target
-        self.device = OpenclDevice(container.bits, processor, own, chosen.time_limit_seconds)
+        self.findings: list[Finding] = []
+        self._check = check = MemoryCheck.of(chosen, self.findings)
+        self.device = OpenclDevice(container.bits, processor, own, chosen.time_limit_seconds, check)
         self._made_of = engine, processor
         self.target, self.probes = processor, self.device.probes
         self.code: LoadedProgram = self._load()
+        if check is not None:
+            check.log.namers.append(self._complete)
         self.printf_address, self._printf = self.device.allocate(printf_buffer.SIZE_BYTES, "printf buffer")
         self._is_closed = False
         self._first = self.snapshot()
@@ -260,12 +271,26 @@ class Program(Shown):
         """Run a packet, and then what it has enqueued. Where that fails, the queue begins anew with the next run."""
         self._printf.clear()
         self._printf.write(0, printf_buffer.EMPTY, _HOST)
-        start = perf_counter()
+        start, sights = perf_counter(), self._sights
         statistics, children = self.device.run(packet, uses_queue, options)
         time = perf_counter() - start
         printed = printf_buffer.written(self._printf.view)
         text = text_of(printed, self._formats, end="\n") if printed else ""
-        return Result(statistics, children, printed, time=time, text=text)
+        found = () if self._check is None else self._check.log.since(sights)
+        return Result(statistics, children, printed, time=time, text=text, findings=found)
+
+    @property
+    def _sights(self) -> int:
+        return 0 if self._check is None else self._check.log.sights
+
+    def _complete(self, finding: Finding) -> None:
+        """Say in which kernel a finding is."""
+        at = finding.pc
+        begun = [(place, name) for name, place in self.code.kernels.items() if at is not None and place <= at]
+        if begun and at is not None and at < self.code.base + len(self.code.data):
+            start, finding.kernel = max(begun)
+            start += self.container.kernel(finding.kernel).header.kernel_code_entry_byte_offset
+            finding.at = f"{finding.kernel}+{at - start:#x}"
 
     @cached_property
     def _formats(self) -> dict[int, PrintfFormat]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,12 +12,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from understudy.core.errors import RuleError, WireError
+from understudy.core.findings import Finding
 from understudy.core.shown import Rows, Shown, some
 from understudy.core.sources import bytes_of
 from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.rules import IS_PTR64
 from understudy.image.elf.layout import SHT_NOBITS
+from understudy.image.elf.lines import Lines, read_lines
 from understudy.image.hsa import targets
 from understudy.image.hsa.code_object import CodeObject, read_code_object
 from understudy.image.hsa.code_object import Kernel as KernelImage
@@ -56,7 +59,7 @@ class Executable(Shown):
         fits(code, device.agent.name, any_target)
         has_code(code)
         fits_model(code, device)
-        self.base = device.allocate(code.layout.size, PAGE)
+        self.base = device.allocate(code.layout.size, PAGE, name="code object")
         try:
             loaded = code.load(self.base, externals)
         except BaseException:
@@ -69,6 +72,8 @@ class Executable(Shown):
             name: Kernel(self, image, loaded.kernels[name]) for name, image in code.kernels.items()
         }  # fmt: skip
         self._block = device.block(self.base)
+        if device.log is not None:
+            device.log.namers.append(self._complete)
         self.drafts: dict[Any, Any] = {}
         """What launches of its kernels share, by kernel and sizes: see `launch.Draft`."""
 
@@ -118,9 +123,24 @@ class Executable(Shown):
         start = max((place for place in places if place <= pc), default=None)
         return "" if start is None else places[start] + (f"+{pc - start:#x}" if pc > start else "")
 
+    def _complete(self, finding: Finding) -> None:
+        """Say where in its source a finding is, if it is in its code."""
+        at = "" if finding.pc is None or not self.is_loaded else self.name_at(finding.pc)
+        if at and finding.pc is not None:
+            name = at.partition("+")[0]
+            finding.at, finding.kernel = at, name if name in self.kernels else finding.kernel
+            finding.source = str(self._lines.at(finding.pc - self.base) or "")
+
+    @cached_property
+    def _lines(self) -> Lines:
+        """Where its instructions come from."""
+        return read_lines(self.code.elf)
+
     def unload(self) -> None:
         """Give its memory back; once is enough."""
         if self.is_loaded:
+            if self._device.log is not None:
+                self._device.log.namers.remove(self._complete)
             self._device.free(self.base)
 
 

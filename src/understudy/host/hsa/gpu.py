@@ -108,7 +108,8 @@ class Gpu(Shown):
     def open(cls, agent: str = "gfx900", *, exact: bool = False, **settings: Any) -> Self:
         """A fresh agent: gfx700, gfx701, gfx800 to gfx804, gfx900, gfx901 or gfx906.
 
-        Arrays are whole pages; with `exact` the first byte behind one is a fault.
+        Arrays are whole pages; with `exact` the first byte behind one is a fault. `check="memory"` tells of each access
+        that is wrong, and lets the kernel go on: see `findings`.
         `settings` are those of the device: engine ("jit" or "reference"), execution ("synchronous", "threaded" or
         "manual"), machine_model ("large" or "small"), threads, seed, step_limit, poison, and what `Settings` lists.
         """
@@ -132,6 +133,11 @@ class Gpu(Shown):
     def close(self) -> None:
         """End the device's threads. Launches are refused then, and to wait for one that is left is an error."""
         self.device.close()
+
+    @property
+    def findings(self) -> list[Any]:
+        """What checks have found so far, by site: `core.findings.Finding`."""
+        return self.device.findings
 
     # ---- snapshots -----------------------------------------------------------------------------------------------
 
@@ -435,7 +441,7 @@ class Gpu(Shown):
         printf: Printf | None,
     ) -> Launch:
         device, kernarg = self.device, segments.kernarg
-        place = device.allocate(SIGNAL_BYTES + len(kernarg), mtype=device.fine_mtype)
+        place = device.allocate(SIGNAL_BYTES + len(kernarg), mtype=device.fine_mtype, name="kernel arguments")
         device.memory.write(place, ARMED + kernarg)
         signal = device.signal(place)
         users = self._users
@@ -450,10 +456,11 @@ class Gpu(Shown):
                     printf.free()
 
         packet = draft.filled(*header, private_bytes, segments.group_bytes, place + SIGNAL_BYTES, place)
+        sights = 0 if device.log is None else device.log.sights
         began = perf_counter()
         index = queue.submit(packet)
         printed = None if printf is None else printf.read
-        return Launch(draft.kernel, queue, index, signal, packet, borrowed.bytes, began, release, printed)
+        return Launch(draft.kernel, queue, index, signal, packet, borrowed.bytes, began, release, printed, sights)
 
 
 def demo_code(agent: str = "gfx900") -> bytes:

@@ -68,7 +68,7 @@ class Printf:
         """An empty one; None where the kernel does not print, or the caller gave one."""
         if PRINTF in given or kernel.metadata is None or PRINTF not in kernel.metadata.hidden_kinds:
             return None
-        made = cls(device, device.allocate(printf_buffer.SIZE_BYTES, mtype=device.fine_mtype))
+        made = cls(device, device.allocate(printf_buffer.SIZE_BYTES, mtype=device.fine_mtype, name="printf buffer"))
         device.memory.write(made.address, printf_buffer.EMPTY)
         return made
 

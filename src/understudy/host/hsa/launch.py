@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Final, SupportsIndex
 
 from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
+from understudy.core.findings import Finding
 from understudy.core.took import Took, told
 from understudy.core.words import U32, U64
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
@@ -46,7 +47,8 @@ class Result(Took):
 
     `text` is what the kernel printed, `printf` the same as it stands in the printf buffer behind its header.
     `bytes` are those of the arrays that it was given, `time` the seconds from its packet to the end of the wait for it.
-    `interpreted` of the instructions were left to the reference engine, which is slow.
+    `interpreted` of the instructions were left to the reference engine, which is slow. `findings` are those of checks,
+    as the device has them: counts are those of all its launches.
     """
 
     kernel: str
@@ -57,6 +59,7 @@ class Result(Took):
     time: float = field(default=0.0, compare=False)
     interpreted: int = field(default=0, compare=False)
     text: str = field(default="", repr=False)
+    findings: tuple[Finding, ...] = field(default=(), repr=False, compare=False)
 
     __repr__ = Took.__repr__
 
@@ -82,6 +85,8 @@ class Launch:
     """Gives back what the launch needed; called with whether it completed."""
     _printed: Callable[[], bytes] | None = field(default=None, repr=False)
     """Reads the printf buffer that the launch was given, if it was."""
+    _sights: int = field(default=0, repr=False)
+    """What checks had seen when it was submitted."""
     _result: Result | None = field(default=None, init=False, repr=False)
     _failure: UnderstudyError | None = field(default=None, init=False, repr=False)
 
@@ -116,11 +121,22 @@ class Launch:
             start, end, time = words[_START] & U64, words[_END] & U64, perf_counter() - self._began
             interpreted = self.queue.progress.interpreted.pop(self.index, 0)
             text = text_of(printed, self.kernel.executable.code.formats) if printed else ""
-            self._result = told(Result(self.kernel.name, start, end, printed, self._bytes, time, interpreted, text))
+            name, found = self.kernel.name, self._findings()
+            self._result = told(Result(name, start, end, printed, self._bytes, time, interpreted, text, found))
             self._release(True)
         return self._result
 
+    def _findings(self) -> tuple[Finding, ...]:
+        """What checks have seen since it was submitted; functions that kernels call are told of as this one's."""
+        log = self.queue.device.log
+        found = () if log is None else log.since(self._sights)
+        for each in found:
+            each.kernel = each.kernel or self.kernel.name
+        return found
+
     def _fail(self, error: UnderstudyError) -> None:
+        for each in self._findings():
+            error.add_note(str(each))
         is_mine = any(place.kind == "AQL packet" and place.where == str(self.index) for place in error.path)
         if is_mine or error is not self.queue.error:
             self._failure = named(error, self.kernel)

@@ -50,6 +50,8 @@ class Arrays:
         self._lock = threading.RLock()
         self._blocks: list[Block] = []
         """By host address, ascending."""
+        self._gone: dict[int, int] = {}
+        """For checks: device addresses of arrays that were given back, by host address."""
 
     # ---- making and sharing --------------------------------------------------------------------------------------
 
@@ -62,11 +64,11 @@ class Arrays:
         count = int(np.prod(sizes, dtype=object))
         size = max(count * kind.itemsize, 1)
         try:
-            ram = Ram(size if self.exact else align_up(size, PAGE_SIZE))
+            ram = Ram(size if self.exact and not self._device.settings.checks else align_up(size, PAGE_SIZE))
         except (MemoryError, OverflowError, OSError, ValueError) as error:
             raise BeyondModel(f"an array of {size} bytes: {error}") from None
         data = np.frombuffer(ram.view, np.uint8)
-        address = self._device.map(ram, name=_name(kind, sizes))
+        address = self._device.map(ram, name=_name(kind, sizes), used=size)
         self._enter(data, ram.size, address)
         return data[: count * kind.itemsize].view(kind).reshape(sizes)
 
@@ -98,14 +100,23 @@ class Arrays:
         with self._lock:
             block = self._holder(_host(array), array.nbytes)
         if block is None or block.start != _host(array):
+            self._not_freed(array)
             raise RuleError("the array does not begin an array of the device, expected one that gpu.array() made")
         self.drop(block)
+
+    def _not_freed(self, array: NDArray[Any]) -> None:
+        """A check is told of an array that is given back though it is not the device's."""
+        guard = self._device.memory.guard
+        if guard is not None:
+            guard.not_freed(self._gone.get(_host(array), self.find(array) or 0))
 
     def drop(self, block: Block) -> None:
         """Give a block back, where the device has not gone back to before it."""
         with self._lock:
             if block in self._blocks:
                 self._blocks.remove(block)
+            if self._device.memory.guard is not None:
+                self._gone[block.start] = block.address
         if self._is_mapped(block):
             self._device.unmap(block.address)
 

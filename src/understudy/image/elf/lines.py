@@ -43,6 +43,9 @@ class Place:
     file: str
     line: int
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
 
 class Lines:
     """The line table of a program: where each of its addresses comes from."""

@@ -122,7 +122,8 @@ def launch(
     most_waves = int(shapes.waves.max(initial=0))
     _check_registers(plan.vgprs, most_waves)
     scratch, lane_bytes = around.scratch, packet.private_segment_size + WORD - 1 & -WORD
-    slots = _scratch_slots(scratch, lane_bytes, most_waves) if lane_bytes else 0
+    gap = _scratch_gap(around.memory, scratch, lane_bytes) if lane_bytes else 0
+    slots = _scratch_slots(scratch, lane_bytes, most_waves, gap) if lane_bytes else 0
     words = _user_words(around, packet, packet_address, dispatch_id)
     return Dispatch(
         target=around.target,
@@ -137,10 +138,12 @@ def launch(
         mode=plan.mode | around.ptr32 * PTR32,
         vgpr_count=plan.vgprs,
         lds_bytes=packet.group_segment_size + LDS_GRANULE - 1 & -LDS_GRANULE,
+        lds_asked=None if around.memory.guard is None else packet.group_segment_size,
         shared_base=around.shared_base,
         private_base=around.private_base,
         scratch_base=scratch.address if scratch and lane_bytes else 0,
         scratch_lane_bytes=lane_bytes,
+        scratch_gap=gap,
         scratch_slots=slots,
         hidden_private_base=scratch.hidden_base if scratch else None,
         **options,
@@ -237,9 +240,23 @@ def _flat_scratch_init(around: Surroundings, private_bytes: int) -> tuple[int, i
     return offset & MASK32, private_bytes + WORD - 1 & -WORD & MASK32
 
 
-def _scratch_slots(scratch: Scratch | None, lane_bytes: int, most_waves: int) -> int:
+def _scratch_gap(memory: GpuMemory, scratch: Scratch | None, lane_bytes: int) -> int:
+    """What lies between the private memory of two waves where their bounds are looked after.
+
+    The queue's has to be for as many bytes then, or it is made anew.
+    """
+    known = memory.guard.strides.get(scratch.address) if memory.guard is not None and scratch else None
+    if known is None:
+        return 0
+    if known[0] != lane_bytes:
+        text = f"{lane_bytes} bytes of private memory for each work-item, the queue's is for {known[0]}"
+        raise DispatchRefused(text, INSUFFICIENT_SCRATCH)
+    return known[1] - wave_scratch_bytes(lane_bytes)
+
+
+def _scratch_slots(scratch: Scratch | None, lane_bytes: int, most_waves: int, gap: int) -> int:
     """Waves whose private memory fits the queue's."""
-    wave_bytes = wave_scratch_bytes(lane_bytes)
+    wave_bytes = wave_scratch_bytes(lane_bytes) + gap
     slots = scratch.size_bytes // wave_bytes if scratch else 0
     if slots < most_waves:
         text = f"{most_waves} waves of {wave_bytes} bytes of private memory, the queue has room for {slots}"

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_contiguous import Addresses
 from understudy.engine.gcn.jit.emit_helpers import InlineCaches, fits_within
+from understudy.engine.gcn.jit.emit_registers import REGISTERS
 from understudy.engine.gcn.jit.layout import ATOMICS
 from understudy.engine.gcn.jit.native_atomics import CHANGES
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.native_llvm import embedded
+from understudy.isa.gcn import state
 
 
 class Atomics:
@@ -141,6 +144,7 @@ class Atomics:
         far = text.let(f"zext {text.itype(32, True)} {addresses} to {wide}")
         inside = text.let(f"icmp ult {wide} {far}, {text.splat('i64', room)}")
         here = text.let(f"and {text.itype(1, True)} {inside}, {mask}")
+        self._leave_where_checked(text.let(f"xor {text.itype(1, True)} {here}, {mask}"))
         own = text.let(f"add {wide} {text.splat('i64', text.let('ptrtoint ptr %lds to i64'))}, {far}")
         steps = ", ".join(f"i64 {size * lane}" for lane in range(lanes))
         outside = text.splat("i64", text.let(f"ptrtoint ptr {spare} to i64"))
@@ -155,6 +159,14 @@ class Atomics:
             text.put(f"store {kind} {self._changed(old, *data)}, ptr {pointer}, align 1")
             found = text.let(f"insertelement {text.itype(bits, True)} {found}, {kind} {old}, i64 {lane}")
         return found
+
+    def _leave_where_checked(self, outside: str) -> None:
+        """The reference engine tells of lanes beyond LDS, where anybody wants to know."""
+        text, lanes = self.text, self.text.lanes
+        word = text.let(f"getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * layout.CHECKED}")
+        checked = text.let(f"load i64, ptr {word}{REGISTERS}")
+        none = text.let(f"icmp eq i{lanes} {text.let(f'bitcast {text.itype(1, True)} {outside} to i{lanes}')}, 0")
+        self.caches.helpers.or_leave(text.let(f"select i1 {none}, i64 0, i64 {checked}"))
 
     def _changed(self, old: str, *data: str) -> str:
         """What memory becomes by one lane."""

@@ -261,6 +261,7 @@ class _Helper:
             return
         inside = self.let(f"icmp ult {self.wide} %a, {self.splat('i32', narrow)}")
         here = self.let(f"and <{self.lanes} x i1> {inside}, %lanes")
+        self.leave_where_checked(here)
         long = self.let(f"zext {self.wide} %a to {self.long}")
         pointers = self.let(f"getelementptr i8, ptr {start}, {self.long} {long}")
         if not self.store:
@@ -276,6 +277,16 @@ class _Helper:
             self.put("br label %gathered")
         self.lines.append("gathered:")
         self.gather(pointers, here)
+
+    def leave_where_checked(self, here: str) -> None:
+        """The reference engine tells of lanes that are not `here`, where anybody wants to know."""
+        within = self.let(f"bitcast <{self.lanes} x i1> {here} to i{self.lanes}")
+        checked = self.let(f"icmp ne i64 {self.word(layout.CHECKED)}, 0")
+        beyond = self.let(f"icmp ne i{self.lanes} {within}, %m")
+        self.put(f"br i1 {self.let(f'and i1 {beyond}, {checked}')}, label %told, label %untold")
+        self.lines.append("told:")
+        self.give(["zeroinitializer"] * self.count, "1")
+        self.lines.append("untold:")
 
     def by_lane(self) -> None:
         """The slow way, through memory."""

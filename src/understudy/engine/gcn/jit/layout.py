@@ -34,6 +34,8 @@ GRANTED: Final = HEAT + 1
 """The step limit: fuel of all turns together."""
 KEY: Final = GRANTED + 1
 """What is looked up next beside MODE: 0, or `SITE_KEY`."""
+CHECKED: Final = KEY + 1
+"""1: what goes beyond the end of LDS is for the reference engine, which tells of it; 0: it reads 0, stores nothing."""
 INLINE_CACHE: Final = 52
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
 INLINE_CACHE_WORDS: Final = 3

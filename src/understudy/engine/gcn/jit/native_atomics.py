@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from understudy.engine.gcn.jit.layout import ATOMICS
+from understudy.engine.gcn.jit.layout import ATOMICS, CHECKED
 from understudy.engine.gcn.jit.native_memory import BEYOND, LDS, NOWHERE, reach, within
 from understudy.ir.native import A32, A64, U32, U64, add_doubles, add_floats, inlined, lowest_bit, native, signed
 from understudy.isa.gcn.state import LDS_BASE, LDS_SIZE, WORDS_AT
@@ -29,7 +29,7 @@ def atomic(
 
     Places are found for all lanes before the first of them changes. `first` is of no interest.
     """
-    if space == LDS:
+    if space == LDS and not U64.at(wave + WORDS_AT)[CHECKED]:
         own(wave, operation, size, a, d, c, o, mask)
         return 0
     addresses, data, second, old = U64.at(a), U64.at(d), U64.at(c), U64.at(o)

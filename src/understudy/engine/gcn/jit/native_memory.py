@@ -6,7 +6,7 @@ import ctypes
 from typing import Final
 
 from understudy.core.space import PAGE_BITS
-from understudy.engine.gcn.jit.layout import GDS_BASE, GDS_SIZE, SPACES, TABLES
+from understudy.engine.gcn.jit.layout import CHECKED, GDS_BASE, GDS_SIZE, SPACES, TABLES
 from understudy.engine.gcn.memory import ADDEND, COLUMNS, ENTRIES, GIB_BITS, SIZE, START, STORES
 from understudy.ir.native import U8, U16, U32, U64, inlined, layout, lowest_bit, native
 from understudy.isa.gcn.state import (
@@ -29,7 +29,9 @@ LOWER: Final = 0xFFFF_FFFF
 SCRATCH_ROW: Final = 256
 """Bytes from a lane's dword of private memory to its next one."""
 NOWHERE, BEYOND = 0, 1
-"""In place of a host address: cannot be reached directly; beyond the end of LDS or GDS, reads 0 and stores nothing."""
+"""In place of a host address: cannot be reached directly; beyond the end of LDS or GDS, reads 0 and stores nothing.
+
+Where accesses are checked there is only the former."""
 FLAT, LDS, GDS = SPACES.index("flat"), SPACES.index("lds"), SPACES.index("gds")
 
 
@@ -89,7 +91,7 @@ def reach(wave: int, space: int, address: int, size: int, store: int) -> int:
         return NOWHERE
     else:
         return host_address(words[TABLES], address, size, store)
-    return base + lower if within(lower, size, room) else BEYOND
+    return base + lower if within(lower, size, room) else BEYOND & ~words[CHECKED]
 
 
 @native

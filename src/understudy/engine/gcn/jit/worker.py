@@ -227,6 +227,7 @@ class Worker:
         wave.words[layout.HEAT] = self.engine.heat(slot).ctypes.data
         wave.words[layout.GDS_BASE] = 0 if gds is None else gds.ctypes.data
         wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
+        wave.words[layout.CHECKED] = self.dispatch.memory.guard is not None
 
     # ---- between calls -----------------------------------------------------------------------------------------
     def _tick(self) -> None:
@@ -267,6 +268,8 @@ class Worker:
         wave.words[layout.TEMPLATE] = 0
         try:
             with self.engine.lock:
+                if self.dispatch.memory.guard is not None:
+                    self.stepper.begin_group(self.group)
                 if why == layout.MISS:
                     self._miss(wave)
                 elif why == layout.STEP:

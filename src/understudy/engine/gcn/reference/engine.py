@@ -120,9 +120,8 @@ class Stepper:
 
     def begin_group(self, group: int) -> None:
         """Waves of this group of the dispatch are next."""
-        if self.dispatch.marks is not None:
-            x, y, z, _ = self.dispatch.groups[group].tolist()
-            self.lanes.group = x, y, z
+        x, y, z, _ = self.dispatch.groups[group].tolist()
+        self.lanes.current.group = x, y, z
 
     def view(self, wave: Wave) -> View:
         """What this stepper keeps of a wave."""

@@ -72,10 +72,14 @@ def bits_of(mask: Array) -> int:
 
 
 class Current:
-    """What an instruction concerns: the wave's `words` and scalar registers, and the lanes of EXEC that take part."""
+    """What an instruction concerns: the wave's `words` and scalar registers, and the lanes of EXEC that take part.
+
+    `group`: ids of the wave's work-group, as far as somebody said so.
+    """
 
     words: Any
     sgpr: memoryview
+    group: tuple[int, int, int] = (0, 0, 0)
 
     def __init__(self) -> None:
         self.exec_bits = FULL

@@ -9,6 +9,7 @@ import numpy as np
 from understudy.core.errors import BeyondModel, GuestFault
 from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, OnHint, OnTrap
 from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.reference.checked import CheckedAccesses
 from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
 from understudy.engine.gcn.reference.lane_float import LaneFloats
 from understudy.engine.gcn.reference.lane_integer import Array, LaneIntegers, Value, lanes_of
@@ -108,7 +109,9 @@ class Lanes(Composed, **PARTS):
 
     @staticmethod
     def of(dispatch: Dispatch, accesses: LaneMemory | None = None, floats: LaneFloats | None = None) -> Lanes:
-        """The algebra of a dispatch's waves."""
+        """The algebra of a dispatch's waves; what its memory's check wants to know, it is told of."""
+        if accesses is None and dispatch.memory.guard is not None:
+            accesses = CheckedAccesses(dispatch, dispatch.memory.guard)
         return Lanes(
             dispatch.memory,
             dispatch.gds,

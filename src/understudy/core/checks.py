@@ -1,0 +1,69 @@
+"""Which checks run while kernels do, and how they are asked for: ``check="memory"`` everywhere.
+
+A check tells of what hardware accepts and a correct program may not do. It changes no result: what a kernel does with
+checks on is what it does without.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from understudy.core.errors import WireError, close_to
+
+VARIABLE: Final = "UNDERSTUDY_CHECK"
+"""Environment variable: the checks of devices that were made without `check`."""
+MEMORY: Final = "memory"
+LEAKS: Final = "leaks"
+CHECKS: Final[dict[str, str]] = {
+    MEMORY: "accesses beyond an allocation or after it was freed, LDS and private memory likewise; double free",
+    LEAKS: "what the host allocated and had not freed when the device was closed; with memory",
+}
+"""What there is, by name."""
+KEEP: Final = "keep"
+RAISE: Final = "raise"
+ON_FINDING: Final = (KEEP, RAISE)
+"""What becomes of a finding: it is kept in a list; or the first one ends the kernel, as an error."""
+FINDINGS: Final = 100
+"""Places of findings that a device keeps."""
+
+
+def checks_of(words: str) -> frozenset[str]:
+    """The checks that ``"memory,leaks"`` names, "all" for all; `WireError` for a word that is none."""
+    names = [word for word in (part.strip() for part in words.split(",")) if word]
+    for name in names:
+        if name not in CHECKS and name != "all":
+            known = ", ".join([*CHECKS, "all"])
+            raise WireError(f"no check {name!r}, expected some of {known}{close_to(name, CHECKS)}")
+    return frozenset(CHECKS if "all" in names else names)
+
+
+def default_checks() -> str:
+    """Those of devices that were made without `check`: what the environment says (see `VARIABLE`), else none."""
+    words = os.environ.get(VARIABLE, "")
+    try:
+        checks_of(words)
+    except WireError as error:
+        raise WireError(f"{VARIABLE}={words}: {error.message}") from None
+    return words
+
+
+def read_suppressions(path: str | Path) -> tuple[tuple[str, ...], ...]:
+    """The lines of a suppressions file: each up to three patterns, as `core.findings.Finding.matches` takes them.
+
+    Empty lines and what stands behind # mean nothing. `WireError` with the line for what is none.
+    """
+    try:
+        lines = Path(path).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise WireError(f"cannot read suppressions from {path}: {error}") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        patterns = tuple(line.partition("#")[0].split())
+        if len(patterns) > 3:
+            text = f"{len(patterns)} patterns, expected up to three: CHECK/KIND, a kernel, a place"
+            raise WireError(text).at(str(path), f"line {number}")
+        if patterns:
+            found.append(patterns)
+    return tuple(found)
