@@ -190,17 +190,17 @@ class Groups:
         for number, view in enumerate(self._views[:count]):
             start_wave(dispatch, view.wave, group, number, number, int(self.lds.ctypes.data))
         if dispatch.marks is not None:
-            self._start_marks(dispatch, dispatch.marks, group, count)
+            self._start_marks(dispatch, dispatch.marks, count)
         return self._views[:count]
 
-    def _start_marks(self, dispatch: Dispatch, marking: Marking, group: int, count: int) -> None:
-        from understudy.engine.gcn.marks.reference import first_byte, start_twins  # few programs ask for checks
+    def _start_marks(self, dispatch: Dispatch, marking: Marking, count: int) -> None:
+        from understudy.engine.gcn.marks.launch import first_byte, start_twins  # few programs ask for checks
 
         for kind, marks in zip(marking.kinds, self._lds_marks, strict=True):
             marks[:] = first_byte(kind)
         lds = tuple(int(marks.ctypes.data) for marks in self._lds_marks)
         for number, view in enumerate(self._views[:count]):
-            start_twins(dispatch, view.wave, group, number, number, lds)
+            start_twins(dispatch, view.wave, number, lds)
 
     def _turns(self, views: list[View], arbiter: Arbiter) -> None:
         while True:

@@ -58,6 +58,10 @@ class Context(ctypes.Structure):
     ticks: int
     seen: int
     naps: int
+    kinds: int
+    """Of marks."""
+    mark_starts: int
+    """First marks of each kind: see `native_start.MarkStart`."""
 
 
 AT: Final = numbers(Context)

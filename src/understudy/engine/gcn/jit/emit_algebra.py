@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from understudy.engine.gcn.jit.basics import Observed
 from understudy.engine.gcn.jit.emit_control import Base, Control, GuestAddress
 from understudy.engine.gcn.jit.emit_float import Floats
@@ -10,6 +12,7 @@ from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
 from understudy.engine.gcn.jit.float_control import FloatControl
+from understudy.engine.gcn.jit.home import twin
 from understudy.engine.gcn.jit.region import Region
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.composed import Composed
@@ -30,6 +33,27 @@ class RegionIntegers(Integers):
         return self.trunc(w, 64, Value(64, False, self.base.at(n)))
 
 
+class Twin(
+    Composed,
+    scalars=ScalarFile,
+    vectors=VectorFile,
+    memory=Memory,
+):
+    """Registers and memory that hold marks of a kind where the wave's hold values."""
+
+    def __init__(self, number: int, of: Algebra) -> None:
+        home, text = twin(number), of.text
+        self.scalars = ScalarFile(text, of.ints, of.scalars.in_place, home)
+        self.vectors = VectorFile(text, of.ints, self.scalars, home)
+        self.memory = Memory(text, of.ints, self.vectors, of.control, of.memory.addresses)
+        self.known: dict[int, tuple[Value, Any]] = {}
+        """What is known of values that hold marks."""
+
+    def begin(self) -> None:
+        """What is known so far is not known from here on."""
+        self.known = {}
+
+
 class Algebra(
     Composed,
     ints=RegionIntegers,
@@ -40,9 +64,10 @@ class Algebra(
     control=Control,
     hardware=Hardware,
 ):
-    """`isa.gcn.algebra.WaveAlgebra`, without what only the reference engine does."""
+    """`isa.gcn.algebra.WaveAlgebra`, without what only the reference engine does. `twins` hold marks, by kind."""
 
-    def __init__(self, text: LaneText, region: Region, observed: Observed) -> None:
+    def __init__(self, text: LaneText, region: Region, observed: Observed, kinds: int = 0) -> None:
+        self.text = text
         self.mode = Mode()
         target = region.blocks[region.start].nodes[0].insn.target
         places = [node.effects for block in region.blocks.values() for node in block.nodes]
@@ -57,3 +82,4 @@ class Algebra(
         self.memory = Memory(text, self.ints, self.vectors, self.control)
         self.float_control = FloatControl(text)
         self.hardware = Hardware(text, self.ints, self.scalars, self.control, self.memory, self.float_control)
+        self.twins = [Twin(number, self) for number in range(kinds)]

@@ -24,6 +24,7 @@ class Atomics:
 
     def __init__(self, text: LaneText, addresses: Addresses, caches: InlineCaches) -> None:
         self.text = text
+        self.lds = caches.helpers.vectors.home.lds
         self.addresses = addresses
         self.caches = caches
 
@@ -42,7 +43,7 @@ class Atomics:
         is_one = text.let(f"and i1 {self._is_one(address, first, mask)}, {fits}")
 
         def at_one() -> str:
-            pointer = text.let(f"getelementptr i8, ptr %lds, i64 {offset}")
+            pointer = text.let(f"getelementptr i8, ptr {self.lds}, i64 {offset}")
             now, found = self._in_turn(text.let(f"load i{self._bits}, ptr {pointer}, align 1"), mask)
             text.put(f"store i{self._bits} {now}, ptr {pointer}, align 1")
             return found
@@ -145,7 +146,7 @@ class Atomics:
         inside = text.let(f"icmp ult {wide} {far}, {text.splat('i64', room)}")
         here = text.let(f"and {text.itype(1, True)} {inside}, {mask}")
         self._leave_where_checked(text.let(f"xor {text.itype(1, True)} {here}, {mask}"))
-        own = text.let(f"add {wide} {text.splat('i64', text.let('ptrtoint ptr %lds to i64'))}, {far}")
+        own = text.let(f"add {wide} {text.splat('i64', text.let(f'ptrtoint ptr {self.lds} to i64'))}, {far}")
         steps = ", ".join(f"i64 {size * lane}" for lane in range(lanes))
         outside = text.splat("i64", text.let(f"ptrtoint ptr {spare} to i64"))
         other = text.let(f"add {wide} {outside}, <{steps}>")

@@ -232,7 +232,7 @@ class Contiguous:
         text, lanes = self.text, self.text.lanes
         if space == "lds":
             offset = text.let(f"zext i32 {first} to i64")
-            pointer = text.let(f"getelementptr i8, ptr %lds, i64 {offset}")
+            pointer = text.let(f"getelementptr i8, ptr {self.helpers.vectors.home.lds}, i64 {offset}")
             end = "%ldssize"
             if bound is not None:
                 last = text.let(f"add i64 {text.let(f'zext i32 {text.bits(bound)} to i64')}, {size - 1}")
@@ -254,7 +254,7 @@ class Contiguous:
         text = self.text
         if space == "lds":
             room = text.call("i64", "llvm.usub.sat.i64", "i64 %ldssize", "i64 3")
-            return Run("", text.let(f"trunc i64 {room} to i32"), "%lds")
+            return Run("", text.let(f"trunc i64 {room} to i32"), self.helpers.vectors.home.lds)
         start, limit, addend = place.words
         base = text.let(f"inttoptr i64 {text.let(f'add i64 {start}, {addend}')} to ptr")
         longer = text.let(f"add i64 {limit}, {4 * (text.lanes - 1)}")  # a dword's limit, where a chunk has one

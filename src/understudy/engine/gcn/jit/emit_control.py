@@ -169,15 +169,15 @@ class Control:
         return label
 
 
-def word(text: LaneText, index: int) -> str:
-    """One of the 64-bit words behind the registers of a wave's state."""
-    return text.let(f"load i64, ptr {_word_at(text, index)}")
+def word(text: LaneText, index: int, block: str = "%st") -> str:
+    """One of the 64-bit words behind the registers of a wave's state, or of another block."""
+    return text.let(f"load i64, ptr {_word_at(text, index, block)}")
 
 
-def set_word(text: LaneText, index: int, value: str) -> None:
-    """Write one of them."""
-    text.put(f"store i64 {value}, ptr {_word_at(text, index)}")
+def set_word(text: LaneText, index: int, value: str, block: str = "%st") -> None:
+    """Write one of them, of the wave's state or another block."""
+    text.put(f"store i64 {value}, ptr {_word_at(text, index, block)}")
 
 
-def _word_at(text: LaneText, index: int) -> str:
-    return text.let(f"getelementptr i8, ptr %st, i64 {WORDS_AT + 8 * index}")
+def _word_at(text: LaneText, index: int, block: str = "%st") -> str:
+    return text.let(f"getelementptr i8, ptr {block}, i64 {WORDS_AT + 8 * index}")

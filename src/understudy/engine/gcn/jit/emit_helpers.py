@@ -28,7 +28,7 @@ class Helpers:
         wide = text.itype(64 if space in ("global", "flat") else 32, True)
         m = text.let(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
         code = self.address(f"{kind}_{space}_{bits}")
-        arguments = f"ptr %st, {wide} {addresses}, i{lanes} {m}, i64 %sh{self.vectors.label}"
+        arguments = f"ptr {self.vectors.home.state}, {wide} {addresses}, i{lanes} {m}, i64 %sh{self.vectors.label}"
         if layout.remembers(space):
             arguments += f", ptr {cache or 'null'}"
         arguments += "".join(f", {vector} {each}" for each in data)
@@ -73,7 +73,9 @@ class InlineCaches:
         self.taken[kind] += 1
         before = sum(count for other, count in layout.INLINE_CACHES.items() if other < kind)
         word = layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * (before + number)
-        return self.text.let(f"getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * word}")
+        return self.text.let(
+            f"getelementptr i8, ptr {self.helpers.vectors.home.state}, i64 {state.WORDS_AT + 8 * word}"
+        )
 
     def load(self, cache: str) -> tuple[str, str, str]:
         """First guest address, limit and addend of the run of memory that an inline cache knows."""
@@ -84,7 +86,7 @@ class InlineCaches:
 
     def refill(self, address: str, cache: str, is_store: bool = False) -> None:
         """Have the inline cache of a scalar access or of an atomic know the memory around an address."""
-        arguments = f"ptr %st, i64 {address}, i64 {int(is_store)}, ptr {cache}"
+        arguments = f"ptr {self.helpers.vectors.home.state}, i64 {address}, i64 {int(is_store)}, ptr {cache}"
         self.text.put(f"call i64 {self.helpers.address('note')}({arguments})")
 
 

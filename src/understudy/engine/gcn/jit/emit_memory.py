@@ -28,14 +28,21 @@ class Memory:
     _single: Value
     """What the last atomic of the wave gave."""
 
-    def __init__(self, text: LaneText, ints: Integers, vectors: VectorFile, control: Control) -> None:
+    def __init__(
+        self,
+        text: LaneText,
+        ints: Integers,
+        vectors: VectorFile,
+        control: Control,
+        addresses: Addresses | None = None,
+    ) -> None:
         self.text = text
         self.ints = ints
         self.vectors = vectors
         self.control = control
         self.helpers = Helpers(text, vectors)
         self.caches = InlineCaches(text, self.helpers)
-        self.addresses = Addresses(text, ints)
+        self.addresses = Addresses(text, ints) if addresses is None else addresses
         self.atomics = Atomics(text, self.addresses, self.caches)
         self.contiguous = Contiguous(text, self.addresses, self.caches, self.helpers)
         self.uses_atomics = False
@@ -68,7 +75,7 @@ class Memory:
 
     def _waiting(self, w: int, k: int) -> str:
         """Where this chunk of value `k` of the access waits."""
-        name = f"%given{w}_{self._accesses}_{k}"
+        name = f"%{self.vectors.home.prefix}given{w}_{self._accesses}_{k}"
         line = f"{name} = alloca [{LANES} x i{w}], align 64"
         if line not in self.text.allocas:
             self.text.allocas.append(line)
@@ -158,7 +165,7 @@ class Memory:
     def _call_atomic(self, space: str, kind: str, bits: int, operands: list[str], mask: str) -> str:
         self.uses_atomics = True
         numbers = f"i64 {layout.SPACES.index(space)}, i64 {layout.ATOMICS.index(kind)}, i64 {bits // 8}"
-        arguments = f"ptr %st, {numbers}, {', '.join(operands)}, ptr %ao, i64 {mask}, i64 0"
+        arguments = f"ptr {self.vectors.home.state}, {numbers}, {', '.join(operands)}, ptr %ao, i64 {mask}, i64 0"
         return self.text.let(f"call i64 {self.helpers.address('atomic')}({arguments})")
 
     # ---- scalars -----------------------------------------------------------------------------------------------
@@ -212,7 +219,8 @@ class Memory:
             text.branch(text.bits(where), some, on, LIKELY)
             text.start(some)
         aligned = text.bits(self.ints.and_(64, address, self.ints.const(64, ~3)))
-        arguments = f"ptr %st, i64 {layout.SPACES.index('global')}, i64 {aligned}, i64 {4 * len(values)}, i64 1"
+        there = f"ptr {self.vectors.home.state}, i64 {layout.SPACES.index('global')}"
+        arguments = f"{there}, i64 {aligned}, i64 {4 * len(values)}, i64 1"
         host, there = text.let(f"call i64 {self.helpers.address('reach')}({arguments})"), text.fresh("there")
         text.branch(text.let(f"icmp ne i64 {host}, {NOWHERE}"), there, self.control.step_exit(), LIKELY)
         text.start(there)

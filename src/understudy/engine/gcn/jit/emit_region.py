@@ -7,21 +7,24 @@ once, which puts them before the strip.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Observed, Untranslated
 from understudy.engine.gcn.jit.emit_algebra import Algebra
-from understudy.engine.gcn.jit.emit_control import GuestAddress, set_word
+from understudy.engine.gcn.jit.emit_control import GuestAddress, set_word, word
 from understudy.engine.gcn.jit.emit_held import HeldLoops
 from understudy.engine.gcn.jit.emit_strip import Resume, StripEmitter
 from understudy.engine.gcn.jit.float_control import of_mode
 from understudy.engine.gcn.jit.held import held_loops
+from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.liveness import Liveness
 from understudy.engine.gcn.jit.region import Block, Node, Region
 from understudy.engine.gcn.jit.strip import Strip
 from understudy.ir.builder import LaneText, vector_width
 from understudy.isa.gcn import state
+from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, Mode
 
@@ -29,19 +32,34 @@ from understudy.isa.gcn.state import EXEC, Mode
 class RegionEmitter:
     """Writes one region for chunks of `lanes` lanes."""
 
-    def __init__(self, region: Region, lanes: int, observed: Observed = Observed.NEVER) -> None:
+    def __init__(
+        self, region: Region, lanes: int, observed: Observed = Observed.NEVER, kinds: tuple[str, ...] = ()
+    ) -> None:
         self.region = region
         self.liveness = Liveness(region, observed)
         self._needs = region.needs()
-        self._open = Strip()
+        self._is_marked = bool(kinds)
+        self._open = self._strip()
         self._doubtful: set[int] = set()
         self.text = LaneText(lanes)
-        self._algebra = Algebra(self.text, region, observed)
+        self._algebra = Algebra(self.text, region, observed, len(kinds))
+        self._perform = self._performer(kinds)
         self._control = self._algebra.control
         self._float_control = self._algebra.float_control
-        self._strips = StripEmitter(self.text, self._algebra)
-        loops = held_loops(region, self.liveness, lanes)
+        self._strips = StripEmitter(self.text, self._algebra, self._perform)
+        loops = [] if kinds else held_loops(region, self.liveness, lanes)
         self._loops = HeldLoops(self.text, loops, self._algebra.vectors, self._control)
+
+    def _performer(self, kinds: tuple[str, ...]) -> Callable[[Insn], None]:
+        """What writes an instruction: its meaning over the algebra, or over values with marks."""
+        if kinds:
+            from understudy.engine.gcn.marks.translated import performer  # few programs ask for checks
+
+            return performer(self._algebra, kinds)
+        return lambda insn: execute(self._algebra, insn)
+
+    def _strip(self) -> Strip:
+        return Strip(is_marked=self._is_marked)
 
     @property
     def resumes(self) -> list[Resume]:
@@ -85,19 +103,24 @@ class RegionEmitter:
         put("%fuel = alloca i64")
         put("%base = alloca i64")
         lanes = self.text.lanes
-        if self._algebra.memory.uses_atomics:
+        if any(each.memory.uses_atomics for each in (self._algebra, *self._algebra.twins)):
             for each in ("aa", "ad", "ac", "ao"):
                 put(f"%{each} = alloca <{lanes} x i64>, align {8 * lanes}")
         for line in self.text.allocas:
             put(line)
-        for variable, word in (("helpers", layout.HELPERS), ("lds", state.LDS_BASE)):
-            put(f"%q{variable} = getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * word}")
+        for variable, index in (("helpers", layout.HELPERS), ("lds", state.LDS_BASE)):
+            put(f"%q{variable} = getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * index}")
             put(f"%{variable} = load ptr, ptr %q{variable}")
         put(f"%qldssize = getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * state.LDS_SIZE}")
         put("%ldssize = load i64, ptr %qldssize")
         put(f"%qfuel = getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * state.FUEL}")
         put(f"store i64 {let('load i64, ptr %qfuel')}, ptr %fuel")
         self._algebra.scalars.enter()
+        for number, twin in enumerate(self._algebra.twins):
+            put(f"{twin.vectors.home.state} = getelementptr i8, ptr %st, i64 {TWIN * (number + 1)}")
+            lds = word(self.text, state.LDS_BASE, twin.vectors.home.state)
+            put(f"{twin.vectors.home.lds} = inttoptr i64 {lds} to ptr")
+            twin.scalars.enter()
         cases = " ".join(f"i64 {index}, label %e{index}" for index in range(len(self.region.entries)))
         put(f"switch i64 %where, label %bad [ {cases} ]")
 
@@ -113,7 +136,8 @@ class RegionEmitter:
     def _exit(self) -> None:
         put, let = self.text.put, self.text.let
         self.text.start("exit")
-        self._algebra.scalars.leave()
+        for each in (self._algebra, *self._algebra.twins):
+            each.scalars.leave()
         put(f"store i64 {let('load i64, ptr %fuel')}, ptr %qfuel")
         set_word(self.text, state.PC, let("load i64, ptr %pcv"))
         set_word(self.text, layout.TEMPLATE, "0")
@@ -145,8 +169,11 @@ class RegionEmitter:
     def _try_block(self, block: Block) -> None:
         control, environment = self._control, of_mode(block.place[1])
         control.begin(block)
-        self._algebra.scalars.begin()
-        self._open = Strip()
+        for each in (self._algebra, *self._algebra.twins):
+            each.scalars.begin()
+        for twin in self._algebra.twins:
+            twin.begin()
+        self._open = self._strip()
         self._algebra.mode = self._algebra.floats.mode = Mode.decode(block.place[1])
         self._float_control.now = environment
         self.text.start(self._loops.begin(block.place))
@@ -176,7 +203,7 @@ class RegionEmitter:
 
     def _close(self, index: int) -> None:
         """Write the open strip; execution goes on with instruction `index` of the block."""
-        strip, self._open = self._open, Strip()
+        strip, self._open = self._open, self._strip()
         current = self._control.index
         live = self.liveness.before(self._control.block, index)
         # What is stored is stored under EXEC as it was.
@@ -202,4 +229,4 @@ class RegionEmitter:
         else:
             if self._open.ends_before(found):
                 self._close(index)
-            execute(self._algebra, replace(node.insn, pc=GuestAddress(node.insn.pc)))
+            self._perform(replace(node.insn, pc=GuestAddress(node.insn.pc)))

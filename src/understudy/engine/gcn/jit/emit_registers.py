@@ -9,6 +9,7 @@ from typing import Final
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.held import HeldLoop
+from understudy.engine.gcn.jit.home import OWN, Home
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn.state import EXEC, INDEXED_SGPRS, LANES, SCC, SGPR_AT, VCC, VGPRS, WORDS_AT
 
@@ -21,38 +22,43 @@ REGISTERS: Final = ", !alias.scope !10, !noalias !11"
 class ScalarFile:
     """Scalar registers: variables of the function, which go back to the wave's state where it is left.
 
-    `cur` holds the values known in this block. Variables that `in_place` names are the state itself: helpers look at
-    them there, or registers by a computed number.
+    `cur` holds the values known in this block; `in_strip`: whether a strip is being written. Variables that `in_place`
+    names are the state itself: helpers look at them there, or registers by a computed number.
     """
 
-    def __init__(self, text: LaneText, ints: Integers, in_place: frozenset[str]) -> None:
+    def __init__(self, text: LaneText, ints: Integers, in_place: frozenset[str], home: Home = OWN) -> None:
         self.text = text
         self.ints = ints
+        self.home = home
         self.in_place = in_place
         self.cur: dict[str, Value] = {}
         self.variables: set[str] = set()
         self.modified: set[str] = set()
-        self._in_strip = False
+        self.in_strip = False
 
     def begin(self) -> None:
         """Nothing is known at the head of a block."""
-        self.cur, self._in_strip = {}, False
+        self.cur, self.in_strip = {}, False
 
     @contextmanager
     def strip(self) -> Iterator[None]:
         """A loop is written in here: what becomes known inside is not known behind it."""
-        before, self._in_strip = dict(self.cur), True
+        before, self.in_strip = dict(self.cur), True
         yield
-        self.cur, self._in_strip = before, False
+        self.cur, self.in_strip = before, False
+
+    def _at(self, name: str, what: str = "") -> str:
+        """The variable of a register, or its place in the state."""
+        return f"%{what}{self.home.prefix}{name}"
 
     def _variable(self, name: str, kind: str) -> Value:
         """The value of a variable, loaded once per block."""
         if name not in self.cur:
             self.variables.add(name)
             w = int(kind[1:])
-            self.cur[name] = Value(w, False, self.text.let(f"load {kind}, ptr %{name}"))
+            self.cur[name] = Value(w, False, self.text.let(f"load {kind}, ptr {self._at(name)}"))
         known = self.cur[name]
-        if self._in_strip and known.number is None:  # forms made inside a strip must not be used behind it
+        if self.in_strip and known.number is None:  # forms made inside a strip must not be used behind it
             return Value(known.w, False, known.ir)
         return known
 
@@ -61,7 +67,7 @@ class ScalarFile:
             raise Untranslated
         self.variables.add(name)
         self.modified.add(name)
-        self.text.put(f"store {kind} {self.text.bits(v)}, ptr %{name}")
+        self.text.put(f"store {kind} {self.text.bits(v)}, ptr {self._at(name)}")
         self.cur[name] = v
 
     def s(self, n: int) -> Value:
@@ -143,32 +149,33 @@ class ScalarFile:
         index = o.add(32, self.number(n), offset)
         inside = o.ult(32, index, o.const(32, INDEXED_SGPRS + 1 - w // 32))
         place = self.text.bits(o.zext(64, 32, o.select(32, inside, index, o.const(32, 0))))
-        first = self.text.let(f"getelementptr i8, ptr %st, i64 {SGPR_AT}")
+        first = self.text.let(f"getelementptr i8, ptr {self.home.state}, i64 {SGPR_AT}")
         return inside, self.text.let(f"getelementptr i32, ptr {first}, i64 {place}")
 
     # ---- the wave's state --------------------------------------------------------------------------------------
     def enter(self) -> None:
         """Make the variables, at the head of the function."""
-        put, let = self.text.put, self.text.let
+        put, let, state = self.text.put, self.text.let, self.home.state
         for variable in sorted(self.variables):
             kind = _kind(variable)
             if variable in self.in_place:
-                put(f"%{variable} = getelementptr i8, ptr %st, i64 {_home(variable)}")
+                put(f"{self._at(variable)} = getelementptr i8, ptr {state}, i64 {_home(variable)}")
                 continue
-            put(f"%{variable} = alloca {kind}")
-            put(f"%q{variable} = getelementptr i8, ptr %st, i64 {_home(variable)}")
-            first = let(f"load {'i64' if variable == 'scc' else kind}, ptr %q{variable}")
-            put(f"store {kind} {let(f'trunc i64 {first} to i1') if variable == 'scc' else first}, ptr %{variable}")
+            put(f"{self._at(variable)} = alloca {kind}")
+            put(f"{self._at(variable, 'q')} = getelementptr i8, ptr {state}, i64 {_home(variable)}")
+            first = let(f"load {'i64' if variable == 'scc' else kind}, ptr {self._at(variable, 'q')}")
+            first = let(f"trunc i64 {first} to i1") if variable == "scc" else first
+            put(f"store {kind} {first}, ptr {self._at(variable)}")
 
     def leave(self) -> None:
         """Variables go back to the state."""
         put, let = self.text.put, self.text.let
         for variable in sorted(self.modified - self.in_place):
             kind = _kind(variable)
-            last = let(f"load {kind}, ptr %{variable}")
+            last = let(f"load {kind}, ptr {self._at(variable)}")
             if variable == "scc":
                 kind, last = "i64", let(f"zext i1 {last} to i64")
-            put(f"store {kind} {last}, ptr %q{variable}")
+            put(f"store {kind} {last}, ptr {self._at(variable, 'q')}")
 
 
 class VectorFile:
@@ -176,13 +183,15 @@ class VectorFile:
 
     With `is_across` results wait until all chunks have been seen; without `writes` there are none yet. `dirty`:
     registers that the strip has written, `pushed`: those of them whose results are 0 at first. `written_masks`:
-    variables that collect the bits of scalar register pairs. `loop`: the one that is being written, where it holds its
+    variables that collect the bits of scalar register pairs. `leaves`: whether the strip may be left because of what
+    values are, beside for memory. `loop`: the one that is being written, where it holds its
     registers in variables.
     """
 
-    def __init__(self, text: LaneText, ints: Integers, scalars: ScalarFile) -> None:
+    def __init__(self, text: LaneText, ints: Integers, scalars: ScalarFile, home: Home = OWN) -> None:
         self.text = text
         self.ints = ints
+        self.home = home
         self.scalars = scalars
         self.loop: HeldLoop | None = None
         self.begin("")
@@ -192,6 +201,7 @@ class VectorFile:
         self.is_across = is_across
         self.writes = writes
         self.written_masks: dict[int, str] = {}
+        self.leaves = False
         self.dirty: set[int] = set()
         self.pushed: set[int] = set()
         self.chunk(label)
@@ -208,11 +218,19 @@ class VectorFile:
         """Where this chunk of vector register n is, in the loop `label` or the one that is being written."""
         if self.loop is not None:
             return self.loop.variable(n, self.which)
-        return self.text.let(f"getelementptr i8, ptr %row{label or self.label}, i64 {LANES * 4 * n}")
+        return self.text.let(f"getelementptr i8, ptr {self.rows(label or self.label)}, i64 {LANES * 4 * n}")
+
+    def rows(self, label: str) -> str:
+        """Where this chunk of the first vector register is."""
+        return f"%{self.home.prefix}row{label}"
+
+    def buffer(self, n: int, label: str = "") -> str:
+        """Where results for vector register n wait."""
+        return f"%{self.home.prefix}buf{label or self.label}_{n}"
 
     def register(self, n: int) -> str:
         """Host address of the first lane of vector register n."""
-        return self.text.let(f"getelementptr i8, ptr %st, i64 {LANES * 4 * n}")
+        return self.text.let(f"getelementptr i8, ptr {self.home.state}, i64 {LANES * 4 * n}")
 
     def v(self, n: int) -> Value:
         """Vector register n."""
@@ -247,7 +265,7 @@ class VectorFile:
     def _buffered(self, n: int, v: Value) -> None:
         """Results of an instruction that sees other lanes wait until all chunks have seen them."""
         self.dirty.add(n)
-        at = self.text.let(f"getelementptr i8, ptr %buf{self.label}_{n}, i64 %rb{self.label}")
+        at = self.text.let(f"getelementptr i8, ptr {self.buffer(n)}, i64 %rb{self.label}")
         self.text.put(f"store {self.text.itype(32, True)} {self.text.bits(v)}, ptr {at}, align {4 * self.text.lanes}")
 
     def lane_bits(self, b: Value) -> Value:
@@ -268,7 +286,7 @@ class VectorFile:
         if not m.vec:
             m = Value(1, True, text.bits(m, True))
         if n not in self.written_masks:
-            self.written_masks[n] = f"acc{self.label}_{len(self.written_masks)}"
+            self.written_masks[n] = f"{self.home.prefix}acc{self.label}_{len(self.written_masks)}"
         if n not in self._collected:
             self._collected[n] = text.let(f"load i64, ptr %{self.written_masks[n]}")
         self.masks[n] = m
@@ -316,7 +334,7 @@ class VectorFile:
         self.dirty.add(n)
         self.pushed.add(n)
         kind = text.itype(32, True)
-        places = text.let(f"getelementptr i32, ptr %buf{self.label}_{n}, {kind} {text.bits(lane, True)}")
+        places = text.let(f"getelementptr i32, ptr {self.buffer(n)}, {kind} {text.bits(lane, True)}")
         text.call_void(
             f"llvm.masked.scatter.v{lanes}i32.v{lanes}p0",
             f"{kind} {text.bits(v, True)}",
@@ -367,7 +385,7 @@ class VectorFile:
         inside = o.ult(32, index, o.const(32, VGPRS))
         place = o.zext(64, 32, o.select(32, inside, index, o.const(32, 0)))
         rows = o.mul(64, place, o.const(64, LANES * 4))
-        return inside, self.text.let(f"getelementptr i8, ptr %row{self.label}, i64 {self.text.bits(rows)}")
+        return inside, self.text.let(f"getelementptr i8, ptr {self.rows(self.label)}, i64 {self.text.bits(rows)}")
 
 
 def _kind(variable: str) -> str:

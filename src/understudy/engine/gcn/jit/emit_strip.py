@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import set_word
+from understudy.engine.gcn.jit.emit_registers import VectorFile
 from understudy.engine.gcn.jit.float_control import FloatControl
 from understudy.engine.gcn.jit.liveness import Live
 from understudy.engine.gcn.jit.strip import Strip
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import EXEC, LANES
 
 
@@ -23,14 +25,18 @@ class Resume:
 
     insns: list[Insn]
     masks: list[int]
+    twins: list[list[int]] = field(default_factory=list)
+    """The masks of each twin."""
 
 
 class StripEmitter:
     """Writes strips into the block that is being translated. `resumes` is what the reference engine needs for each."""
 
-    def __init__(self, text: LaneText, algebra: Algebra) -> None:
+    def __init__(self, text: LaneText, algebra: Algebra, perform: Callable[[Insn], None]) -> None:
         self.text = text
         self.algebra = algebra
+        self.perform = perform
+        self.twins = algebra.twins
         self.scalars = algebra.scalars
         self.vectors = algebra.vectors
         self.memory = algebra.memory
@@ -56,16 +62,19 @@ class StripEmitter:
 
     def _alone(self, strip: Strip) -> None:
         """What the wave does itself, before its lanes."""
-        self.vectors.begin(self.text.fresh("g"), writes=False)
-        with self.scalars.strip():
+        g = self.text.fresh("g")
+        for each in self._files:
+            each.begin(g, writes=False)
+        with self._in_strip():
             self._doing(strip)
 
     def _loop(self, strip: Strip, index: int, live: Live) -> None:
         text, vectors = self.text, self.vectors
         g = text.fresh("g")
         execmask = text.bits(self.scalars.whole(EXEC))
-        vectors.begin(g, strip.is_across, strip.is_last)
-        with self.scalars.strip():
+        for each in self._files:
+            each.begin(g, strip.is_across, strip.is_last)
+        with self._in_strip():
             outer = text.taken()
             if vectors.loop is None:
                 self._head(g, execmask)
@@ -74,13 +83,8 @@ class StripEmitter:
             else:
                 self._chunks(strip, live, execmask)
             body, text.lines = text.lines, outer
-            for name in vectors.written_masks.values():
-                text.allocas.append(f"%{name} = alloca i64")
-                text.put(f"store i64 0, ptr %{name}")
-            for n in sorted(vectors.dirty) if strip.is_across else ():
-                text.allocas.append(f"%buf{g}_{n} = alloca [{LANES} x i32], align 64")
-            for n in sorted(vectors.pushed):
-                text.put(f"store <{LANES} x i32> zeroinitializer, ptr %buf{g}_{n}, align 64")
+            for each in self._files:
+                self._variables(each)
             if vectors.loop is None:
                 text.put(f"br label %pre{g}")
                 text.start(f"pre{g}")
@@ -91,9 +95,34 @@ class StripEmitter:
             self._leave(g, strip, index)
             if strip.is_across and vectors.dirty:
                 self._second_loop(g, execmask, live)
-        for n, name in vectors.written_masks.items():
-            collected = Value(64, False, text.let(f"load i64, ptr %{name}"))
-            self.scalars.set_s64(n, self.algebra.ints.and_(64, collected, Value(64, False, execmask)))
+        for file in self._files:
+            for n, name in file.written_masks.items():
+                collected = Value(64, False, text.let(f"load i64, ptr %{name}"))
+                file.scalars.set_s64(n, self.algebra.ints.and_(64, collected, Value(64, False, execmask)))
+
+    @property
+    def _files(self) -> list[VectorFile]:
+        """The wave's vector registers, and those of its twins."""
+        return [self.vectors, *(each.vectors for each in self.twins)]
+
+    @contextmanager
+    def _in_strip(self) -> Iterator[None]:
+        """A loop is written in here."""
+        with ExitStack() as stack:
+            for file in self._files:
+                stack.enter_context(file.scalars.strip())
+            yield
+
+    def _variables(self, file: VectorFile) -> None:
+        """What a strip collects beside registers."""
+        text = self.text
+        for name in file.written_masks.values():
+            text.allocas.append(f"%{name} = alloca i64")
+            text.put(f"store i64 0, ptr %{name}")
+        for n in sorted(file.dirty) if file.is_across else ():
+            text.allocas.append(f"{file.buffer(n)} = alloca [{LANES} x i32], align 64")
+        for n in sorted(file.pushed):
+            text.put(f"store <{LANES} x i32> zeroinitializer, ptr {file.buffer(n)}, align 64")
 
     def _head(self, g: str, execmask: str) -> None:
         text, lanes = self.text, self.text.lanes
@@ -101,7 +130,8 @@ class StripEmitter:
         text.put(f"%c{g} = phi i64 [ 0, %pre{g} ], [ %n{g}, %latch{g} ]")
         text.put(f"%sh{g} = mul nuw nsw i64 %c{g}, {lanes}")
         text.put(f"%rb{g} = mul nuw nsw i64 %c{g}, {4 * lanes}")
-        text.put(f"%row{g} = getelementptr i8, ptr %st, i64 %rb{g}")
+        for file in self._files:
+            text.put(f"{file.rows(g)} = getelementptr i8, ptr {file.home.state}, i64 %rb{g}")
         active = text.let(f"trunc i64 {text.let(f'lshr i64 {execmask}, %sh{g}')} to i{lanes}")
         if lanes < 16:  # worth it where vectors are narrow
             some = text.let(f"icmp eq i{lanes} {active}, 0")
@@ -116,41 +146,46 @@ class StripEmitter:
         for number in range(LANES // text.lanes):
             label, first = f"{g}.{number}", number * text.lanes
             caches.taken = dict(taken)
-            self.vectors.chunk(label, number)
+            for file in self._files:
+                file.chunk(label, number)
             text.put(f"%sh{label} = add i64 0, {first}")
             active = text.let(f"trunc i64 {text.let(f'lshr i64 {execmask}, {first}')} to i{text.lanes}")
             text.put(f"%xm{label} = {text.mask_of(active)}")
             self._body(strip, live)
-            if strip.loads or strip.stores:
+            if strip.loads or strip.stores or self.vectors.leaves:
                 with text.apart(f"leave{label}"):
                     set_word(text, layout.LANE, str(first))
                     text.put(f"br label %leave{g}")
 
     def _body(self, strip: Strip, live: Live) -> None:
         """What a strip does to a chunk."""
-        vectors = self.vectors
         self.memory.addresses.begin()
+        for each in self.twins:
+            each.begin()
         self._doing(strip)
-        if not strip.is_across:
-            for n in self._lasting(live):
-                value = self.text.bits(vectors.vectors[n], True)
-                self._store_row(n, vectors.row(n), value, f"%xm{vectors.label}", live)
+        for file in self._files if not strip.is_across else ():
+            for n in self._lasting(file, live):
+                value = self.text.bits(file.vectors[n], True)
+                self._store_row(file, n, file.row(n), value, f"%xm{file.label}", live)
+        for each in self.twins:
+            each.begin()
 
     def _doing(self, strip: Strip) -> None:
         for offset, node in enumerate(strip.nodes):
             self.control.index = self.control.block.nodes.index(node, strip.first + offset)
-            self.memory.begin(strip.phase)
-            execute(self.algebra, node.insn)
-        self.memory.begin(0)
+            for memory in (self.memory, *(each.memory for each in self.twins)):
+                memory.begin(strip.phase)
+            self.perform(node.insn)
+        for memory in (self.memory, *(each.memory for each in self.twins)):
+            memory.begin(0)
 
-    def _lasting(self, live: Live) -> list[int]:
+    def _lasting(self, file: VectorFile, live: Live) -> list[int]:
         """Registers that the strip has written and that somebody may read."""
-        return [n for n in sorted(self.vectors.dirty) if live.active >> n & 1]
+        return [n for n in sorted(file.dirty) if live.active >> n & 1]
 
-    def _store_row(self, n: int, at: str, value: str, mask: str, live: Live) -> None:
+    def _store_row(self, vectors: VectorFile, n: int, at: str, value: str, mask: str, live: Live) -> None:
         """Write a chunk of a register. Lanes outside of `mask` keep what they hold where that may be read."""
-        text, vectors = self.text, self.vectors
-        how = ""
+        text, how = self.text, ""
         if live.inactive >> n & 1:
             kind = text.itype(32, True)
             value = text.let(f"select {text.itype(1, True)} {mask}, {kind} {value}, {kind} {vectors.load_chunk(at)}")
@@ -175,20 +210,22 @@ class StripEmitter:
         text.start(f"pre{x}")
         text.put(f"br label %loop{x}")
         self._head(x, execmask)
-        for n in self._lasting(live):
-            kind = text.itype(32, True)
-            source = text.let(f"getelementptr i8, ptr %buf{g}_{n}, i64 %rb{x}")
-            value = text.let(f"load {kind}, ptr {source}, align {4 * text.lanes}")
-            self._store_row(n, self.vectors.row(n, x), value, f"%xm{x}", live)
+        for file in self._files:
+            for n in self._lasting(file, live):
+                kind = text.itype(32, True)
+                source = text.let(f"getelementptr i8, ptr {file.buffer(n, g)}, i64 %rb{x}")
+                value = text.let(f"load {kind}, ptr {source}, align {4 * text.lanes}")
+                self._store_row(file, n, file.row(n, x), value, f"%xm{x}", live)
         text.put(f"br label %latch{x}")
         self._end(x)
 
     def _leave(self, g: str, strip: Strip, index: int) -> None:
         """Where a helper could not do its work: remember how far the strip is, and hand over behind it."""
-        if not (strip.loads or strip.stores):
+        if not (strip.loads or strip.stores or self.vectors.leaves):
             return
         text, nodes, masks = self.text, self.control.block.nodes, self.vectors.written_masks
-        if len(masks) > layout.PARTIALS:
+        twins = [each.vectors.written_masks for each in self.twins]
+        if max(map(len, (masks, *twins))) > layout.PARTIALS:
             raise Untranslated
         with text.apart(f"leave{g}"):
             set_word(text, layout.SIDE_EXIT, str(len(self.resumes)))
@@ -196,6 +233,10 @@ class StripEmitter:
                 set_word(text, layout.LANE, f"%sh{g}")
             for k, name in enumerate(masks.values()):
                 set_word(text, layout.PARTIAL + k, text.let(f"load i64, ptr %{name}"))
+            for each in self.twins:
+                for k, name in enumerate(each.vectors.written_masks.values()):
+                    state = each.vectors.home.state
+                    set_word(text, layout.PARTIAL + k, text.let(f"load i64, ptr %{name}"), state)
             behind = nodes[index].insn.pc if index < len(nodes) else nodes[-1].insn.next_pc
             self.control.hand_over(layout.RESUME, behind, index)
-        self.resumes.append(Resume([node.insn for node in strip.nodes], list(masks)))
+        self.resumes.append(Resume([node.insn for node in strip.nodes], list(masks), [list(each) for each in twins]))

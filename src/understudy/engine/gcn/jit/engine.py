@@ -86,7 +86,9 @@ class JitEngine:
         self.runtime = shared_runtime(self.cache.folder, self.lanes)
         self.library = shared_library(self.cache.folder, self.lanes)
         self.lock: AbstractContextManager[Any] = threading.RLock()
-        self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[str, CodeSpace]] = weakref.WeakKeyDictionary()
+        self._codes: weakref.WeakKeyDictionary[GpuMemory, dict[tuple[str, ...], CodeSpace]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._tiering_up: dict[Task[Compiled | None], CodeSpace] = {}
         self._heats: dict[int, npt.NDArray[np.uint64]] = {}
         self._next_look = 0.0
@@ -127,13 +129,14 @@ class JitEngine:
         return self._pool
 
     # ---- code --------------------------------------------------------------------------------------------------
-    def code(self, target: Target, memory: GpuMemory) -> CodeSpace:
-        """Translated code of a memory."""
+    def code(self, target: Target, memory: GpuMemory, kinds: tuple[str, ...] = ()) -> CodeSpace:
+        """Translated code of a memory, for waves with these kinds of marks."""
         with self.lock:
-            spaces = self._codes.setdefault(memory, {})
-            if target.name not in spaces:
-                spaces[target.name] = CodeSpace(target, self.library, self.cache, self.observed, memory, self.tally)
-            return spaces[target.name]
+            spaces, key = self._codes.setdefault(memory, {}), (target.name, *kinds)
+            if key not in spaces:
+                parts = self.library, self.cache, self.observed
+                spaces[key] = CodeSpace(target, *parts, memory, self.tally, kinds)
+            return spaces[key]
 
     def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
         """Make code that can be entered at a place part of the table; False where there is none to be made.
@@ -211,7 +214,8 @@ class Launch:
     def __init__(self, engine: JitEngine, dispatch: Dispatch) -> None:
         self.engine = engine
         self.dispatch = dispatch
-        self.code = engine.code(dispatch.target, dispatch.memory)
+        kinds = () if dispatch.marks is None else dispatch.marks.kinds
+        self.code = engine.code(dispatch.target, dispatch.memory, kinds)
         self._workers = [Worker(engine, self.code, dispatch, 0)]
         self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())
         self._pace = 0.0
@@ -224,6 +228,8 @@ class Launch:
         """Run all groups to their end; with `sgprs` in place of the dispatch's first scalar registers."""
         self._next, self._failed = 0, {}
         self.engine.adopt()
+        if self.dispatch.marks is not None:
+            self.dispatch.marks.follow()
         with self.engine.lock:
             self.code.check(self.dispatch.memory)
         first = self._workers[0]

@@ -36,6 +36,8 @@ KEY: Final = GRANTED + 1
 """What is looked up next beside MODE: 0, or `SITE_KEY`."""
 CHECKED: Final = KEY + 1
 """1: what goes beyond the end of LDS is for the reference engine, which tells of it; 0: it reads 0, stores nothing."""
+QUIET: Final = HELPERS
+"""Of a twin: host address of the table of what is only counted (`marks.sights`)."""
 INLINE_CACHE: Final = 52
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
 INLINE_CACHE_WORDS: Final = 3

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Final
 
 from understudy.engine.gcn.jit.context import Context
+from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.layout import CODE, GRANTED, LIMIT, TEMPLATE
-from understudy.ir.native import U32, U64, copy, fill_lines, inlined, native, signed
+from understudy.ir.native import U32, U64, copy, fill, fill_lines, inlined, layout, native, signed
 from understudy.isa.gcn.state import (
     EXEC,
     FUEL,
@@ -30,6 +32,20 @@ ROW_BYTES: Final = 4 * LANES
 """Of a vector register."""
 
 
+@layout
+class MarkStart(ctypes.Structure):
+    """First marks: `undefined` (a byte) of what the launch says nothing of, `sgprs` of scalar registers.
+
+    Where the marks of LDS and of private memory are (0: there are none), and how many bytes of the latter a wave has.
+    """
+
+    undefined: int
+    lds: int
+    sgprs: int
+    scratch: int
+    scratch_bytes: int
+
+
 @native
 def start_group(ctx: Context) -> None:
     """The first state of all waves of the group at `cursor`."""
@@ -41,6 +57,24 @@ def start_group(ctx: Context) -> None:
     for number in range(count):
         start_vectors(ctx, number, shape * ctx.most_waves + number)
         start_scalars(ctx, number, shape * ctx.most_waves + number)
+    for kind in range(ctx.kinds):
+        start_marks(ctx, kind, count)
+
+
+@native
+def start_marks(ctx: Context, kind: int, count: int) -> None:
+    """The first marks of a kind: of LDS, of registers that code may read, of private memory."""
+    first = MarkStart.from_address(ctx.mark_starts + kind * ctypes.sizeof(MarkStart))
+    fill(first.lds, first.undefined, ctx.lds_size)
+    if first.scratch:
+        fill(first.scratch, first.undefined, first.scratch_bytes * count)
+    for number in range(count):
+        twin = ctx.states + number * STATE_BYTES + (kind + 1) * TWIN
+        fill(twin, 0, ctx.first_rows * ROW_BYTES)
+        blank = twin + ctx.first_rows * ROW_BYTES
+        fill(blank, first.undefined, (ctx.blank_rows - ctx.first_rows) * ROW_BYTES)
+        copy(twin + SGPR_AT, first.sgprs, 4 * SGPRS)
+        U64.at(twin + WORDS_AT)[SCC] = first.undefined & 1
 
 
 @inlined

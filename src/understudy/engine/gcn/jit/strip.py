@@ -46,6 +46,8 @@ class Strip:
     is_atomic: bool = False
     """Nothing that might leave the strip may follow: finishing it begins anew with the first instruction."""
     reads_scc: bool = False
+    is_marked: bool = False
+    """Whether it may be left because of what decides EXEC."""
 
     @property
     def is_last(self) -> bool:
@@ -77,7 +79,7 @@ class Strip:
 
     def takes(self, found: Effects) -> bool:
         """Whether one more may be added."""
-        if self.is_across or found.across or (self.is_atomic and found.memory):
+        if self.is_across or found.across or (self.is_atomic and (found.memory or self.is_marked)):
             return False
         if found.s_reads & self.masks or EXEC in self.masks:
             return False

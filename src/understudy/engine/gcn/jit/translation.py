@@ -151,6 +151,8 @@ def home(place: BlockKey) -> int:
 class CodeSpace:
     """The translated code of one memory for one processor: the table that waves look into, and how it grows.
 
+    With `kinds` of marks it is that of waves with marks: regions, optimised, from the start.
+
     Methods that change it are called with the engine's lock held. `tally`: what counts instructions, if they are.
     """
 
@@ -162,12 +164,14 @@ class CodeSpace:
         observed: Observed,
         memory: GpuMemory,
         tally: Tally | None = None,
+        kinds: tuple[str, ...] = (),
     ) -> None:
         self.tally = tally
         self.target = target
         self.library = library
         self.cache = cache
         self.observed = observed
+        self.kinds = kinds
         self.kept_programs = KeptPrograms(target, library, cache, observed, tally)
         self.memory = weakref.ref(memory)
         self.table = Table()
@@ -187,7 +191,8 @@ class CodeSpace:
         """What makes code that is not kept."""
         from understudy.engine.gcn.jit.translator import Translator  # all of the instruction set goes with it
 
-        return Translator(self.target, self.library, self.cache, self.observed, apart=self.tally is not None)
+        parts = self.target, self.library, self.cache, self.observed
+        return Translator(*parts, self.kinds, apart=self.tally is not None)
 
     def check(self, memory: GpuMemory) -> None:
         """Forget what was made of code that memory no longer holds."""
@@ -209,6 +214,7 @@ class CodeSpace:
         """Have the table lead to code that begins at a place. `Untranslated` where there is none to be made."""
         if self.table.holds(place):
             return
+        tier = Tier.OPTIMISED if self.kinds else tier
         made = self._made.get(place)
         if made is not None:  # other code has taken its slot
             self.table = self.table.with_code(made, place)
@@ -238,6 +244,8 @@ class CodeSpace:
 
     def tell(self, place: BlockKey, insn: Insn, fetch: Fetch) -> bool:
         """Have code for what an instruction means with its numbers; False where the reference engine executes that."""
+        if self.kinds:
+            return False
         site = self._sites.get(place)
         if site is None:
             try:
@@ -322,9 +330,9 @@ class CodeSpace:
         found = next((made for made in self._kept if made.address == function), None)
         if found is None:
             return Resume([fetch(mark)], [])
-        pcs, masks = found.outline.resumes[mark]
+        pcs, masks, twins = found.outline.resumes[mark]
         fetch = fetch_of(self.target, found.spans)
-        return Resume([fetch(pc) for pc in pcs], masks)
+        return Resume([fetch(pc) for pc in pcs], masks, twins)
 
     def optimise(self, place: BlockKey, cold: Set[BlockKey]) -> Compiled | None:
         """Optimised code of what begins at a place, without cold blocks; None where there is none to be made.

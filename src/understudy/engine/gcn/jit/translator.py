@@ -26,10 +26,20 @@ from understudy.isa.gcn.target import Target
 
 
 class Translator:
-    """Translates regions of one processor for chunks of `lanes` lanes; `apart`: programs count each instruction."""
+    """Translates regions of one processor for chunks of `lanes` lanes, with `kinds` of marks.
+
+    `apart`: programs count each instruction.
+    """
 
     def __init__(
-        self, target: Target, library: Library, cache: ObjectCache, observed: Observed, *, apart: bool = False
+        self,
+        target: Target,
+        library: Library,
+        cache: ObjectCache,
+        observed: Observed,
+        kinds: tuple[str, ...] = (),
+        *,
+        apart: bool = False,
     ) -> None:
         self.apart = apart
         self.target = target
@@ -37,6 +47,7 @@ class Translator:
         self.lanes = library.lanes
         self.cache = cache
         self.observed = observed
+        self.kinds = kinds
 
     def is_step(self, insn: Insn, mode: int) -> bool:
         """Whether the reference engine executes an instruction."""
@@ -58,7 +69,7 @@ class Translator:
         known = self._remembered(region)
         if known is not None:
             return known
-        emitter = RegionEmitter(region, self.lanes, self.observed)
+        emitter = RegionEmitter(region, self.lanes, self.observed, self.kinds)
         text = emitter.emit("region")
         outline = Outline.of(region, emitter.resumes, emitter.liveness.rows())
         key = hashlib.sha256(llvm.host_key().encode() + text.encode()).hexdigest()
@@ -91,7 +102,7 @@ class Translator:
         return None if image is None else Compiled(outline, spans_of(region), key, image)
 
     def _record_key(self, region: Region) -> str:
-        return record_key(region, self.target.name, self.lanes, self.observed.value)
+        return record_key(region, self.target.name, self.lanes, self.observed.value, *self.kinds)
 
 
 def spans_of(region: Region) -> Spans:

@@ -20,6 +20,7 @@ from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch
 from understudy.engine.gcn.jit.context import AT
+from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.runtime import Runtime
 from understudy.engine.gcn.jit.translation import CodeSpace
 from understudy.engine.gcn.ticks import TICK_SECONDS, TICKS
@@ -41,6 +42,7 @@ from understudy.isa.gcn.state import (
 )
 
 if TYPE_CHECKING:
+    from understudy.engine.gcn.marks.marking import Marking
     from understudy.engine.gcn.reference.engine import Stepper
     from understudy.isa.gcn.insn import Insn
 
@@ -84,10 +86,15 @@ class Worker:
         self.code = code
         self.dispatch = dispatch
         count = max(dispatch.most_waves, 1)
-        self._states = aligned(count * STATE_BYTES)
+        marking = dispatch.marks
+        kinds = 0 if marking is None else len(marking.kinds)
+        self._states = aligned(kinds * TWIN + count * STATE_BYTES)
         self.lds = aligned(max(dispatch.lds_bytes, 1))
         blocks = [self._states[n * STATE_BYTES : (n + 1) * STATE_BYTES] for n in range(count)]
         self.waves = [Wave(block, index) for index, block in enumerate(blocks)]
+        for n, wave in enumerate(self.waves if kinds else ()):
+            starts = [n * STATE_BYTES + (kind + 1) * TWIN for kind in range(kinds)]
+            wave.twins = tuple(Wave(self._states[start : start + STATE_BYTES]) for start in starts)
         self.context = np.zeros(len(AT), np.uint64)
         self._words = self.context.data
         self._address = int(self.context.ctypes.data)
@@ -133,7 +140,8 @@ class Worker:
         if self._version != version:
             self._version = version
             for wave in self.waves:
-                wave.words[layout.INLINE_CACHE :] = 0
+                for each in (wave, *wave.twins):
+                    each.words[layout.INLINE_CACHE :] = 0
 
     def run(self, start: int, stop: int) -> None:
         """Run groups start to stop."""
@@ -189,6 +197,8 @@ class Worker:
             for number, wave in enumerate(self.waves if dispatch.most_waves else ()):
                 start_wave(dispatch, wave, 0, number, slot * most + number, int(self.lds.ctypes.data))
                 self._engine_words(wave, slot)
+        if dispatch.marks is not None:
+            self._prepare_marks(dispatch.marks, slot)
         self.sgprs = np.array([wave.sgpr for wave in self.waves])
         undefined = dispatch.poison or 0
         arbiter = Arbiter(dispatch.seed)
@@ -229,6 +239,15 @@ class Worker:
         wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
         wave.words[layout.CHECKED] = self.dispatch.memory.guard is not None
 
+    def _prepare_marks(self, marking: Marking, slot: int) -> None:
+        """What twins are told of where marks are, and the first marks of waves."""
+        from understudy.engine.gcn.marks.launch import MarkStarts  # few programs ask for checks
+
+        made = MarkStarts(self.dispatch, marking, self.waves, slot * len(self.waves))
+        self._keep.append(made)
+        self.context[AT["kinds"]], self.context[AT["mark_starts"]] = len(marking.kinds), made.address
+        self._mark_starts = made
+
     # ---- between calls -----------------------------------------------------------------------------------------
     def _tick(self) -> None:
         """Time has passed: end the waves if they must not go on. What runs is known by how often waves have begun."""
@@ -268,7 +287,7 @@ class Worker:
         wave.words[layout.TEMPLATE] = 0
         try:
             with self.engine.lock:
-                if self.dispatch.memory.guard is not None:
+                if self.dispatch.memory.guard is not None or self.dispatch.marks is not None:
                     self.stepper.begin_group(self.group)
                 if why == layout.MISS:
                     self._miss(wave)
@@ -390,6 +409,9 @@ class Worker:
         # Masks last: earlier instructions may read the registers as what they were.
         for number, n in enumerate(resume.masks):
             wave.set_s64(n, int(words[layout.PARTIAL + number]) & before | wave.s64(n) & rest)
+        for twin, masks in zip(wave.twins, resume.twins, strict=True):
+            for number, n in enumerate(masks):
+                twin.set_s64(n, int(twin.words[layout.PARTIAL + number]) & before | twin.s64(n) & rest)
         words[PC] = behind
 
 

@@ -65,19 +65,33 @@ class Kind:
         """An instruction begins."""
         raise NotImplementedError
 
+    def read(self, w: int, bits: Any) -> Mark:
+        """The mark that a register of the twin holds."""
+        return Mark(w, bits=bits)
+
+    def write(self, o: Any, w: int, mark: Marks) -> Any:
+        """What a register of the twin is to hold."""
+        return bits_of(o, w, mark)
+
     def tell(self, what: str, mark: Mark, where: Any = None, access: Access | None = None) -> None:
         """What is marked may do what it should not, in lanes of EXEC and of `where`; or an access concerns it."""
         raise NotImplementedError
 
 
 class MarkedAlgebra:
-    """`isa.gcn.algebra.WaveAlgebra` over `Marked` values, by an engine's algebra `base` and its kinds of marks."""
+    """`isa.gcn.algebra.WaveAlgebra` over `Marked` values, by an engine's algebra `base` and its kinds of marks.
+
+    `defers`: scalar registers are written when the instruction is over (`finish`), since it may be left until then.
+    """
+
+    defers = False
 
     def __init__(self, base: Any, kinds: Sequence[Kind]) -> None:
         self.base = base
         self.kinds = tuple(kinds)
         self.none: tuple[Marks, ...] = (None,) * len(self.kinds)
         self._sources: list[bool | None] = [None] * len(self.kinds)
+        self._writes: list[Callable[[], None]] = []
 
     @property
     def mode(self) -> Mode:
@@ -88,6 +102,20 @@ class MarkedAlgebra:
     def start(self, insn: Insn) -> None:
         """An instruction begins."""
         self._sources = [kind.begin(insn) for kind in self.kinds]
+        self._writes = []
+
+    def finish(self) -> None:
+        """Write what waits."""
+        for write in self._writes:
+            write()
+        self._writes = []
+
+    def _scalar(self, write: Callable[[], None]) -> None:
+        """Scalar registers are written, now or later."""
+        if self.defers:
+            self._writes.append(write)
+        else:
+            write()
 
     # ---- parts of operations -------------------------------------------------------------------------------------
     def _plain(self, value: Any) -> Marked:
@@ -253,11 +281,11 @@ class MarkedAlgebra:
     # ---- scalar state --------------------------------------------------------------------------------------------
     def _read(self, w: int, value: Any, read: Callable[[Any], Any]) -> Marked:
         """A register, with what the twins have in its place."""
-        return Marked(value, tuple(Mark(w, bits=read(kind.twin)) for kind in self.kinds))
+        return Marked(value, tuple(kind.read(w, read(kind.twin)) for kind in self.kinds))
 
     def _write(self, w: int, v: Marked, write: Callable[[Any, Any], None]) -> None:
         for kind, own in zip(self.kinds, self._result(w, v), strict=True):
-            write(kind.twin, bits_of(self.base, w, own))
+            write(kind.twin, kind.write(self.base, w, own))
 
     def s(self, n: int) -> Marked:
         """Scalar register."""
@@ -268,9 +296,9 @@ class MarkedAlgebra:
         """Write a scalar register."""
         if n in NUMBERED:
             self._tell(LANES, v)
-        self.base.set_s(n, v.value)
+        self._scalar(lambda: self.base.set_s(n, v.value))
         if n not in NUMBERED:
-            self._write(32, v, lambda twin, bits: twin.set_s(n, bits))
+            self._scalar(lambda: self._write(32, v, lambda twin, bits: twin.set_s(n, bits)))
 
     def s64(self, n: int) -> Marked:
         """Scalar registers n and n + 1."""
@@ -281,9 +309,9 @@ class MarkedAlgebra:
         """Write scalar registers n and n + 1."""
         if n == EXEC:
             self._tell(LANES, v)
-        self.base.set_s64(n, v.value)
+        self._scalar(lambda: self.base.set_s64(n, v.value))
         if n != EXEC:
-            self._write(64, v, lambda twin, bits: twin.set_s64(n, bits))
+            self._scalar(lambda: self._write(64, v, lambda twin, bits: twin.set_s64(n, bits)))
 
     def scc(self) -> Marked:
         """The condition code."""
@@ -291,8 +319,8 @@ class MarkedAlgebra:
 
     def set_scc(self, v: Marked) -> None:
         """Write it."""
-        self.base.set_scc(v.value)
-        self._write(1, v, lambda twin, bits: twin.set_scc(bits))
+        self._scalar(lambda: self.base.set_scc(v.value))
+        self._scalar(lambda: self._write(1, v, lambda twin, bits: twin.set_scc(bits)))
 
     def s_indexed(self, n: int, offset: Marked, w: int = 32) -> Marked:
         """Scalar register n + offset."""
@@ -303,8 +331,8 @@ class MarkedAlgebra:
     def set_s_indexed(self, n: int, offset: Marked, v: Marked, w: int = 32) -> None:
         """Write scalar register n + offset."""
         self._tell(ADDRESS, offset)
-        self.base.set_s_indexed(n, offset.value, v.value, w)
-        self._write(w, v, lambda twin, bits: twin.set_s_indexed(n, offset.value, bits, w))
+        self._scalar(lambda: self.base.set_s_indexed(n, offset.value, v.value, w))
+        self._scalar(lambda: self._write(w, v, lambda twin, bits: twin.set_s_indexed(n, offset.value, bits, w)))
 
     def hwreg(self, number: int) -> Marked:
         """A hardware register."""
@@ -312,6 +340,7 @@ class MarkedAlgebra:
 
     def set_hwreg(self, number: int, v: Marked) -> None:
         """Write a hardware register."""
+        self.finish()
         self.base.set_hwreg(number, v.value)
 
     def time(self, kind: str) -> Marked:
@@ -476,8 +505,7 @@ class MarkedAlgebra:
             given = self._each(lambda x, y: rules.bitwise(self.base, bits, x, y), v, compare)
         lanes = None if where is None else where.value
         other = None if compare is None else compare.value
-        value = getattr(self.base, which)(space, kind, bits, address.value, v.value, other, lanes)
-        marks: list[Marks] = []
+        marks: list[Marks] = []  # first, since it may be done twice
         for each, own in zip(self.kinds, given, strict=True):
             if space not in each.spaces:
                 marks.append(None)
@@ -486,6 +514,7 @@ class MarkedAlgebra:
             data = bits_of(self.base, bits, own)
             old = getattr(each.twin, which)(space, how, bits, address.value, data, None, lanes)
             marks.append(Mark(bits, bits=old))
+        value = getattr(self.base, which)(space, kind, bits, address.value, v.value, other, lanes)
         return Marked(value, tuple(marks))
 
     def scalar_load(self, dwords: int, address: Marked, where: Marked | None = None) -> list[Marked]:
@@ -518,23 +547,28 @@ class MarkedAlgebra:
     def branch(self, c: Marked, target: int) -> None:
         """Conditional branch."""
         self._tell(BRANCH, c)
+        self.finish()
         self.base.branch(c.value, target)
 
     def jump(self, target: int) -> None:
         """Unconditional branch."""
+        self.finish()
         self.base.jump(target)
 
     def jump_to(self, target: Marked) -> None:
         """Computed branch."""
         self._tell(BRANCH, target)
+        self.finish()
         self.base.jump_to(target.value)
 
     def end(self) -> None:
         """The wave is done."""
+        self.finish()
         self.base.end()
 
     def barrier(self) -> None:
         """Wait for the others."""
+        self.finish()
         self.base.barrier()
 
     def order(self, what: str, n: int = 0) -> None:
@@ -543,6 +577,7 @@ class MarkedAlgebra:
 
     def hint(self, what: str, n: int = 0) -> None:
         """Nothing that a result depends on."""
+        self.finish()
         self.base.hint(what, n)
 
     def trap(self, number: int) -> None:

@@ -25,13 +25,14 @@ class Marking:
 
     memory: GpuMemory
     kinds: tuple[str, ...]
-    sights: Sights = field(default_factory=Sights)
+    sights: Sights = field(init=False)
     planes: tuple[MarkMemory, ...] = field(init=False)
     """The marks of its bytes, by kind."""
 
     def __post_init__(self) -> None:
         if not self.kinds or any(kind not in KINDS for kind in self.kinds):
             raise ModelBug(f"kinds of marks {self.kinds}, expected some of {KINDS}")
+        self.sights = Sights(self.kinds)
         self.planes = tuple(MarkMemory(self.memory) for _ in self.kinds)
 
     def follow(self) -> None:

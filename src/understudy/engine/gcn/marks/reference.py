@@ -6,7 +6,6 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from understudy.engine.gcn.api import NOWHERE, Dispatch
 from understudy.engine.gcn.marks.algebra import LANES, LOADED, STORED, Access, Kind, Marked, MarkedAlgebra
 from understudy.engine.gcn.marks.mark import Mark
 from understudy.engine.gcn.marks.marking import INIT, Marking
@@ -15,15 +14,13 @@ from understudy.engine.gcn.marks.sights import Party, Touch
 from understudy.engine.gcn.marks.sources import source_of
 from understudy.engine.gcn.memory import Plain
 from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
-from understudy.engine.gcn.reference.lane_integer import lanes_of
-from understudy.engine.gcn.reference.lane_memory import LIMIT, mask_of, shared
+from understudy.engine.gcn.reference.lane_memory import LIMIT, Current, mask_of, shared
 from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import FULL, LDS_BASE, LDS_SIZE, M0, PRIVATE_BASE, SCC, SHARED_BASE, Wave
+from understudy.isa.gcn.state import FULL, LDS_BASE, LDS_SIZE, PRIVATE_BASE, SHARED_BASE
 
 LANE_BITS: Final = 64
-MARKED: Final = 0xFFFF_FFFF
 SPACES: Final = frozenset({"global", "flat", "lds"})
 """Those whose bytes have marks; what GDS holds has none."""
 
@@ -96,19 +93,18 @@ class ReferenceKind(Kind):
             self._note(what, tuple(lanes.tolist()), access)
 
     def _note(self, what: str, lanes: tuple[int, ...], access: Access | None) -> None:
-        party = Party(lanes, self.lanes.base.view.wave.index, self.lanes.group)
+        party = Party(lanes, self.lanes.base.view.wave.index, self.lanes.base.current.group)
         insn = self.lanes.insn
         if access is None:
             self.sights.note(self.name, what, insn, party)
             return
-        address = access.address
+        address, touches = access.address, []
         for lane in lanes or (0,):
             at = address if type(address) is int else int(address[lane])
             space, place = self._place(access.space, at)
-            touch = Touch(insn.pc, space, place, access.bits >> 3, Party((lane,) if lanes else (), *_who(party)))
-            self.sights.touch(self.name, what == STORED, touch)
-            if what != STORED:
-                break
+            who = Party((lane,) if lanes else (), party.wave, party.group)
+            touches.append(Touch(insn.pc, space, place, access.bits >> 3, who))
+        self.sights.touch(self.name, what, touches)
 
     def _place(self, space: str, address: int) -> tuple[str, int]:
         words = self.lanes.base.words
@@ -120,10 +116,6 @@ class ReferenceKind(Kind):
         return space, address
 
 
-def _who(party: Party) -> tuple[int, tuple[int, int, int]]:
-    return party.wave, party.group
-
-
 class MarkedLanes(MarkedAlgebra):
     """The algebra of a dispatch's waves, with marks."""
 
@@ -133,12 +125,17 @@ class MarkedLanes(MarkedAlgebra):
     def __init__(self, base: Lanes, marking: Marking) -> None:
         kinds = [ReferenceKind(name, self, marking, plane) for name, plane in self._planes(base, marking)]
         super().__init__(base, kinds)
-        self.group = (0, 0, 0)
         self._views: dict[int, tuple[View, ...]] = {}
 
     def _planes(self, base: Lanes, marking: Marking) -> list[tuple[str, MarkMemory]]:
         self.base = base
         return list(zip(marking.kinds, marking.planes, strict=True))
+
+    @property
+    def current(self) -> Current:
+        """What an instruction concerns."""
+        current: Current = self.base.current
+        return current
 
     @property
     def target(self) -> int:
@@ -194,38 +191,3 @@ class _Concrete:
 
 _READS: Final = frozenset({"s", "s64", "scc", "v", "mask"})
 _WRITES: Final = frozenset({"set_s", "set_s64", "set_scc", "set_v", "set_mask"})
-
-
-# ---- first marks -----------------------------------------------------------------------------------------------------
-def start_twins(dispatch: Dispatch, wave: Wave, group: int, number: int, slot: int, lds: tuple[int, ...]) -> None:
-    """The first marks of a wave's registers and private memory; those of LDS are at host addresses `lds`."""
-    marking = dispatch.marks
-    assert marking is not None
-    for kind, plane, twin, share_at in zip(marking.kinds, marking.planes, wave.twins, lds, strict=True):
-        twin.words[LDS_BASE], twin.words[LDS_SIZE] = share_at, dispatch.lds_bytes
-        undefined = MARKED if kind == INIT else 0
-        twin.vgpr[:] = undefined
-        twin.vgpr[: dispatch.shapes.vgprs.shape[2]] = 0
-        twin.sgpr[:] = first_scalars(dispatch, undefined)
-        twin.words[SCC] = undefined & 1
-        if undefined and dispatch.scratch_lane_bytes:
-            size = dispatch.scratch_wave_bytes
-            plane.mark(dispatch.scratch_base + slot * size, size)
-
-
-def first_byte(kind: str) -> int:
-    """The marks of a byte of LDS when a work-group begins."""
-    return 0xFF if kind == INIT else 0
-
-
-def first_scalars(dispatch: Dispatch, undefined: int) -> Any:
-    """The marks of scalar registers when a wave begins: those that the launch says nothing of are undefined."""
-    found = lanes_of(32, undefined).repeat(2)
-    found[: len(dispatch.sgprs)] = 0
-    given = (*dispatch.group_id_sgprs, dispatch.group_info_sgpr, dispatch.wave_offset_sgpr)
-    for register in given:
-        if register != NOWHERE:
-            found[register] = 0
-    if dispatch.m0 is not None:
-        found[M0] = 0
-    return found

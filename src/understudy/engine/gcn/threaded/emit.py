@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, cast
 
 from understudy.core.errors import ModelBug
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
+from understudy.engine.gcn.jit.emit_algebra import Twin
 from understudy.engine.gcn.jit.emit_control import Base, Control, set_word, word
 from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_hardware import Hardware
@@ -125,7 +127,7 @@ class HandlerScalars(ScalarFile):
                     loaded = self.text.let(f"trunc i64 {loaded} to i1")
                 self.cur[name] = Value(w, False, loaded)
         known = self.cur[name]
-        return Value(known.w, False, known.ir) if self._in_strip and known.number is None else known
+        return Value(known.w, False, known.ir) if self.in_strip and known.number is None else known
 
     def _assign(self, name: str, kind: str, v: Value) -> None:
         if v.vec:
@@ -322,6 +324,7 @@ class HandlerAlgebra(
 
     def __init__(self, text: LaneText, record: Record, region: Region, mode: Mode) -> None:
         self.mode = mode
+        self.twins: list[Twin] = []
         self.ints = HandlerIntegers(text, record)
         self.floats = Floats(text, self.ints)
         self.floats.mode = mode
@@ -346,7 +349,8 @@ class HandlerEmitter:
         region = Region(block.place, {block.place: block}, [], set())
         self.algebra = HandlerAlgebra(self.text, self.record, region, Mode.decode(kind.mode))
         self.algebra.float_control.now = of_mode(kind.mode)
-        self._strips = HandlerStrips(self.text, self.algebra)  # type: ignore[arg-type]
+        perform = partial(execute, self.algebra)
+        self._strips = HandlerStrips(self.text, self.algebra, perform)  # type: ignore[arg-type]
 
     def emit(self, name: str) -> tuple[Handler, str]:
         """The handler and the text of its function; `Untranslated` where the reference engine has to do it."""
