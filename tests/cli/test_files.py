@@ -46,6 +46,8 @@ READS = {
     ("refsi lint", "file"): ["refsi", "lint", "FILE"],
     ("refsi play", "script"): ["refsi", "play", "FILE"],
     ("report", "path"): ["report", "FILE"],
+    ("rv64", "program"): ["rv64", "FILE"],
+    ("rv64", "stdin"): ["rv64", "--stdin", "FILE", CODE],
     ("run", "file"): ["run", "FILE", "saxpy"],
     ("run", "file, a source"): ["run", "FILE", "saxpy", "--agent", "gfx900"],
     ("run", "arguments"): ["run", CODE, "saxpy", "--arg", "@FILE"],
@@ -60,6 +62,7 @@ WRITES = {
     ("refsi encode", "output"): ["refsi", "encode", "WORDS", "-o", "FILE"],
     ("report", "output"): ["report", "EVENTS", "-o", "FILE"],
     ("trace", "output"): ["trace", "EVENTS", "-o", "FILE"],
+    ("rv64", "signature"): ["rv64", "--signature", "FILE", "EXIT.s"],
     ("run", "save"): ["run", CODE, "saxpy", *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"], "--save", "2=FILE"],
 }
 SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket"), ("serve refsi", "socket")}
@@ -199,7 +202,8 @@ def test_what_cannot_be_written(capsys: Capture, tmp_path: Path, which: tuple[st
     (tmp_path / "text").write_text("s_endpgm\n")
     (tmp_path / "words").write_text("0\n")
     (tmp_path / "events").write_text('{"event": "command-started", "time": 0}\n')
-    names = {each.upper(): str(tmp_path / each) for each in ("text", "words", "events")}
+    (tmp_path / "exit.s").write_text(".globl _start\n_start: li a7, 93\necall\n")
+    names = {each.upper(): str(tmp_path / each) for each in ("text", "words", "events", "exit")}
     for target, reason in ((tmp_path / "none" / "out", "No such file or directory"), (tmp_path, "Is a directory")):
         status, err = run(capsys, WRITES[which], **names, FILE=str(target))
         assert (status, err) == (2, f"error: cannot write {target}: {reason}\n")

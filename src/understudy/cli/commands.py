@@ -44,13 +44,14 @@ COMMANDS: Final = {
     "inspect": Listed("inspect.inspect", "Show what stands in a file."),
     "report": Listed("report.report", "Write a trace as one HTML file that needs no network."),
     "run": Listed("run.run", "Run one kernel of any interface, and print what its arrays hold then."),
+    "rv64": Listed("rv64.rv64", "Run an RV64 program by itself; the exit status is the program's."),
     "trace": Listed("trace.trace", "Turn a trace into what another program reads."),
     "fletcher": Listed("fletcher.app", "Fletcher: register maps from Arrow schemas, and kernels to begin with."),
     "refsi": Listed("refsi.app", "RefSi: build kernels, play scripts, read, check and write command buffers."),
     "serve": Listed("serve.app", "Plug a device into QEMU or another vfio-user client, or into a host program."),
 }
-_CONTEXTS: Final = {"exec": {"allow_interspersed_args": False}}
-"""What belongs to the program behind `exec --` is not ours to read."""
+_CONTEXTS: Final = {name: {"allow_interspersed_args": False} for name in ("exec", "rv64")}
+"""What belongs to the program is not ours to read."""
 
 
 def tree(names: list[str]) -> typer.Typer:

@@ -18,6 +18,10 @@ NAMES: Final = {29: "ioctl", 57: "close", 62: "lseek", 63: "read", 64: "write", 
 _MASK64: Final = (1 << 64) - 1
 
 
+OnWrite = Callable[[int, bytes], object]
+"""Is told what a program writes to 1 and 2."""
+
+
 class Exited(Exception):
     """The program ended itself; `code` is its status."""
 
@@ -29,9 +33,10 @@ class Exited(Exception):
 class Calls:
     """What a program reads, writes and asks for. `output` is what it wrote to 1 and 2, in order."""
 
-    def __init__(self, memory: ProgramMemory, given: bytes) -> None:
+    def __init__(self, memory: ProgramMemory, given: bytes, on_write: OnWrite | None = None) -> None:
         self._memory = memory
         self._given = given
+        self._on_write = on_write
         self.output = bytearray()
         self._calls: dict[int, Callable[[int, int, int], int]] = {
             29: lambda fd, request, argument: -ENOTTY,
@@ -67,7 +72,10 @@ class Calls:
     def _write(self, fd: int, address: int, size: int) -> int:
         if fd not in (1, 2):
             return -EBADF
-        self.output += self._memory.read(address, size) if size else b""
+        data = self._memory.read(address, size) if size else b""
+        self.output += data
+        if self._on_write is not None:
+            self._on_write(fd, data)
         return size
 
     def _write_parts(self, fd: int, address: int, count: int) -> int:

@@ -22,7 +22,7 @@ from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.engine.riscv.reference import ReferenceEngine
 from understudy.engine.riscv.stops import CAUSES, ECALL_U, Exit, Why
-from understudy.host.rv64.calls import Calls, Exited
+from understudy.host.rv64.calls import Calls, Exited, OnWrite
 from understudy.host.rv64.memory import STACK_TOP, ProgramMemory, Told
 from understudy.image.riscv.kind import loadable
 from understudy.image.riscv.program import ElfImage, read_elf
@@ -89,14 +89,16 @@ class RV64:
         engine: str = "jit",
         step_limit: int | None = None,
         time_limit_seconds: float | None = None,
+        on_write: OnWrite | None = None,
     ) -> ProgramResult:
         """Run an ELF file (its bytes, or its path) from its entry point to its end.
 
         A file with the symbol ``tohost`` is a bare-metal test: it runs in machine mode, takes its own traps, and ends
         by a store to tohost, whose value shifted right by one is the status. Every other one is a static program of
         Linux in user mode: it gets a stack with `arguments`, and the calls read (of `stdin`), write, writev, brk and
-        exit. `isa` says which instructions there are. What goes wrong is an error with the pc: `GuestFault` for a trap
-        that nobody takes, `BeyondModel` for another call, `StepLimit` and `TimeLimit`.
+        exit; `on_write` is called with 1 or 2 and the bytes when it writes. `isa` says which instructions there are. What
+        goes wrong is an error with the pc: `GuestFault` for a trap that nobody takes, `BeyondModel` for another call,
+        `StepLimit` and `TimeLimit`.
         """
         if engine not in ENGINES:
             raise WireError(f"no engine {engine!r}, expected jit or reference")
@@ -105,7 +107,8 @@ class RV64:
         made: Engine = ENGINES[engine]()
         seconds = default_time_limit() if time_limit_seconds is None else checked_time_limit(time_limit_seconds)
         try:
-            return _Run(image, made, isa, tuple(arguments), stdin).result(step_limit, seconds)
+            calls = stdin, on_write
+            return _Run(image, made, isa, tuple(arguments), calls).result(step_limit, seconds)
         finally:
             made.close()
 
@@ -113,13 +116,20 @@ class RV64:
 class _Run:
     """One program on one hart."""
 
-    def __init__(self, image: ElfImage, engine: Engine, isa: str, arguments: tuple[str, ...], stdin: bytes) -> None:
+    def __init__(
+        self,
+        image: ElfImage,
+        engine: Engine,
+        isa: str,
+        arguments: tuple[str, ...],
+        calls: tuple[bytes, OnWrite | None],
+    ) -> None:
         self._image = image
         self._engine = engine
         mailbox = (image.symbols or {}).get(MAILBOX)
         self._is_bare = mailbox is not None
         self._memory = ProgramMemory(image.segments, mailbox.address if mailbox else None)
-        self._calls = Calls(self._memory, stdin)
+        self._calls = Calls(self._memory, *calls)
         self._hart = hart = Hart(0, self._memory, isa_of(isa))
         csr.reset(hart)
         hart.pc = image.entry
