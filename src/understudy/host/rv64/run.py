@@ -96,7 +96,7 @@ class RV64:
         A file with the symbol ``tohost`` is a bare-metal test: it runs in machine mode, takes its own traps, and ends
         by a store to tohost, whose value shifted right by one is the status. Every other one is a static program of
         Linux in user mode: it gets a stack with `arguments`, and the calls read (of `stdin`), write, writev, brk and
-        exit; `on_write` is called with 1 or 2 and the bytes when it writes. `isa` says which instructions there are. What
+        exit; `on_write` is called with 1 or 2 and the bytes. `isa` says which instructions there are. What
         goes wrong is an error with the pc: `GuestFault` for a trap that nobody takes, `BeyondModel` for another call,
         `StepLimit` and `TimeLimit`.
         """
