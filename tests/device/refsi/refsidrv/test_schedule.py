@@ -215,11 +215,25 @@ def test_time_limit(profile: str, engine: str, threads: int) -> None:
     assert bench.run(*bench.kernel("k_empty"), flag()).ok
 
 
+@pytest.mark.parametrize(("engine", "threads"), [("reference", 1), ("jit", 1), ("jit", 2)])
+@pytest.mark.parametrize("harts", [1, 4])
 @pytest.mark.parametrize("profile", ["refsidrv", "spec"])
-def test_time_limits_hold_for_many_short_instances_too(profile: str) -> None:
-    bench = Bench(profile, time_limit_seconds=0.2)
-    status = bench.run(*bench.kernel("k_empty", instances=(1 << 64) - 1), flag())
+def test_time_limits_hold_for_as_many_instances_as_there_can_be(
+    profile: str, harts: int, engine: str, threads: int
+) -> None:
+    """NUM_INSTANCES has 64 bits; behind the command that the limit ended the device goes on."""
+    bench = Bench(profile, engine=engine, threads=threads, time_limit_seconds=0.2)
+    status = bench.run(*bench.kernel("k_empty", instances=(1 << 64) - 1, harts=harts), flag())
     assert isinstance(status.error, TimeLimit)
+    assert "did not end within 0.2 s (time_limit_seconds" in str(status.error)
+    assert bench.run(*bench.kernel("k_empty"), flag()).ok
+
+
+@pytest.mark.parametrize("engine", ["reference", "jit"])
+def test_step_limits_hold_for_as_many_instances_as_there_can_be(engine: str) -> None:
+    bench = Bench(engine=engine, step_limit=5000)
+    status = bench.run(*bench.kernel("k_empty", instances=(1 << 64) - 1), flag())
+    assert isinstance(status.error, StepLimit)
 
 
 def test_time_limits_are_checked() -> None:
