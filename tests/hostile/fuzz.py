@@ -16,7 +16,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from tests.hostile import accesses, amdcl2, checks, elves, fletcher, generate, hsa, kernels, scripts
+from tests.hostile import (
+    accesses,
+    amdcl2,
+    checks,
+    elves,
+    fletcher,
+    generate,
+    hsa,
+    kernels,
+    programs,
+    scripts,
+    vectors,
+)
 from understudy.device.hsa import signals
 
 
@@ -49,6 +61,14 @@ def _elves(random: Random, folder: Path) -> None:
     elves.check_file(elves.mutated(random), folder)
 
 
+def _vectors(random: Random, folder: Path) -> None:
+    vectors.check(random)
+
+
+def _programs(random: Random, folder: Path) -> None:
+    programs.check(random)
+
+
 def _schemas(random: Random, folder: Path) -> None:
     fletcher.check_schema(random)
 
@@ -76,6 +96,8 @@ KINDS: dict[str, Callable[[Random, Path], None]] = {
     "kernels": _kernels,
     "boots": _boots,
     "elves": _elves,
+    "vectors": _vectors,
+    "programs": _programs,
     "schemas": _schemas,
     "fletcher": _fletcher,
     "aql": _aql,

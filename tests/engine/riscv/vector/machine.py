@@ -97,7 +97,7 @@ def _rig(name: str) -> Rig:
 
 
 def run(
-    code: str | int,
+    code: str | int | bytes,
     vtype: str | int = "e32,m1",
     vl: int = 4,
     v: Mapping[int, Elements] | None = None,
@@ -111,13 +111,15 @@ def run(
     status: int | None = None,
     vlen: int = 512,
 ) -> After:
-    """Run a text, or a word, from a state. x10 is `DATA` unless it is given, policies are tu, mu unless told."""
+    """Run a text, a word or bytes, from a state. x10 is `DATA` unless it is given, policies are tu, mu unless told."""
     text = vtype + ",tu,mu" if isinstance(vtype, str) and vtype.count(",") == 1 else vtype
     bits_ = TEXTS[text] if isinstance(text, str) else text
     sew = 8 << (bits_ >> 3 & 3)
     before = [_packed(memory, sew), {n: _packed(value, sew) for n, value in (v or {}).items()}]
     at = next(_places)
-    words = code.to_bytes(4, "little") if isinstance(code, int) else assemble(code, at)
+    words = code.to_bytes(4, "little") if isinstance(code, int) else code
+    if isinstance(words, str):
+        words = assemble(words, at)
     found = []
     for name in ("reference", "quick"):
         rig = _rig(name)
