@@ -201,3 +201,45 @@ def test_snapshot(bench: Make) -> None:
     rig.device.map_at(0x1_8000_0000, cells)
     rig.device.reset()
     assert rig.device.memory.find(AT) is None
+
+
+def test_in_place_of_what_was_mapped(bench: Make) -> None:
+    """All of it, a piece, more than it; what stays of others stays."""
+    rig = bench()
+    device = rig.device
+    first, second = np.full(3 * 4096, 1, np.uint8), np.full(4096, 2, np.uint8)
+    device.map_at(AT, first, name="first")
+    device.map_at(AT + 4096, second, name="second", replace=True)
+    assert [(each.name, each.base - AT) for each in device.memory if each.base >= AT] == [
+        ("first", 0), ("second", 4096), ("first", 8192)
+    ]  # fmt: skip
+    rig.queue.submit(dispatch(rig.kernel(COUNT), AT + 4096))
+    assert (first.sum(), second[:4].view("u4")[0]) == (3 * 4096, 0x0202_0203)
+    device.map_at(AT - 4096, np.full(5 * 4096, 3, np.uint8), name="third", replace=True)
+    device.unmap_at(AT - 4096, 5 * 4096)
+    assert device.memory.find(AT + 8192) is None
+
+
+def test_what_is_not_replaced(bench: Make) -> None:
+    """The device's own, and a part of a region with effects."""
+    rig = bench()
+    device, cells = rig.device, np.zeros(4096, np.uint8)
+    for own in (device.allocate(4096), device.map(cells), device.doorbell_base):
+        with pytest.raises(RuleError, match="overlaps"):
+            device.map_at(own, cells, replace=True)
+    device.map_at(AT, Zeros(), name="zeros")
+    with pytest.raises(RuleError, match=r"zeros at .* goes as a whole or not at all"):
+        device.map_at(AT + 4, cells, replace=True)
+    device.map_at(AT - 4096, np.zeros(8192, np.uint8), replace=True)
+    assert device.memory.plain(AT, 4096) is not None
+
+
+def test_replaced_among_the_devices_addresses(bench: Make) -> None:
+    rig = bench()
+    device, where = rig.device, 0x1_8000_0000
+    for start, size in ((0, 4096), (8192, 4096), (0, 16384), (4096, 64)):
+        device.map_at(where + start, np.zeros(size, np.uint8), replace=True)
+    device.unmap_at(where, 16384)
+    assert device.memory.find(where) is None
+    spaces = device._memory.heap.spaces
+    assert all(is_free for start, _, is_free in spaces[0].blocks() if start <= where + 16384 and start >= where)

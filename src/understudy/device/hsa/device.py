@@ -143,7 +143,7 @@ class HsaDevice(Device[Settings]):
     def trap_handler(self) -> Callable[[Trapped], bool] | None:
         """Asked about traps of waves: True lets them go on; None: a debugger's trap only does.
 
-        It may be called on any thread while waves run, and must not create or destroy queues, map or free memory.
+        It may be called on any thread while waves run, and must not destroy queues, free memory or `unmap` it.
         """
         return self._calls.trap_handler
 
@@ -237,7 +237,7 @@ class HsaDevice(Device[Settings]):
         host: bool = False,
         used: int | None = None,
     ) -> int:
-        """Make a contiguous array or a region part of guest memory, without a copy; its address.
+        """Make a contiguous array or a region part of guest memory, without a copy; its address. Kernels may run.
 
         `mtype` and `host` as of `allocate`. `used`: bytes from its first on that were asked for, which checks go by.
         """
@@ -256,18 +256,22 @@ class HsaDevice(Device[Settings]):
         *,
         mtype: Mtype | str | None = None,
         host: bool = False,
+        replace: bool = False,
     ) -> None:
         """Make a contiguous array or a region part of guest memory at `address`, without a copy.
 
         The address need not be that of a page; the same array may lie at several. `mtype` and `host` as of `allocate`.
-        A `RuleError` where something lies there already, of whomever, or beyond the address space.
+        A `RuleError` where something lies there already, of whomever, or beyond the address space; with `replace` it
+        takes the place of what `map_at` put there, at once: no access finds nothing. Kernels may run meanwhile.
         """
-        self._memory.map_at(address, what, writable, name, mtype, host)
+        options: Any = {"writable": writable, "name": name, "replace": replace}
+        self._memory.map_at(address, what, mtype=mtype, host=host, **options)
 
     def unmap_at(self, address: int, size: int) -> None:
         """Take out `size` bytes at `address` of what `map_at` put there: several mappings, or pieces of them.
 
         Regions with effects go as a whole. A `RuleError`, and nothing changed, where not every byte was mapped so.
+        Kernels may run meanwhile; those that access it afterwards fault.
         """
         self._memory.unmap_at(address, size)
 

@@ -24,8 +24,9 @@ class DeviceMemory:
     """The memory of one agent: `gpu` is what waves see, `heap` shares it out, `types` are the kinds of it there are,
     `state` what the driver says of it.
 
-    `fine_mtype` is that of queues, signals and kernel arguments: what the host sees at once. Mappings change while
-    `exclusive` keeps packets from being processed. With a `check`, bounds of blocks are looked after to the byte.
+    `fine_mtype` is that of queues, signals and kernel arguments: what the host sees at once. Blocks are freed
+    and arrays taken out while `exclusive` keeps packets from being processed; all else may come and go while waves run.
+    With a `check`, bounds of blocks are looked after to the byte.
     """
 
     def __init__(
@@ -72,18 +73,16 @@ class DeviceMemory:
         self, what: Any, writable: bool, name: str, mtype: Mtype | str | None, host: bool, used: int | None = None
     ) -> int:
         """See `HsaDevice.map`."""
-        type = self.types.of(mtype, host)
-        with self._exclusive.alone():
-            return self.heap.map(what, name, writable, type=type, used=used, owner=HOST)
+        return self.heap.map(what, name, writable, type=self.types.of(mtype, host), used=used, owner=HOST)
 
     def unmap(self, address: int) -> None:
         """See `HsaDevice.unmap`."""
         with self._exclusive.alone():
             self.heap.unmap(address)
 
-    def map_at(self, address: int, what: Any, writable: bool, name: str, mtype: Mtype | str | None, host: bool) -> None:
+    def map_at(self, address: int, what: Any, *, mtype: Mtype | str | None, host: bool, **options: Any) -> None:
         """See `HsaDevice.map_at`."""
-        self.given.map(address, what, name, writable, self.types.of(mtype, host))
+        self.given.map(address, what, type=self.types.of(mtype, host), **options)
 
     def unmap_at(self, address: int, size: int) -> None:
         """See `HsaDevice.unmap_at`."""

@@ -31,6 +31,7 @@ _DONE: Final = Q["done"]
 _LISTENED: Final = Q["listened"]
 _LOG: Final = Q["log"]
 _WHY: Final = Q["why"]
+_SEEN: Final = Q["seen"]
 MOST: Final = 16
 """Launches that a queue keeps; the one that was made first goes first."""
 MOST_GROUPS: Final = 64
@@ -105,6 +106,7 @@ class Templates:
         words = queue.words
         words[Q["templates"]] = self._rows.ctypes.data
         words[Q["schedule"]] = engine.runtime.schedule_address
+        words[Q["ticks"]] = TICKS.address
         self._version = self._memory.version
         self._tick = -1
         """When the engine was asked for better code last."""
@@ -117,14 +119,20 @@ class Templates:
         While somebody listened, each packet that has run is left to be completed; with `log`, those that are done are
         written there. Where a signal handler raises instead, `left` tells what was to be done.
         """
-        if self._order and (self._memory.version != self._version or TICKS.count[0] != self._tick):
-            self._refresh()
-        words = self.queue.words
+        words, memory, pause = self.queue.words, self._memory, self._memory.pause
         words[_DONE], words[_WHY], words[_LISTENED], words[_LOG] = 0, IDLE_WHY, listened, log
         TICKS.begin(self)
         try:
-            return self._consume(self.queue.block_address, budget)
+            while True:
+                words[_SEEN] = TICKS.count[0]
+                if self._order and (memory.version != self._version or words[_SEEN] != self._tick):
+                    self._refresh()
+                pause.enter(self)
+                if not self._order or memory.version == self._version:
+                    return self._consume(self.queue.block_address, budget)
+                pause.leave(self)
         finally:
+            pause.leave(self)
             TICKS.end(self)
 
     @property

@@ -68,6 +68,7 @@ class Heap(Stateful):
         self.gpu = memory
         self.base = places.arena.start
         self._lock = threading.RLock()
+        """Guards who has which addresses; nobody maps while holding it, who may have to wait for waves."""
         self._near, self._space = (Allocator(each.start, len(each)) for each in (places.arena, places.windows))
         self._slabs: list[Allocator] = []
         self._blocks: dict[int, Block] = {}
@@ -80,34 +81,38 @@ class Heap(Stateful):
         """
         checked_block(size, alignment)
         size, alignment = max(size, 1) + LINE_BYTES - 1 & -LINE_BYTES, max(alignment, LINE_BYTES)
-        with self._lock:
-            if size < PAGE_SIZE and alignment < PAGE_SIZE:
-                address = self._small(size, alignment, type)
-            else:
-                size = align_up(size, PAGE_SIZE)
-                address = self._large(size, max(alignment, PAGE_SIZE), type)
-            self._blocks[address] = Block(size, (address,))
+        if size < PAGE_SIZE and alignment < PAGE_SIZE:
+            address = self._small(size, alignment, type)
+        else:
+            size = align_up(size, PAGE_SIZE)
+            address = self._large(size, max(alignment, PAGE_SIZE), type)
+        self._blocks[address] = Block(size, (address,))
         return address
 
     def _small(self, size: int, alignment: int, type: MemoryType) -> int:
-        for slab in self._slabs:
-            found = self.gpu.find(slab.base)
-            if not isinstance(found, Plain) or found.type is not type:
-                continue
-            address = slab.allocate(size, alignment)
-            if address:
-                found.view[address - found.base : address - found.base + size] = bytes(size)
-                return address
-        self._slabs.append(Allocator(self._large(SLAB_BYTES, SLAB_BYTES, type), SLAB_BYTES))
-        return self._slabs[-1].allocate(size, alignment)
+        while True:
+            with self._lock:
+                for slab in self._slabs:
+                    found = self.gpu.find(slab.base)
+                    if not isinstance(found, Plain) or found.type is not type:
+                        continue
+                    address = slab.allocate(size, alignment)
+                    if address:
+                        found.view[address - found.base : address - found.base + size] = bytes(size)
+                        return address
+            slab = Allocator(self._large(SLAB_BYTES, SLAB_BYTES, type), SLAB_BYTES)
+            with self._lock:
+                self._slabs.append(slab)
 
     def _large(self, size: int, alignment: int, type: MemoryType) -> int:
-        for space in (self._near, self._space):
-            address = space.allocate(size + PAGE_SIZE, alignment)
-            if address:
-                self.gpu.map(address, Ram(size), name="device memory", type=type)
-                return address
-        raise BeyondModel(f"{size} bytes of device memory: no guest addresses are left")
+        ram = Ram(size)
+        with self._lock:
+            found = (space.allocate(size + PAGE_SIZE, alignment) for space in (self._near, self._space))
+            address = next(filter(None, found), 0)
+        if not address:
+            raise BeyondModel(f"{size} bytes of device memory: no guest addresses are left")
+        self.gpu.map(address, ram, name="device memory", type=type)
+        return address
 
     @property
     def spaces(self) -> tuple[Allocator, Allocator]:
@@ -120,12 +125,13 @@ class Heap(Stateful):
 
     def free(self, address: int) -> None:
         """Give a block back; `RuleError` where none begins there. Waves may not run if it `is_shared` with nobody."""
+        block = self._blocks.pop(address, None)
+        if block is None:
+            raise RuleError(f"no block begins at {address:#x} that could be freed")
+        if block.size >= PAGE_SIZE:
+            self.gpu.unmap(address)
         with self._lock:
-            block = self._blocks.pop(address, None)
-            if block is None:
-                raise RuleError(f"no block begins at {address:#x} that could be freed")
             if block.size >= PAGE_SIZE:
-                self.gpu.unmap(address)
                 (self._near if address < self._space.base else self._space).free(address)
                 return
             for slab in self._slabs:
@@ -176,10 +182,10 @@ class Heap(Stateful):
             start = self._space.allocate(lead + align_up(copies * size, PAGE_SIZE) + PAGE_SIZE, PAGE_SIZE)
             if not start:
                 raise BeyondModel(f"{size} bytes of {name}: no guest addresses are left")
-            address = start + lead
-            places = tuple(address + number * size for number in range(copies))
-            self._place(places, what, name, writable, type)
-            self._windows[address] = Block(size, places)
+        address = start + lead
+        places = tuple(address + number * size for number in range(copies))
+        self._place(places, what, name, writable, type)
+        self._windows[address] = Block(size, places)
         return address
 
     def _place(self, places: tuple[int, ...], what: Any, name: str, writable: bool, type: MemoryType) -> None:
@@ -189,12 +195,12 @@ class Heap(Stateful):
 
     def unmap(self, address: int) -> None:
         """Take out what `map` put there; `RuleError` where it did not."""
+        block = self._windows.pop(address, None)
+        if block is None:
+            raise RuleError(f"nothing was mapped at {address:#x} that could be unmapped")
+        for place in block.places:
+            self.gpu.unmap(place)
         with self._lock:
-            block = self._windows.pop(address, None)
-            if block is None:
-                raise RuleError(f"nothing was mapped at {address:#x} that could be unmapped")
-            for place in block.places:
-                self.gpu.unmap(place)
             self._space.free(address - address % PAGE_SIZE)
 
     def snapshot(self) -> Any:

@@ -20,7 +20,7 @@ from understudy.engine.gcn.jit import layout as waves
 from understudy.engine.gcn.jit.context import Context
 from understudy.engine.gcn.jit.native_memory import host_address
 from understudy.engine.gcn.memory import ADDRESS_BITS
-from understudy.ir.native import A16, A32, A64, U32, U64, call, inlined, layout, link, native, numbers, signed
+from understudy.ir.native import A16, A32, A64, U32, U64, V64, call, inlined, layout, link, native, numbers, signed
 from understudy.ir.object_cache import ObjectCache, default_folder
 from understudy.isa.gcn.state import SGPRS
 
@@ -54,6 +54,9 @@ class QueueBlock(ctypes.Structure):
     start: int
     why: int
     instructions: int
+    ticks: int
+    seen: int
+    """What `ticks` says as long as machine code may go on with the next packet."""
 
 
 @layout
@@ -112,7 +115,7 @@ L: Final = numbers(LoggedPacket)
 
 IDLE, OTHER, SERVE, COMPLETE, BUDGET = range(5)
 """Results: nothing to do; the packet is for somebody else; waves of `template` left with `why`; the packet of
-`template` has run and has to be completed; as many packets as allowed are done."""
+`template` has run and has to be completed; as many packets as allowed are done, or time has passed."""
 
 _LIMIT_AT: Final = 8 * Q["limit"]
 _ACTIVE_AT: Final = 8 * Q["active"]
@@ -184,6 +187,9 @@ def consume(queue: QueueBlock, budget: int) -> int:
             logged = LoggedPacket.from_address(row)
             logged.index, logged.start, logged.end = index, start, end
             logged.instructions, logged.signal, logged.value = context.retired, signal, before
+        if V64[queue.ticks] != queue.seen:
+            queue.done = done + 1
+            return BUDGET
     queue.done = budget
     return BUDGET
 

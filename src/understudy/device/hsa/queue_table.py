@@ -64,9 +64,8 @@ class QueueTable:
         self, owner: QueueOwner, size: int, type: QueueType, features: QueueFeature, properties: QueueProperties
     ) -> Queue:
         """A queue of `owner`, which has checked size and type."""
-        executor = self._executor
-        with executor.alone(), self.lock:
-            number, slot = executor.created, self._free_slot()
+        with self.lock:
+            number, slot = self._executor.created, self._free_slot()
             queue = self._make(owner, number, slot, size, type, features, properties)
             self._enter(queue)
         return queue

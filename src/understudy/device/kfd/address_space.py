@@ -44,9 +44,7 @@ class AddressSpace:
                 continue
             end = piece.start + piece.size
             inside = [each for each in new if piece.start <= each.start < end]
-            self.memory.replace(
-                address + piece.start, [(address + each.start, each.what) for each in inside], name=name
-            )
+            self.memory.split(address + piece.start, [(address + each.start, each.what) for each in inside], name=name)
 
     # ---- what a copy engine does ---------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@ Memory with a completer has STORES 0, so that its read-modify-writes leave trans
 from __future__ import annotations
 
 import sys
-import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from understudy.core.memory_check import MemoryCheck
 from understudy.core.snapshot import Stateful, restore_ram, save_ram
 from understudy.core.space import PAGE_BITS, PAGE_SIZE, Ram, Region, Unit
 from understudy.engine.gcn.memory_type import COARSE, MemoryType
+from understudy.engine.gcn.pause import Pause
 
 ADDRESS_BITS: Final = 48
 LIMIT: Final = 1 << ADDRESS_BITS
@@ -101,7 +101,8 @@ class MemoryState:
 
 
 class GpuMemory(Stateful):
-    """What lies at which address. Reading is safe from several threads; mapping is not while waves run.
+    """What lies at which address. Safe to use from several threads: changes of mappings wait until waves of translated
+    code have come to the end of a turn, and these go on with what is there then.
 
     `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. `guard` hears
     of accesses to what is not plain memory, if memory is looked after. Addresses have `bits` bits, at most 48: at
@@ -114,8 +115,9 @@ class GpuMemory(Stateful):
         self._level1: Words = np.zeros(ENTRIES, np.uint64)
         self._level2: dict[int, Words] = {}
         self._there: tuple[list[int], list[Mapped]] = [], []
-        """Addresses and mappings, in order. Never changed but replaced: look-ups see all or nothing of a change."""
-        self._lock = threading.RLock()
+        """Addresses and mappings, in order. Replaced, never changed: look-ups see all of a change or nothing."""
+        self.pause = Pause()
+        """Who changes mappings is alone: no machine code runs on this memory meanwhile."""
         self.tables_address = int(self._level1.ctypes.data)
         self.version = 0
         self.guard: MemoryCheck | None = None
@@ -143,6 +145,14 @@ class GpuMemory(Stateful):
 
         A `ModelBug` where it would overlap something or leave the address space.
         """
+        new = self._made(address, what, writable, name, unit, type)
+        with self.pause.alone():
+            self._insert(new)
+            self.version += 1
+        return new
+
+    def _made(self, address: int, what: Any, writable: bool, name: str, unit: Unit, type: MemoryType) -> Mapped:
+        """`what` as it lies at `address`."""
         new: Mapped
         if isinstance(what, Ram):
             new = plain(address, np.frombuffer(what.view, np.uint8), writable, name, what, type)
@@ -152,14 +162,11 @@ class GpuMemory(Stateful):
             new = plain(address, _flat(what, writable, name), writable, name, None, type)
         if address < 0 or new.end > self.limit:
             raise ModelBug(f"{name} at {address:#x}..{new.end:#x} must lie below {self.limit:#x}")
-        with self._lock:
-            self._insert(new)
-            self.version += 1
         return new
 
     def unmap(self, address: int) -> Mapped:
         """Take out what was mapped at exactly `address`; a `ModelBug` where nothing was."""
-        with self._lock:
+        with self.pause.alone():
             bases, maps = self._there
             index = bisect_right(bases, address) - 1
             if index < 0 or bases[index] != address:
@@ -174,42 +181,49 @@ class GpuMemory(Stateful):
 
         A `ModelBug` for a part of a region: its accesses are counted from its first byte.
         """
-        with self._lock:
+        return self._put(address, address + size, [])
+
+    def replace(
+        self,
+        address: int,
+        what: Any,
+        writable: bool = True,
+        name: str = "memory",
+        unit: Unit = Unit(0),  # noqa: B008
+        type: MemoryType = COARSE,
+    ) -> tuple[Mapped, list[Mapped]]:
+        """Put `what` at `address` as `map` does, in place of all that lies there; also the pieces that stay of that.
+
+        Whoever looks sees one or the other.
+        """
+        new = self._made(address, what, writable, name, unit, type)
+        return new, self._put(new.base, new.end, [new])
+
+    def _put(self, address: int, end: int, new: list[Mapped]) -> list[Mapped]:
+        with self.pause.alone():
             bases, maps = self._there
-            end = address + size
             low = max(bisect_right(bases, address) - 1, 0)
             low += low < len(maps) and maps[low].end <= address
             high = max(bisect_left(bases, end), low)
-            stay: list[Mapped] = []
-            for each in maps[low : low + 1] + maps[max(high - 1, low + 1) : high]:
-                for first, last in ((each.base, address), (end, each.end)):
-                    if each.base <= first < last <= each.end:
-                        stay.append(_part(each, first, last))
-            self._exchange(low, high, stay)
+            ends = maps[low : low + 1], maps[max(high - 1, low) : high]
+            before = [_part(each, each.base, address) for each in ends[0] if each.base < address]
+            behind = [_part(each, end, each.end) for each in ends[1] if each.end > end]
+            self._exchange(low, high, [*before, *new, *behind])
             self.version += 1
-        return stay
+        return before + behind
 
-    def replace(self, address: int, parts: Sequence[tuple[int, Any]], name: str = "memory") -> None:
+    def split(self, address: int, parts: Sequence[tuple[int, Any]], name: str = "memory") -> None:
         """In place of the region at exactly `address`, `parts` by address: buffers or regions that fill its place.
 
-        Waves may run: at no time is there nothing. A `ModelBug` where no region begins there, or parts leave gaps.
+        Whoever looks sees one or the other. A `ModelBug` where no region begins there, or parts leave gaps.
         """
-        with self._lock:
-            bases, maps = self._there
-            index = bisect_right(bases, address) - 1
-            old = maps[index] if index >= 0 else None
-            if not isinstance(old, Effects) or old.base != address:
-                raise ModelBug(f"no region begins at {address:#x} that could be replaced")
-            new: list[Mapped] = []
-            for base, what in parts:
-                if hasattr(what, "read") and hasattr(what, "host_address"):
-                    new.append(Effects(base, base + what.size, name, what, old.unit))
-                else:
-                    new.append(plain(base, _flat(what, True, name), True, name))
-            if [address, *(each.end for each in new)] != [*(each.base for each in new), old.end]:
-                raise ModelBug(f"{name} must fill {address:#x}..{old.end:#x}")
-            self._exchange(index, index + 1, new)
-            self.version += 1
+        old = self.find(address)
+        if not isinstance(old, Effects) or old.base != address:
+            raise ModelBug(f"no region begins at {address:#x} that could be split")
+        new = [self._made(base, what, True, name, old.unit, COARSE) for base, what in parts]
+        if [address, *(each.end for each in new)] != [*(each.base for each in new), old.end]:
+            raise ModelBug(f"{name} must fill {address:#x}..{old.end:#x}")
+        self._put(address, old.end, new)
 
     def find(self, address: int) -> Mapped | None:
         """What lies at `address`."""
@@ -322,7 +336,7 @@ class GpuMemory(Stateful):
 
         Not while waves run. Memory that this process may not write is left alone.
         """
-        with self._lock:
+        with self.pause.alone():
             wanted = set(map(id, state.mappings))
             for each in self:
                 if id(each) not in wanted:

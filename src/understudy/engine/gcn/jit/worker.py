@@ -100,6 +100,7 @@ class Worker:
         self._address = int(self.context.ctypes.data)
         self._keep: list[object] = []
         self._version = dispatch.memory.version
+        self._pause = dispatch.memory.pause
         self._limit = min(dispatch.step_limit, MOST_FUEL)
         self._began = -1, 0.0
         self.looked_up = 0.0
@@ -132,10 +133,9 @@ class Worker:
         self._words[AT["retired"]] = 0
         self.is_dropped = False
         self.interpreted = 0
-        self.forget_places()
 
     def forget_places(self) -> None:
-        """Before a run: where waves found memory last is not where it is, if mappings have changed."""
+        """Before machine code runs: where waves found memory last is not where it is, if mappings have changed."""
         version = self.dispatch.memory.version
         if self._version != version:
             self._version = version
@@ -152,7 +152,7 @@ class Worker:
             self._enter()
         TICKS.begin(self)
         try:
-            self._go_on(self.engine.runtime.schedule(self._address))
+            self._go_on(self._schedule())
         except BaseException as cause:
             self._note(cause)
             raise
@@ -182,7 +182,17 @@ class Worker:
                 time.sleep(NAP_SECONDS)
             if words[_SEEN] != now[0]:
                 self._tick()
-            why = self.engine.runtime.schedule(self._address)
+            why = self._schedule()
+
+    def _schedule(self) -> int:
+        """Have waves run as machine code until something is up, with memory as it is mapped now; what."""
+        pause = self._pause
+        try:
+            pause.enter(self)
+            self.forget_places()
+            return self.engine.runtime.schedule(self._address)
+        finally:
+            pause.leave(self)
 
     @property
     def retired(self) -> int:
