@@ -25,6 +25,7 @@ from tests.hostile import (
     generate,
     hsa,
     kernels,
+    kfd,
     programs,
     scripts,
     vectors,
@@ -88,6 +89,10 @@ def _aql(random: Random, folder: Path) -> None:
     hsa.check_snapshot(str(random.getrandbits(64)))
 
 
+def _kfd(random: Random, folder: Path) -> None:
+    kfd.check(random)
+
+
 KINDS: dict[str, Callable[[Random, Path], None]] = {
     "buffers": _buffers,
     "registers": _registers,
@@ -102,6 +107,7 @@ KINDS: dict[str, Callable[[Random, Path], None]] = {
     "fletcher": _fletcher,
     "aql": _aql,
     "amdcl2": _amdcl2,
+    "kfd": _kfd,
 }
 
 

@@ -24,6 +24,7 @@ from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.ioctls import EventKind, MemoryException, Number
 from understudy.device.kfd.node import FIRST_RENDER_MINOR, Node
 from understudy.device.kfd.queues import AgentQueues, Queues
+from understudy.device.kfd.sdma import SdmaQueue
 from understudy.device.kfd.shared_memory import DOORBELLS_APART, SharedMemory
 
 APERTURE_BYTES: Final = 1 << 32
@@ -131,6 +132,7 @@ class KfdProcess:
             if made is None:
                 made = self._devices[node.number] = HsaDevice(node.agent, self._settings)
                 made.observe_interrupts(self.events.interrupt)
+                made.fault_handler = lambda queue, error: self._fault(node, error)
             return made
 
     def _space(self, node: Node) -> AddressSpace:
@@ -151,7 +153,9 @@ class KfdProcess:
     # ---- failures ------------------------------------------------------------------------------------------------
 
     def _stopped(self, node: Node, queue: int, error: UnderstudyError) -> None:
-        if isinstance(error, AccessFault) and error.address < USER_LIMIT:
+        """A queue has stopped; what packets of kernels did wrong has been told to `_fault` before."""
+        is_copy = isinstance(self._agents[node.number].find(queue), SdmaQueue)
+        if is_copy and isinstance(error, AccessFault):
             self._fault(node, error)
         self._failed(node, queue, error)
 
@@ -251,7 +255,7 @@ class KfdProcess:
 
     def _trap_handler(self, asked: ioctls.SetTrapHandler) -> None:
         """The run-time library's handler reports traps, which is done here: its code does not run."""
-        self._of_agent(asked)
+        self.device(self.allocations.node(asked.gpu_id)).has_trap_handler = bool(asked.tba_addr)
 
     def _create_event(self, asked: ioctls.CreateEvent) -> Record:
         return self.events.create(asked, lambda handle: self.allocations.find(handle).pieces[0].what)

@@ -107,8 +107,9 @@ class AgentQueues:
         if isinstance(queue, Queue) and queue.is_active != active:
             self._device.set_active(queue, active)
 
-    def __contains__(self, number: int) -> bool:
-        return number in self._known
+    def find(self, number: int) -> Queue | SdmaQueue | None:
+        """The queue with this number."""
+        return self._known.get(number)
 
     def close(self) -> None:
         """End all: the threads too."""
