@@ -30,17 +30,18 @@ libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_i
 
 
 class Here(ProcessMemory):
-    """This process as a program: pages become shared as the shim does it."""
+    """This process as a program: of its memory, `pages` become shared as the shim does it, and nothing else."""
 
     def __init__(self, shared: SharedMemory) -> None:
         super().__init__(os.getpid(), NAME)
         self.shared = shared
         self.asked: list[tuple[int, int, bool]] = []
         self.is_able = True
+        self.pages: list[Pages] = []
 
     def share(self, address: int, size: int, offset: int, protection: int, *, is_quiet: bool) -> bool:
         self.asked.append((address, size, is_quiet))
-        if not self.is_able:
+        if not self.is_able or not any(each.holds(address, size) for each in self.pages):
             return False
         self.shared.bytes(offset, size)[:] = np.frombuffer(self.read(address, size), np.uint8)
         place = libc.mmap(address, size, protection, mmap.MAP_SHARED | MAP_FIXED, self.shared.descriptor, offset)
@@ -54,6 +55,9 @@ class Pages:
         self._map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.bytes = np.frombuffer(self._map, np.uint8)
         self.address = int(self.bytes.ctypes.data)
+
+    def holds(self, address: int, size: int) -> bool:
+        return self.address <= address and address + size <= self.address + self.bytes.size
 
 
 class Program:
@@ -70,7 +74,6 @@ class Program:
         self.number, self.process = device.open(client, os.getpid())
         self.client = made[0]
         self.gpu_id = device.nodes[0].gpu_id
-        self.pages: list[Pages] = []
 
     def call(self, number: int, argument: Record) -> Any:
         """An ioctl of the driver; its argument as it comes back."""
@@ -82,8 +85,9 @@ class Program:
 
     def own(self, size: int) -> Pages:
         """Memory of the program."""
-        self.pages.append(Pages(size))
-        return self.pages[-1]
+        made = Pages(size)
+        self.client.pages.append(made)
+        return made
 
     def allocate(self, address: int, size: int, flags: int = AllocFlags.GTT, offset: int = 0, gpu_id: int = 0) -> Any:
         asked = ioctls.AllocMemoryOfGpu(

@@ -270,6 +270,9 @@ def test_events() -> None:
         assert f"no event {first}" in refused(errno.EINVAL, wait, here, first)
         asked = ioctls.WaitEvents(events_ptr=0, num_events=1 << 20, wait_for_all=0, timeout=0)
         assert "to wait for" in refused(errno.EINVAL, here.call, Number.WAIT_EVENTS, asked)
+        foreign = here.allocate(VA + PAGE, PAGE, AllocFlags.USERPTR, here.own(PAGE).address)
+        message = refused(errno.EINVAL, new_event, here, EventKind.SIGNAL, foreign.handle)
+        assert message == "the page of events is memory that only the program has"
         small = here.allocate(VA, PAGE)
         assert "expected 0x8000 for events" in refused(errno.EINVAL, new_event, here, EventKind.SIGNAL, small.handle)
 

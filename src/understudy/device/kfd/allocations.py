@@ -188,6 +188,15 @@ class Allocations:
         data = self._client.read(asked.device_ids_array_ptr, 4 * count)
         return [self.node(int.from_bytes(data[at : at + 4], "little")) for at in range(0, 4 * count, 4)]
 
+    def close(self) -> None:
+        """Nothing is allocated any more, and no agent sees anything."""
+        with self._lock:
+            for found in self._known.values():
+                for node in self._nodes:
+                    if node.number in found.mapped:
+                        self._space_of(node).unmap(found.address, found.pieces)
+            self._known.clear()
+
     # ---- user memory ---------------------------------------------------------------------------------------------
 
     def _share(self, found: Allocation) -> bool:

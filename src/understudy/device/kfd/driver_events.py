@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from understudy.device.kfd.client import Client
 from understudy.device.kfd.errors import Refused
@@ -54,7 +55,7 @@ class Events:
     def __len__(self) -> int:
         return len(self._known)
 
-    def create(self, asked: CreateEvent, page_of: Callable[[int], Any]) -> CreateEvent:
+    def create(self, asked: CreateEvent, page_of: Callable[[int], npt.NDArray[np.uint8]]) -> CreateEvent:
         """CREATE_EVENT. `page_of` gives the bytes of an allocation: the first event brings the handle of the page."""
         with self._changed:
             if asked.event_page_offset:
@@ -75,7 +76,7 @@ class Events:
             event_slot_index=number if is_signal else 0,
         )
 
-    def _take_page(self, page: Any) -> None:
+    def _take_page(self, page: npt.NDArray[np.uint8]) -> None:
         if self._slots is not None:
             return
         if page.nbytes < 8 * SIGNAL_EVENTS:
@@ -159,6 +160,7 @@ class Events:
         with self._changed:
             self._is_closed = True
             self._known.clear()
+            self._slots = None
             self._changed.notify_all()
 
     def _is_over(self, events: list[Event]) -> bool:

@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from understudy.core.errors import AccessFault, NoHostMemory, UnderstudyError
 from understudy.core.record import Record
 from understudy.device.hsa.device import HsaDevice
@@ -26,6 +29,7 @@ from understudy.device.kfd.node import FIRST_RENDER_MINOR, Node
 from understudy.device.kfd.queues import AgentQueues, Queues
 from understudy.device.kfd.sdma import SdmaQueue
 from understudy.device.kfd.shared_memory import DOORBELLS_APART, SharedMemory
+from understudy.device.kfd.user_memory import Foreign
 
 APERTURE_BYTES: Final = 1 << 32
 FIRST_ADDRESS: Final = 1 << 24
@@ -126,10 +130,10 @@ class KfdProcess:
     def device(self, node: Node) -> HsaDevice:
         """The agent of a node as this process has it."""
         with self._lock:
-            if self._is_closed:
-                raise Refused("the process has gone", errno.EIO)
             made = self._devices.get(node.number)
             if made is None:
+                if self._is_closed:
+                    raise Refused("the process has gone", errno.EIO)
                 made = self._devices[node.number] = HsaDevice(node.agent, self._settings)
                 made.observe_interrupts(self.events.interrupt)
                 made.fault_handler = lambda queue, error: self._fault(node, error)
@@ -258,7 +262,14 @@ class KfdProcess:
         self.device(self.allocations.node(asked.gpu_id)).has_trap_handler = bool(asked.tba_addr)
 
     def _create_event(self, asked: ioctls.CreateEvent) -> Record:
-        return self.events.create(asked, lambda handle: self.allocations.find(handle).pieces[0].what)
+        return self.events.create(asked, self._page)
+
+    def _page(self, handle: int) -> npt.NDArray[np.uint8]:
+        """The bytes of an allocation: the page of slots, which waves write to."""
+        what = self.allocations.find(handle).pieces[0].what
+        if isinstance(what, Foreign):
+            raise Refused("the page of events is memory that only the program has")
+        return what
 
     def _wait(self, asked: ioctls.WaitEvents) -> Record:
         result = self.events.wait(asked)
@@ -276,10 +287,14 @@ class KfdProcess:
                 return
             self._is_closed = True
         self.events.close()
+        self.queues.close()
         for agent in self._agents.values():
             agent.close()
         for device in self._devices.values():
             device.close()
+        self.allocations.close()
+        self._agents.clear()
+        self._devices.clear()
         self.shared.close()
 
 

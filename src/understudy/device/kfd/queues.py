@@ -112,10 +112,12 @@ class AgentQueues:
         return self._known.get(number)
 
     def close(self) -> None:
-        """End all: the threads too."""
+        """End all: kernels that run, and the threads."""
         self._device.close()
         self._sdma_service.close()
         self._aql_service.close()
+        for number in tuple(self._known):
+            self.destroy(number)
 
 
 class Queues:
@@ -163,6 +165,11 @@ class Queues:
     def check(self, number: int) -> None:
         """`Refused` where there is no such queue."""
         self._find(number)
+
+    def close(self) -> None:
+        """There are none any more; their agents end them."""
+        with self._lock:
+            self._owners.clear()
 
     def _find(self, number: int) -> AgentQueues:
         agent = self._owners.get(number)
