@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from understudy.core.errors import AccessFault, ModelBug
 from understudy.core.space import PAGE_SIZE, Ram, Unit
-from understudy.engine.gcn.memory import COLUMNS, ENTRIES, LIMIT, MASK64, GpuMemory, Plain
+from understudy.engine.gcn.memory import COLUMNS, ENTRIES, LIMIT, MASK64, Effects, GpuMemory, Plain
 from understudy.engine.gcn.memory_type import COARSE, MemoryType, Mtype
 from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
 
@@ -309,3 +309,25 @@ def test_read_modify_writes_go_to_a_completer() -> None:
         lanes.scalar_atomic("global", "umax", 32, 0x10_1000, 9)
     with pytest.raises(AccessFault, match="it must be aligned to its size"):
         lanes.scalar_atomic("global", "add", 32, 0x10_1002, 9)
+
+
+class Sized(Register):
+    """Likewise, of any size."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+
+def test_regions_are_split_into_what_fills_their_place() -> None:
+    memory, region, parts = GpuMemory(), Sized(0x3000), [np.zeros(0x1000, np.uint8) for _ in range(2)]
+    memory.map(0x10000, region, name="whole")
+    memory.split(0x10000, [(0x10000, parts[0]), (0x11000, Sized(0x1000)), (0x12000, parts[1])], name="part")
+    parts[1][5] = 7
+    assert memory.read(0x12005, 1) == b"\7"
+    assert [each.name for each in memory] == ["part"] * 3
+    assert isinstance(memory.find(0x11800), Effects)
+    with pytest.raises(ModelBug, match="no region begins at 0x10000 that could be split"):
+        memory.split(0x10000, [])
+    with pytest.raises(ModelBug, match=r"gap must fill 0x11000\.\.0x12000"):
+        memory.split(0x11000, [(0x11000, np.zeros(0x800, np.uint8))], name="gap")
