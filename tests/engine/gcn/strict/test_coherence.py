@@ -119,7 +119,8 @@ def test_a_load_that_was_not_waited_for_is_told() -> None:
     engine = StrictEngine()
     engine.run(dispatch)
     [finding] = [finding for finding in engine.findings if finding.kind == "no wait"]
-    assert "is read before s_waitcnt: work-group 0 wave 0 pc" in str(finding)
+    assert "reads v10 before flat_load_dword v10, v[20:21] has written it: work-group 0 wave 0 pc" in str(finding)
+    assert "; it takes s_waitcnt vmcnt(0) between them [gcn/flat-result: " in str(finding)
 
 
 # ---- work-group scope: waves of one compute unit share its cache, plain loads and stores are enough

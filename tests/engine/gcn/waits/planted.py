@@ -224,7 +224,7 @@ PLANTED = (
     """),
     Planted("sgpr-buffer-after-branch", "valu-sgpr-vmem", """
         < v_readfirstlane_b32 s20, v1
-        s_cmp_eq_u32 s0, 1
+        s_cmp_eq_u32 s0, 0
         s_cbranch_scc1 far
         s_nop 4
         far:

@@ -2,7 +2,7 @@
 
 What the ROCm Code Object document's "Memory model" asks of machine code is only visible on hardware that may be late:
 here loads without GLC hit lines that were cached long ago, stores arrive in any order some time before ``s_waitcnt``
-lets their wave go on, and registers are not there before somebody waited for them. What is shared with the host lies
+lets their wave go on, and what a wave does not wait for is told (`engine.gcn.waits`). What is shared with the host lies
 behind a second level, which the fences of packets write back and invalidate. Everything that came out stale is reported
 with both places. All work-groups of a dispatch are in flight at once, on compute units in turn.
 """
@@ -101,7 +101,7 @@ class StrictEngine(Stateful):
         if not self.fenced:
             self.acquire(dispatch.memory)
         caches = self.caches(dispatch.memory)
-        stepper = StrictStepper(dispatch, Ledger(caches, self._packet, self._acquired, self._released))
+        stepper = StrictStepper(dispatch, Ledger(caches, dispatch.target, self._packet, self._acquired, self._released))
         groups = [self._start(dispatch, stepper, group) for group in range(len(dispatch.groups))]
         self.findings = []
         try:

@@ -5,9 +5,9 @@ Scalar loads and stores go to the second level at once: the scalar cache is not 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,18 +15,23 @@ from understudy.engine.gcn.api import Dispatch
 from understudy.engine.gcn.memory import Plain
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
-from understudy.engine.gcn.reference.lane_integer import Array, Value
+from understudy.engine.gcn.reference.lane_integer import Array
 from understudy.engine.gcn.reference.lane_memory import Indices, Rows, bytes_of_rows, dwords_of_bytes
 from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.engine.gcn.strict.caches import Caches, Store
 from understudy.engine.gcn.strict.findings import Finding, Host, Place
+from understudy.engine.gcn.waits.board import Missed
+from understudy.engine.gcn.waits.issue import LDS, MEMORY
+from understudy.engine.gcn.waits.path import Paths
+from understudy.engine.gcn.waits.report import said
 from understudy.isa.gcn.asm.printer import text
+from understudy.isa.gcn.hazards import Kind
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import RETIRED
-from understudy.isa.gcn.target import GFX9
+from understudy.isa.gcn.state import MODE, PC, RETIRED
+from understudy.isa.gcn.target import GFX9, Target
 
-COUNTED: Final = frozenset({"FLAT", "MUBUF", "MTBUF", "MIMG"})
-"""Encodings whose loads and stores VM_CNT counts; the others' are LGKM_CNT's."""
+REACHED: Final = {"global": MEMORY, "private": MEMORY, "shared": LDS}
+"""What the scoreboard calls the spaces that flat addresses reach."""
 BUFFERS: Final = frozenset({"MUBUF", "MTBUF"})
 MTYPE_AT: Final = 27
 """Lowest bit of MTYPE in the last dword of a V# of GFX7 and GFX8."""
@@ -39,16 +44,16 @@ class Ledger:
     launched the waves, `fence` how weak its acquire fence is, `released` how weak other packets' release fences were.
     """
 
-    def __init__(self, caches: Caches, packet: str, fence: str, released: dict[str, str]) -> None:
+    def __init__(self, caches: Caches, target: Target, packet: str, fence: str, released: dict[str, str]) -> None:
         self.caches = caches
         self.packet = packet
         self.fence = fence
         self.released = released
         self.owners: dict[int, tuple[int, int, int]] = {}
         self.findings: dict[tuple[str, int, int], Finding] = {}
-        self.written: set[int] = set()
-        """Registers that the instruction writes: vector registers by number, scalar ones by its complement."""
-        self._loads: dict[int, deque[tuple[str, Place, set[int]]]] = {}
+        self.reached: set[str] = set()
+        """What the instruction's flat addresses lie in."""
+        self._paths = Paths(target)
 
     def begin(self, view: View, insn: Insn) -> None:
         """One instruction of a wave."""
@@ -56,27 +61,27 @@ class Ledger:
         self.insn = insn
         self.owner, self._group, unit = self.owners[view.wave.address]
         self.unit = self.caches.units[unit]
-        self.written = set()
+        self.reached = set()
+        self._mode = int(view.words[MODE])
         self.caches.chance()
 
     def finish(self) -> None:
-        """The instruction is done: remember what its loads still owe."""
-        if self.written and self.insn.form in (*COUNTED, "DS", "SMRD", "SMEM") and self._is_load:
-            counter = "vm" if self.insn.form in COUNTED else "lgkm"
-            self.outstanding.append((counter, self._here, self.written))
+        """The instruction is done, or is to be done again: s_waitcnt while stores are on their way."""
+        if self.view.words[PC] == self.insn.pc and self.insn.name == "s_waitcnt":
+            return
+        for missed in self._paths.step(self.owner, self.insn, self._mode, frozenset(self.reached)):
+            self._note(missed)
 
-    @property
-    def _is_load(self) -> bool:
-        return "load" in self.insn.name or "read" in self.insn.name or "atomic" in self.insn.name
+    def _note(self, missed: Missed) -> None:
+        """Note what the instruction did not wait for."""
+        kind = "no wait" if missed.hazard.kind is Kind.COUNT else "wait states"
+        before = replace(self._here, pc=missed.before.pc, insn=missed.before.text)
+        found = Finding(kind, self._here, before, said=said(missed), need=missed.need, rule=missed.hazard.rule)
+        self.findings.setdefault((kind, self.insn.pc, before.pc), found)
 
     @property
     def _here(self) -> Place:
         return Place(self._group, self.view.wave.index, self.insn.pc, text(self.insn), self.packet)
-
-    @property
-    def outstanding(self) -> deque[tuple[str, Place, set[int]]]:
-        """Loads of the wave that were not waited for: counter, place, registers."""
-        return self._loads.setdefault(self.owner, deque())
 
     def find(self, kind: str, store: Place | Host, address: int = 0) -> None:
         """Note a finding, once for each pair of instructions."""
@@ -87,18 +92,6 @@ class Ledger:
         if isinstance(store, Place):
             fence = "" if store.packet == self.packet else self.released.get(store.packet, fence)
         self.findings[key] = Finding(kind, self._here, store, address, fence)
-
-    def check_waited(self, register: int) -> None:
-        """A register is read, which its load must have reached."""
-        for _, load, registers in self.outstanding:
-            if register in registers:
-                self.find("no wait", load)
-
-    def wait(self, counter: str, most: int) -> None:
-        """Wait until at most so many loads of a counter are outstanding."""
-        mine = [load for load in self.outstanding if load[0] == counter]
-        for load in mine[: max(len(mine) - most, 0)]:
-            self.outstanding.remove(load)
 
     @property
     def uncached(self) -> bool:
@@ -119,6 +112,13 @@ class StrictMemory(LaneAtomics):
         super().__init__(dispatch.memory, dispatch.gds)
         self.ledger = ledger
 
+    def _spaces(self, space: str, addresses: Array) -> list[tuple[str, Any]]:
+        """Which spaces the addresses mean."""
+        parts = super()._spaces(space, addresses)
+        if space == "flat":
+            self.ledger.reached |= {REACHED[name] for name, _ in parts}
+        return parts
+
     def _gather(self, size: int, addresses: Array, lanes: Indices) -> Rows:
         bypass, uncached = bool(self.ledger.insn.get("glc")), self.ledger.uncached
         parts = []
@@ -137,6 +137,7 @@ class StrictMemory(LaneAtomics):
     def _update(self, kind: str, bits: int, place: tuple[Plain | None, int] | None, v: int, compare: int) -> int:
         """Read-modify-writes happen at the second level, or in memory; LDS and GDS are nobody else's."""
         where, at = place or (None, 0)
+        self.ledger.reached.add(LDS if where is self._lds else MEMORY)
         if where is None or where in (self._lds, self._gds):
             return super()._update(kind, bits, place, v, compare)
         address, size, uncached, second = where.base + at, bits >> 3, self.ledger.uncached, self.ledger.caches.second
@@ -195,57 +196,13 @@ class StrictLanes(Lanes):
         super().begin(view, insn, lanes)
         self.ledger.begin(view, insn)
 
-    # ---- registers -------------------------------------------------------------------------------------------------
-    def v(self, n: int) -> Array:
-        """A vector register, which its load must have reached."""
-        self.ledger.check_waited(n)
-        return super().v(n)
-
-    def s(self, n: int) -> int:
-        """A scalar register, likewise."""
-        self.ledger.check_waited(~n)
-        return super().s(n)
-
-    def s64(self, n: int) -> int:
-        """Two of them."""
-        self.ledger.check_waited(~n)
-        self.ledger.check_waited(~(n + 1))
-        return super().s64(n)
-
-    def lane(self, n: int, lane: int) -> int:
-        """A vector register of one lane."""
-        self.ledger.check_waited(n)
-        return super().lane(n, lane)
-
-    def v_at(self, n: int, lane: Value) -> Array:
-        """A vector register of other lanes."""
-        self.ledger.check_waited(n)
-        return super().v_at(n, lane)
-
-    def set_v(self, n: int, v: Value, where: Value | None = None) -> None:
-        """Write a vector register."""
-        self.ledger.written.add(n)
-        super().set_v(n, v, where)
-
-    def set_s(self, n: int, v: int) -> None:
-        """Write a scalar register."""
-        self.ledger.written.add(~n)
-        super().set_s(n, v)
-
     # ---- waits -----------------------------------------------------------------------------------------------------
     def order(self, what: str, n: int = 0) -> None:
         """s_waitcnt and the invalidations do something here."""
         if what == "waitcnt":
             vm = n & 15 | (n >> 14 & 3) << 4 if self.ledger.insn.target.level >= GFX9 else n & 15
-            self.ledger.wait("vm", vm)
-            self.ledger.wait("lgkm", n >> 8 & 15)
             if vm == 0 and self.ledger.caches.delays(self.ledger.owner):  # the wave stays where it is
                 self.target = self.ledger.insn.pc
                 self.words[RETIRED] -= 1
         elif what.startswith("wbinvl1"):
             self.ledger.unit.invalidate(what == "wbinvl1")
-
-    def end(self) -> None:
-        """What a wave has stored may take its time still: until the packet's release fence."""
-        super().end()
-        self.ledger.outstanding.clear()

@@ -31,7 +31,7 @@ def finding(missed: Missed, base: int = 0, kernel: str = "", text: Callable[[int
     return Finding(
         level,
         CHECK,
-        f"{after.text} {_said(missed)}",
+        f"{after.text} {said(missed)}",
         place(after.pc),
         pc=after.pc - base,
         kernel=kernel,
@@ -41,7 +41,7 @@ def finding(missed: Missed, base: int = 0, kernel: str = "", text: Callable[[int
     )
 
 
-def _said(missed: Missed) -> str:
+def said(missed: Missed) -> str:
     """What the later instruction does too early."""
     before, after, names = missed.before.text, missed.after, missed.names
     if missed.hazard.kind is Kind.STATES:
