@@ -150,8 +150,8 @@ class Finding(Shown):
 class FindingError(GuestFault):
     """A check found a mistake, and its device was told to raise the first one; `finding` is it."""
 
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(f"{finding.name}: {finding.message}")
+    def __init__(self, message: str, finding: Finding | None = None) -> None:
+        super().__init__(message)
         self.finding = finding
 
 
@@ -199,7 +199,7 @@ class FindingLog:
             finding.seen = self.sights
             self.kept.append(finding)
         if self.raises:
-            raise FindingError(finding)
+            raise FindingError(f"{finding.name}: {finding.message}", finding)
 
     def since(self, sights: int) -> tuple[Finding, ...]:
         """Those that were seen behind so many sights."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DOUBLE_FREE: Final = "double-free"
 INVALID_FREE: Final = "invalid-free"
 LEAK: Final = "leak"
+REFUSED: Final = "refused-access"
 LDS: Final = "lds-out-of-bounds"
 PRIVATE: Final = "private-out-of-bounds"
 MISALIGNED: Final = "misaligned"
@@ -32,6 +33,7 @@ SUGGESTIONS: Final = {
     WILD: "the address was never that of an allocation: look at how it is made, and at the kernel's arguments",
     LDS: "ask for more LDS (group_bytes, Local), or compare the index with the work-group's size",
     PRIVATE: "the index runs out of a local array of the work-item",
+    REFUSED: "look at the windows that are open, and at what they allow",
     MISALIGNED: "atomics act on addresses that are multiples of their size",
     DOUBLE_FREE: "free each allocation once",
     INVALID_FREE: "free the address that allocate gave, not one inside",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from understudy.core.event import Probes
+from understudy.core.findings import FindingLog
 from understudy.core.space import Unit
 from understudy.device.refsi.device import DeviceInfo, KernelStatus
 from understudy.device.refsi.interfaces import HOST
@@ -43,6 +44,10 @@ class RefSiPort(MemoryPort, Protocol):
     @property
     def probes(self) -> Probes:
         """Where to subscribe to the device's events."""
+
+    @property
+    def log(self) -> FindingLog | None:
+        """Where findings of checks go; None where there is no check."""
 
     @property
     def interpreted(self) -> int:

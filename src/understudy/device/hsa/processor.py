@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.errors import AccessFault, ModelBug, UnderstudyError
+from understudy.core.errors import AccessFault, BeyondModel, ModelBug, UnderstudyError
 from understudy.core.limits import Stopped, TimeLimit
 from understudy.core.lint import Lint
 from understudy.core.settings import SYNCHRONOUS
@@ -271,6 +271,8 @@ class Processor:
         if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
+            if self._settings.checks:
+                raise BeyondModel(f"check {self._settings.check!r} of a kernel that enables exceptions")
             from understudy.engine.gcn.reference.exceptions import ExceptionEngine
 
             statistics = ExceptionEngine(enabled, self._memory.watched).run(dispatch)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.errors import WireError
+from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, KernelSettings
 from understudy.engine.gcn.api import STEP_LIMIT
 
@@ -69,10 +69,12 @@ class Settings(KernelSettings):
     machine_code: bool = True
 
     def verify(self) -> None:
-        """A strict memory's engine counts nothing."""
+        """A strict memory's engine counts nothing and makes no other checks."""
         KernelSettings.verify(self)
         if self.count_instructions and self.coherence == STRICT:
             raise WireError("count_instructions: the engine of a strict memory does not count them")
+        if self.checks and self.coherence == STRICT:
+            raise BeyondModel(f"check {self.check!r} with coherence {STRICT!r}, expected one of them")
 
     @property
     def translates(self) -> bool:

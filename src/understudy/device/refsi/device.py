@@ -12,8 +12,10 @@ from understudy.core.allocator import Allocator
 from understudy.core.device import Device
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.findings import Finding, FindingLog
 from understudy.core.forks import FORKED
 from understudy.core.limits import CLOSED
+from understudy.core.memory_check import MemoryCheck
 from understudy.core.occupied import Occupied
 from understudy.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED
 from understudy.core.snapshot import Stateful
@@ -21,6 +23,7 @@ from understudy.core.space import Ram, Unit
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.accelerator import Accelerator, Failure
+from understudy.device.refsi.checked import CheckedAllocator, CheckedPort
 from understudy.device.refsi.cmp import CommandProcessor
 from understudy.device.refsi.events import BufferSubmitted
 from understudy.device.refsi.interfaces import HOST, MemorySystem
@@ -31,11 +34,13 @@ from understudy.device.refsi.refsidrv.memory import RefsidrvMemory
 from understudy.device.refsi.refsidrv.schedule import RefsidrvSchedule
 from understudy.device.refsi.settings import EAGER, Settings
 from understudy.device.refsi.spec.memory import COHERENT, STRICT, SpecMemory
+from understudy.device.refsi.spec.port import SpecPort
 from understudy.device.refsi.status import BufferStatus
 from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
 from understudy.device.refsi.views import Views
 from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.reference import ReferenceEngine
+from understudy.isa.riscv.port import HartPort
 from understudy.isa.riscv.state import Hart
 
 FAMILIES: Final = ("m", "g")
@@ -82,7 +87,8 @@ class RefSiDevice(Stateful, Device[Settings]):
     """RefSi M1 (`family` "m") or G1 ("g"). Give `settings`, or options of `Settings` by name.
 
     Submitted buffers run, in order, when somebody waits or looks at the device. A bad option is a `WireError`. `ram`
-    makes its plain memories: `SharedRam` for one that another process reaches without asking.
+    makes its plain memories: `SharedRam` for one that another process reaches without asking. `findings` are those of
+    checks, by site.
     """
 
     STATE = ("memory", "accelerator", "allocator", "processor", "_g1_harts", "_next_ticket", "_finished")
@@ -106,7 +112,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.telemetry = Telemetry(self.probes, lints=settings.lints)
         self.engine = self._make_engine()
         self.accelerator = Accelerator(
-            lambda index: self.memory.port(index),
+            self._port,
             self.engine,
             self.telemetry,
             vlen=settings.vlen or (r.M1_VLEN if family == "m" else r.G1_VLEN),
@@ -116,6 +122,9 @@ class RefSiDevice(Stateful, Device[Settings]):
         )
         self.telemetry.clock = lambda: self.accelerator.steps
         self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
+        self.findings: list[Finding] = []
+        self._check = check = MemoryCheck.of(settings, self.findings)
+        self._checked = CheckedAllocator(self.allocator, check, self.accelerator.flush_pages) if check else None
         self.memory: MemorySystem
         self.processor: CommandProcessor | None = None
         self._g1_harts = r.G1_HARTS
@@ -152,6 +161,14 @@ class RefSiDevice(Stateful, Device[Settings]):
         if not self.settings.count_instructions:
             raise WireError(NOT_COUNTED)
         return self.engine.instruction_counts()
+
+    def _port(self, index: int) -> HartPort:
+        """A hart's way to memory."""
+        port = self.memory.port(index)
+        if self._check is None:
+            return port
+        assert isinstance(port, SpecPort)
+        return CheckedPort(port, self._check, lambda: self.accelerator.harts[index])
 
     def _count(self, hart: Hart, insn: Any) -> None:
         if self._schedule.profiling:
@@ -215,6 +232,8 @@ class RefSiDevice(Stateful, Device[Settings]):
         self._finished.clear()
         self._next_ticket = 1
         self.allocator.reset()
+        if self._checked is not None:
+            self._checked.reset()
         self.memory.reset()
         if self.processor is not None:
             self.processor.reset()
@@ -239,6 +258,8 @@ class RefSiDevice(Stateful, Device[Settings]):
                 status.error.__traceback__ = None  # its frames have arrays of the memory
         self.accelerator.close()
         self.memory.close()
+        if self._check is not None:
+            self._check.closed()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -267,6 +288,11 @@ class RefSiDevice(Stateful, Device[Settings]):
         return self._processor().registers
 
     @property
+    def log(self) -> FindingLog | None:
+        """Where findings of checks go, which `findings` has; None where there is no check."""
+        return None if self._check is None else self._check.log
+
+    @property
     def steps(self) -> int:
         """Instructions retired by all harts since the device was opened."""
         return self.accelerator.steps
@@ -282,15 +308,20 @@ class RefSiDevice(Stateful, Device[Settings]):
         """Address of `size` bytes of DRAM, 0 if there is no room; other kinds: see choice `refsi/alloc-failure`."""
         if kind != r.MemoryKind.DRAM:
             return WRONG_KIND if self.profile_name == REFSIDRV else 0
+        if self._checked is not None:
+            return self._checked.allocate(size, alignment)
         return self.allocator.allocate(size, alignment)
 
     def reserve(self, address: int, size: int) -> bool:
         """Take the DRAM at `address`, as `allocate` would have given it; False where it is in use or none."""
-        return self.allocator.reserve(address, size)
+        taken = self.allocator.reserve(address, size)
+        if taken and self._checked is not None:
+            self._checked.taken(address, size)
+        return taken
 
     def free(self, address: int) -> None:
         """Give memory back; an address that was not allocated is ignored."""
-        self.allocator.free(address)
+        (self.allocator if self._checked is None else self._checked).free(address)
 
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
         """Read `size` bytes as `unit`, after all submitted buffers; `AccessFault` where that is refused."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.errors import WireError
+from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, KernelSettings
 from understudy.device.refsi import registers as r
 from understudy.device.refsi.spec.dma import IMMEDIATE, LATE
@@ -56,6 +56,8 @@ class Settings(KernelSettings):
     def verify(self) -> None:
         """The reference driver's device has one shape."""
         KernelSettings.verify(self)
+        if self.checks and self.profile == REFSIDRV:
+            raise BeyondModel(f"check {self.check!r} in profile refsidrv: only the profile spec has checks")
         if self.vlen is not None:
             check_vlen(self.vlen)
         if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from understudy.core.errors import RuleError, UnderstudyError
+from understudy.core.findings import Finding
 from understudy.core.shown import Rows, Shown
 from understudy.core.space import Unit
 from understudy.device.refsi.device import DeviceInfo, KernelStatus, RefSiDevice
@@ -98,6 +99,12 @@ class RefSiDriver(Shown):
     def memory_map(self) -> tuple[MapEntry, ...]:
         """Memories and register files, in the driver's order."""
         return self.port.info.memory_map
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What checks have found so far (`check="memory"`), by site."""
+        log = self.port.log
+        return [] if log is None else log.kept
 
     # ---- memory --------------------------------------------------------------------------------------------------
 

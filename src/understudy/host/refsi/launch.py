@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from understudy.core.errors import WireError
+from understudy.core.findings import Finding
 from understudy.core.took import Took
 from understudy.core.words import align_up, f64_bits
 from understudy.device.refsi import rules
@@ -30,7 +31,8 @@ class LaunchResult(Took):
     """A launch that went well: the status of its command buffer and what its kernels printed.
 
     `bytes` are those of its arrays and buffers, `time` the seconds of its command buffer. `interpreted` of the
-    instructions were executed one by one instead of as machine code.
+    instructions were executed one by one instead of as machine code. `findings` are those of checks, as the device has
+    them: counts are those of all its launches.
     """
 
     kernel: str
@@ -39,6 +41,7 @@ class LaunchResult(Took):
     bytes: int = 0
     time: float = field(default=0.0, compare=False)
     interpreted: int = field(default=0, compare=False)
+    findings: tuple[Finding, ...] = field(default=(), repr=False, compare=False)
 
     __repr__ = Took.__repr__
 

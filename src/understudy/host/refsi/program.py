@@ -11,15 +11,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from understudy.core.errors import AccessFault, RuleError, WireError
+from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from understudy.core.findings import Finding
 from understudy.core.shown import Rows, Shown, count, some
 from understudy.core.space import PAGE_SIZE
 from understudy.core.words import align_down, align_up
 from understudy.device.refsi.registers import DRAM_BASE, DRAM_SIZE, TCDM_HART_BASE, TCDM_HART_SIZE
 from understudy.device.refsi.toolkit.builder import READ, WRITE, CommandBuffer
 from understudy.host.refsi.driver import RefSiDriver
-from understudy.image.riscv.program import ElfImage, Segment
-from understudy.isa.riscv.decode import assemble
+from understudy.image.elf.lines import Lines, read_lines
+from understudy.image.elf.reader import ElfFile
+from understudy.image.riscv.program import ElfImage, Segment, read_elf
+from understudy.isa.riscv.assembler import text
+from understudy.isa.riscv.decode import assemble, decode, length
+from understudy.isa.riscv.insn import IllegalInstruction
 
 ELF_BASE: Final = 0x1_0000
 ELF_END: Final = 0x800_0000
@@ -37,6 +42,9 @@ CURE: Final = "link it with -Wl,-Ttext-segment=0x10000 (lld: -Wl,--image-base=0x
 """What to do about segments that lie where they cannot."""
 EXIT_STUB: Final = "addi a0,zero,0; addi a7,zero,0; ecall"
 """Code at the return address, as the reference host has it: instances end there, and it would end one that went on."""
+
+
+ELF_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,9 @@ class Program(Shown):
         self.hart_share = align_down(TCDM_HART_SIZE // (info.cores * info.harts_per_core), PAGE_SIZE)
         self.stack_top = HART_BASE + self.hart_share
         self.return_address = 0
+        log = driver.port.log
+        if log is not None:
+            log.namers.append(self._complete)
         try:
             self._load()
         except BaseException:
@@ -134,8 +145,38 @@ class Program(Shown):
         """Whether the program is in device memory."""
         return bool(self._allocated)
 
+    def _complete(self, finding: Finding) -> None:
+        """Say where in its source a finding is, if it is in its code."""
+        pc = finding.pc
+        name = "" if pc is None else self.image.name_at(pc)
+        if name and pc is not None:
+            finding.at, finding.insn = name, self._text(pc)
+            finding.source = str(self._lines.at(pc - self._distance) or "")
+
+    @cached_property
+    def _lines(self) -> Lines:
+        """Where its instructions come from."""
+        return read_lines(ElfFile(self._data, ELF_BITS))
+
+    def _text(self, pc: int) -> str:
+        """The instruction there; "" where the file has none."""
+        word = int.from_bytes(self.image.read(pc, 4), "little")
+        try:
+            return text(decode(word if length(word & 0xFFFF) == 4 else word & 0xFFFF), pc)
+        except (BeyondModel, IllegalInstruction):
+            return ""
+
+    @cached_property
+    def _distance(self) -> int:
+        """How far it was moved up from where it was linked."""
+        linked = min((segment.address for segment in read_elf(self._data).segments), default=0)
+        return min((segment.address for segment in self.image.segments), default=0) - linked
+
     def unload(self) -> None:
         """Give the program's memory back. Its window is closed when the next program is loaded."""
+        log = self._driver.port.log
+        if log is not None and self._complete in log.namers:
+            log.namers.remove(self._complete)
         for address in self._allocated:
             self._driver.free(address)
         self._allocated.clear()
@@ -194,7 +235,7 @@ class Program(Shown):
             self._allocated.append(first)
 
     def _allocate(self, size: int) -> int:
-        address = self._driver.allocate(size, PAGE_SIZE)
+        address = self._driver.allocate(align_up(size, PAGE_SIZE), PAGE_SIZE)
         self._allocated.append(address)
         return address
 

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from understudy.core.errors import UnderstudyError, WireError
 from understudy.core.event import Event
+from understudy.core.findings import Finding, FindingLog
 from understudy.core.sources import bytes_of, text_of
 from understudy.core.space import Unit
 from understudy.core.took import told
@@ -94,6 +95,12 @@ class RefSi(RefSiDriver):
             self._program.unload()
         self._program = Program(self, image, self.profile, data)
         return self._program
+
+    def shutdown(self) -> None:
+        """See `RefSiDriver.shutdown`. Where leaks are looked for, a program that is loaded is none."""
+        if self._program is not None and self._port is not None and self._port.log is not None:
+            self._program.unload()
+        super().shutdown()
 
     @property
     def profile(self) -> str:
@@ -208,16 +215,29 @@ class RefSi(RefSiDriver):
                 console.extend(event.data)
 
         cancel = self.port.probes.subscribe(listen, ConsoleOutput)
+        log = self.port.log
+        sights = 0 if log is None else log.sights
         start, interpreted = perf_counter(), self.port.interpreted
         try:
             status = self.run(buffer.sync_cache().finish())
         except UnderstudyError as error:
+            for each in _found(log, sights, kernel.name):
+                error.add_note(str(each))
             raise explained(error, kernel) from None
         finally:
             cancel()
         time, interpreted = perf_counter() - start, self.port.interpreted - interpreted
         arguments.copy_back()
-        return told(LaunchResult(kernel.name, status, bytes(console), arguments.nbytes, time, interpreted))
+        found = _found(log, sights, kernel.name)
+        return told(LaunchResult(kernel.name, status, bytes(console), arguments.nbytes, time, interpreted, found))
+
+
+def _found(log: FindingLog | None, sights: int, kernel: str) -> tuple[Finding, ...]:
+    """What checks have seen since; functions that kernels call are told of as theirs."""
+    found = () if log is None else log.since(sights)
+    for each in found:
+        each.kernel = each.kernel or kernel
+    return found
 
 
 class _Prepared:

@@ -104,6 +104,11 @@ class SpecPort:
         found = self._reach(address, access)
         return (address, address) if found is None else found[:2]
 
+    def physical(self, address: int, access: str) -> int | None:
+        """Where in device memory a guest address lies; None where `access` to it is refused."""
+        found = self._memory.decoder.span(address, self.unit, _ACCESS[access])
+        return None if found is None else found[2].physical
+
     def check_reservable(self, address: int, size: int, access: str) -> None:
         """Memory can be reserved, registers cannot (choice `refsi/reserve-registers`)."""
         place = self._memory.locate(address, size, self.unit, _ACCESS[access])
