@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.attach.fletcher.rig import ROOT, needs_compiler
+from tests.cli.test_run import content
 from understudy.cli import main
 from understudy.cli.attachments import ATTACHMENTS
 
@@ -52,6 +53,15 @@ def test_registers_are_told_and_a_thread_runs_the_kernel(capfd: Capture, host: s
     assert (code, out) == (0, "understudy: sum = -6\n")
     assert "W 0x000 <= 0x00000001 control\n" in err
     assert run(capfd, "--quiet", host) == (0, "understudy: sum = -6\n", "")
+
+
+def test_a_report_of_what_the_device_saw(capfd: Capture, host: str, tmp_path: Path) -> None:
+    report = tmp_path / "run.html"
+    code, out, err = run(capfd, "--quiet", "--report", str(report), host)
+    assert (code, out, err) == (0, "understudy: sum = -6\n", f"report: {report}\n")
+    assert "<title>sum_host · Understudy</title>" in report.read_text()
+    assert '"rows-moved"' in content(report)
+    assert "unfinished" not in content(report)
 
 
 def test_the_exit_status_is_the_programs(capfd: Capture) -> None:

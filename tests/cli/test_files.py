@@ -63,6 +63,15 @@ WRITES = {
     ("report", "output"): ["report", "EVENTS", "-o", "FILE"],
     ("trace", "output"): ["trace", "EVENTS", "-o", "FILE"],
     ("rv64", "signature"): ["rv64", "--signature", "FILE", "EXIT.s"],
+    ("exec", "report"): ["exec", "--report", "FILE", "true"],
+    ("run", "report"): [
+        "run",
+        CODE,
+        "saxpy",
+        *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"],
+        "--report",
+        "FILE",
+    ],
     ("run", "save"): ["run", CODE, "saxpy", *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"], "--save", "2=FILE"],
 }
 SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket"), ("serve refsi", "socket")}

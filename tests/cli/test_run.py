@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +68,7 @@ def test_tiers_give_the_same(capsys: Capture, monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(
         JitEngine,
         "__init__",
-        lambda engine, threads=None, tier=None: made.append(tier) or begin(engine, threads, tier),  # type: ignore[func-returns-value]
+        lambda engine, threads=None, tier=None, **more: made.append(tier) or begin(engine, threads, tier, **more),  # type: ignore[func-returns-value]
     )
     code, out, _ = run(capsys, *SAXPY, "--arg", "f32:64", "--tier", tier)
     assert code == 0
@@ -111,6 +114,37 @@ def test_code_of_the_small_machine_model(capsys: Capture, tmp_path: Path) -> Non
     status, out, err = run(capsys, "run", str(file), "k", "--machine-model", "small", *arguments)
     assert (status, err) == (0, "")
     assert out.splitlines()[2] == "argument 1, int32[64]: 7 8 9 10 11 12 13 14 ..."
+
+
+def test_a_report_of_a_run(capsys: Capture, tmp_path: Path) -> None:
+    report = tmp_path / "run.html"
+    kernels = (
+        ([*SAXPY, "--arg", "f32:64"], 0, "s_endpgm"),
+        (["run", CODE, "saxpy", *("--arg", "2.0", "--arg", "0x100", "--arg", "f32:64")], 1, "queue-errored"),
+        (["run", str(DATA / "kernels.elf"), "broken", "--grid", "4", "--arg", "i32:4", "--arg", "0"], 1, "hart-fault"),
+    )
+    for arguments, status, held in kernels:
+        report.unlink(missing_ok=True)
+        code, _, err = run(capsys, *arguments, "--report", str(report))
+        assert (code, err.splitlines()[0]) == (status, f"report: {report}")
+        assert held in content(report)
+
+
+def content(report: Path) -> str:
+    """What stands in a page's data."""
+    packed = re.search(r'<script id="data" type="text/plain">(.*?)</script>', report.read_text())
+    assert packed is not None
+    return gzip.decompress(base64.b64decode(packed[1])).decode("utf-8", "replace")
+
+
+def test_reports_that_cannot_be_written(capsys: Capture, tmp_path: Path) -> None:
+    code, out, err = run(capsys, *SAXPY, "--arg", "f32:64", "--report", str(tmp_path / "no" / "run.html"))
+    assert (code, out) == (2, "")
+    assert err == f"error: cannot write {tmp_path / 'no' / 'run.html'}: No such file or directory\n"
+    kept = tmp_path / "kept.html"
+    code, _, _ = run(capsys, "run", CODE, "no-such-kernel", "--report", str(kept))
+    assert code == 2
+    assert not kept.exists()
 
 
 def test_exact_bounds(capsys: Capture) -> None:

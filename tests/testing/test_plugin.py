@@ -173,6 +173,19 @@ def test_chosen(understudy_gpu, understudy_refsi, understudy_acceldev):
         assert json.loads((pytester.path / "kept" / name).read_text())["traceEvents"]
 
 
+def test_a_failing_test_leaves_a_page_to_look_at(pytester: Pytester) -> None:
+    result = run(
+        pytester,
+        SAXPY + "def test_b(understudy_gpu): saxpy(understudy_gpu, 4)",
+        *("--understudy-trace-format", "html", "--understudy-trace-dir", "kept"),
+    )
+    result.assert_outcomes(failed=1)
+    [name] = traces(pytester.path / "kept")
+    assert name.endswith("-gpu.html")
+    assert "<!doctype html>" in (pytester.path / "kept" / name).read_text()
+    result.stdout.fnmatch_lines([f"*{name}"])
+
+
 @pytest.mark.parametrize("traced", ["failed", "all", "off"])
 def test_what_is_kept(pytester: Pytester, traced: str) -> None:
     result = run(

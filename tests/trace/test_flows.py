@@ -67,10 +67,10 @@ def test_arrows_lead_from_the_host_to_the_work_and_back(run: Any, wanted: list[A
 @pytest.mark.parametrize(
     ("run", "name", "values"),
     [
-        (hsa, "waiting in queue 0", [1, 0, 1, 0, 1, 0, 1]),
+        (hsa, "open packets of queue 0", [1, 0, 1, 0, 1, 0, 1]),
         (fletcher, "rows read, ExampleBatch", [2]),
-        (refsi, "waiting buffers", [1, 0, 1, 0, 1, 0]),
-        (refsi, "running instances", [1, 2, 3, 4, 3, 2, 1, 0, 1, 2, 3, 4]),
+        (refsi, "open buffers", [1, 0, 1, 0, 1, 0]),
+        (refsi, "open instances", [1, 2, 3, 4, 3, 2, 1, 0, 1, 2, 3, 4]),
         (acceldev, "bytes of user commands", [4096, 4100]),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
@@ -94,11 +94,11 @@ def test_a_queue_fills_and_empties() -> None:
         {"time": 4, "event": "command-finished", "chunk": 1},
     ]
     assert [list(counters.take(record)) for record in records] == [
-        [("waiting in queue 1", 1)],
+        [("open packets of queue 1", 1)],
         [],
         [],
-        [("waiting in queue 1", 2)],
-        [("waiting in queue 1", 1)],
+        [("open packets of queue 1", 2)],
+        [("open packets of queue 1", 1)],
         [("bytes moved by DMA", 64)],
         [("bytes moved by DMA", 64)],
         [],

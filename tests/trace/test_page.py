@@ -18,7 +18,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.fletcher import Context, FletcherDevice, Kernel, find
 from understudy.hsa import demo_code
 from understudy.refsi import demo_kernels
-from understudy.trace import JsonlTrace
+from understudy.trace import HtmlTrace, JsonlTrace
 from understudy.trace.page_file import page, write_page
 from understudy.trace.reading import Record, read_records
 from understudy.trace.text import value_text
@@ -171,6 +171,55 @@ def test_a_browser_shows_all_of_a_trace(run: Callable[..., None], tmp_path: Path
 
 @pytest.mark.oracle
 @pytest.mark.slow
+def test_a_browser_shows_what_was_executed(tmp_path: Path, browser: Browser) -> None:
+    report = tmp_path / "run.html"
+    with (
+        RefSi.open(count_instructions=True) as device,
+        HtmlTrace(report, docs="https://d").follow(device.port.probes) as trace,
+    ):
+        loaded = device.load_elf(demo_kernels())
+        a = np.arange(64, dtype=np.int32)
+        result = device.launch("vector_add", 4, [a, a, np.zeros_like(a), 16])
+        with pytest.raises(UnderstudyError) as error:
+            device.launch("broken", 4, [a, 0])
+        counts = device.instruction_counts()
+        trace.code(loaded, counts)
+    tab = browser.open(report, width=420)
+    assert tab("document.documentElement.scrollWidth") == 420  # nothing sticks out of a narrow window
+    assert tab("get('code').textContent").count("functions not executed") == 1
+    assert tab("page.code.functions.map(({name}) => name)") == ["vector_add", "broken"]
+    rows = "[...page.code.listing.querySelectorAll('tbody tr')]"
+    rows += ".map((row) => [...row.cells].map((cell) => cell.textContent))"
+    shown = {int(pc, 16): int(times.replace("\u202f", "")) for times, pc, *_ in tab(rows)}
+    assert {pc: count for pc, count in shown.items() if count} == {
+        pc: count for pc, count in counts.items() if pc in shown
+    }
+    assert sum(shown.values()) == result.instructions
+    tab("(page.code.select.value = 1, page.code.select.dispatchEvent(new Event('change')))")
+    failed = "[...page.code.listing.querySelectorAll('tr.failed')].map((row) => row.cells[1].textContent)"
+    assert tab(failed) == [re.search(r"at pc (0x\w+)", str(error.value))[1]]  # type: ignore[index]
+    assert "exact" in tab("get('opcodes').textContent")
+    assert tab("get('rules').querySelector('a').href") == "https://d/refsi.html#:~:text=refsi%2Fmemory%2Dmap"
+    assert "open buffers" in tab("get('curves').textContent")
+    tab.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_a_run_without_events_has_a_page(tmp_path: Path, browser: Browser) -> None:
+    report = tmp_path / "nothing.html"
+    HtmlTrace(report).close()
+    tab = browser.open(report)
+    assert tab("get('summary').textContent").startswith("0 events in 0 guest steps")
+    assert "No error" in tab("get('findings').textContent")
+    for key in ("n", "p", "f", "+", "-", "z", "x", "0", "Escape"):
+        tab.press(key)
+    assert tab("page.timeline.chosen") == -1
+    tab.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
 def test_a_million_events(tmp_path: Path, browser: Browser) -> None:
     count, lanes = 1_000_000, 8
     each = count // lanes
@@ -188,6 +237,11 @@ def test_a_million_events(tmp_path: Path, browser: Browser) -> None:
         "places": [],
         "placeCount": 0,
         "operations": [],
+        "counters": [],
+        "faults": [],
+        "code": [],
+        "opcodes": [],
+        "opcodeLink": "",
         "rules": [],
         "count": count,
         "time": count * 10,

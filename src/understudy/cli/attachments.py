@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from understudy.cli.exits import UsageError
+
+if TYPE_CHECKING:
+    from understudy.cli.reporting import Report
 
 FLETCHER_PROFILES: Final = ("spec", "hardware")
 REFSI_PROFILES: Final = ("refsidrv", "spec")
@@ -34,6 +37,8 @@ class Wanted:
     time_limit: float | None = None
     json_file: Path | None = None
     trace_file: Path | None = None
+    report: Report | None = None
+    """What hears of the devices' events."""
 
     def profile_of(self, names: tuple[str, ...]) -> str:
         """The profile, of these; the first is that of who names none. `UsageError` for another."""
@@ -75,6 +80,8 @@ def fletcher(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
         tell = teller(wanted.trace, say)
         server.probes.subscribe(tell)
         device.probes.subscribe(tell)
+        if wanted.report is not None:
+            wanted.report.follow(device.probes)
         path = Path(folder, "fletcher.sock")
         server.listen(path)
         thread = threading.Thread(target=server.serve, name="fletcher", daemon=True)
@@ -97,7 +104,9 @@ def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     from understudy.cli.serve_refsi import teller
 
     library = build_library()
-    options = Options(settings=(("profile", profile),))
+    report = wanted.report
+    on_open = None if report is None else lambda device: report.follow(device.probes)
+    options = Options(settings=(("profile", profile),), on_open=on_open)
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder, Server(options) as server:
         server.probes.subscribe(teller(wanted.trace, say, errors=False))
         path = Path(folder, "refsi.sock")

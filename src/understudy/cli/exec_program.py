@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,6 +18,7 @@ from understudy.cli.attachments import ATTACHMENTS, Wanted
 from understudy.cli.engines import Engine
 from understudy.cli.exits import UsageError
 from understudy.cli.output import Output
+from understudy.cli.reporting import ReportOption, reporting
 from understudy.cli.serve_fletcher import MapProfile
 
 SIGNALLED: Final = 128
@@ -76,6 +78,7 @@ def exec_program(
         typer.Option("--trace-file", metavar="FILE", help="ROCm: write every call of the driver, as JSON lines."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
+    report: ReportOption = None,
 ) -> None:
     """Run a host program, unmodified, with a virtual device for the real one.
 
@@ -99,8 +102,10 @@ def exec_program(
         kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
         tuple(agents or ()), engine.value, time_limit, json_file, trace_file,
     )  # fmt: skip
+    title = Path(program[0]).name
     environment = dict(os.environ)
-    with ExitStack() as stack:
+    with reporting(report, title) as gathered, ExitStack() as stack:
+        wanted = replace(wanted, report=gathered)
         output = stack.enter_context(closing(Output(sys.stderr)))
         for name in dict.fromkeys(devices or ["rocm" if agents else "fletcher"]):
             say = (lambda line: None) if quiet else output.say

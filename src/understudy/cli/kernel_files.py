@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +16,11 @@ from understudy.cli.kernel_values import Lds
 from understudy.core.errors import WireError, close_to
 
 if TYPE_CHECKING:
+    from understudy.cli.reporting import Report
     from understudy.host.amdcl2 import program as amdcl2
     from understudy.host.hsa import launch as hsa
     from understudy.host.refsi.launch import LaunchResult
+    from understudy.trace.code import Loaded
 
 DEFAULT_GPU: Final = "gfx900"
 RISCV: Final = "rv64gc"
@@ -44,6 +46,8 @@ class Options:
     exact: bool = False
     machine_model: str = "large"
     base: int = 0x1_0000
+    report: Report | None = None
+    """What hears of the device's events, and is shown the code that ran, with counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,12 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
     return _raw(data, options, header)
 
 
+def _show(how: Options, loaded: Loaded, counts: Mapping[int, int]) -> None:
+    """Have the report show what was executed, also by a kernel that failed."""
+    assert how.report is not None
+    how.report.code(loaded, counts)
+
+
 def _assembled(source: bytes, options: Options) -> tuple[bytes, Options]:
     """Assembly text as a file to be loaded, or as raw code where it is nothing else."""
     from dataclasses import replace
@@ -163,9 +173,13 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
     def opened(how: Options) -> Iterator[Launch]:
         from understudy.host.hsa.gpu import Gpu, Local
 
-        settings = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
-        with Gpu.open(agent, exact=how.exact, **settings) as gpu:
+        settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
+        settings["count_instructions"] = how.report is not None
+        with Gpu.open(agent, exact=how.exact, **settings) as gpu, ExitStack() as after:
             loaded = gpu.load(data)
+            if how.report is not None:
+                how.report.follow(gpu.device.probes)
+                after.callback(lambda: _show(how, loaded, gpu.instruction_counts()))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
                 arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
@@ -195,7 +209,13 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
         from understudy.host.amdcl2.objects import Local
         from understudy.host.amdcl2.program import Program
 
-        with Program(container, _engine(how), options.agent or None) as program:
+        counting = how.report is not None
+        engine = how.engine if counting else _engine(how)
+        made = Program(container, engine, options.agent or None, count_instructions=counting)
+        with made as program, ExitStack() as after:
+            if how.report is not None:
+                how.report.follow(program.probes)
+                after.callback(lambda: _show(how, program, program.instruction_counts()))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
                 values = [Local(each.size) if isinstance(each, Lds) else each for each in args]
@@ -232,8 +252,12 @@ def _refsi(data: bytes) -> KernelFile:
 
         if how.exact or how.machine_model != "large":
             raise UsageError("--exact and --machine-model are for AMD HSA")
-        with RefSi.open(engine=how.engine, tier=how.tier) as device:
-            device.load_elf(data)
+        counting = how.report is not None
+        with RefSi.open(engine=how.engine, tier=how.tier, count_instructions=counting) as device, ExitStack() as after:
+            program = device.load_elf(data)
+            if how.report is not None:
+                how.report.follow(device.port.probes)
+                after.callback(lambda: _show(how, program, device.instruction_counts()))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
                 if group is not None:

@@ -9,6 +9,7 @@ import typer
 
 from understudy import __version__
 from understudy.cli.files import writing
+from understudy.cli.reporting import DOCS_VARIABLE
 from understudy.cli.trace import records, refuse_own_input
 from understudy.trace.page_file import write_page
 
@@ -17,7 +18,9 @@ def report(
     path: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace in JSON lines; - is standard input.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("report.html"),
     title: Annotated[str, typer.Option("--title", help="What stands above it; the trace's name without.")] = "",
-    docs: Annotated[str, typer.Option("--docs", metavar="URL", help="Where links into the docs lead.")] = "",
+    docs: Annotated[
+        str, typer.Option("--docs", metavar="URL", envvar=DOCS_VARIABLE, help="Where links into the docs lead.")
+    ] = "",
 ) -> None:
     """Write a trace as one HTML file that needs no network.
 

@@ -15,6 +15,7 @@ import typer
 from understudy.cli.buffers import parse_number
 from understudy.cli.engines import Engine, EngineOption, Tier, TierOption
 from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.reporting import ReportOption, reporting
 from understudy.core.errors import UnderstudyError, WireError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def run(
     tier: TierOption = Tier.AUTO,
     seed: Annotated[int, typer.Option(min=0, help="Of random arrays.")] = SEED,
     as_json: Annotated[bool, typer.Option("--json", help="What came of it as JSON.")] = False,
+    report: ReportOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="HSA: the first byte behind an array is a fault.")] = False,
     machine_model: Annotated[Model, typer.Option(help="HSA; small: the code's pointers have 32 bits.")] = Model.LARGE,
     base: Annotated[str, typer.Option(metavar="ADDRESS", help="Where raw RISC-V code is linked.")] = "0x10000",
@@ -104,6 +106,8 @@ def run(
       understudy run k.co saxpy --arg 2.5 --arg f32:64:range --arg f32:64
 
       understudy run k.bin --arg u32:64:range --expect 0=@wanted.npy
+
+      understudy run k.co saxpy --arg 2.5 --arg f32:64 --arg f32:64 --report run.html
     """
     from understudy.cli.kernel_files import Options, RawHeader
     from understudy.cli.kernel_values import numbered
@@ -123,7 +127,9 @@ def run(
     header = RawHeader(vgprs, sgprs, kernarg, lds, scratch, tuple(user_sgprs or ("kernarg_segment_ptr",)))
     found, name, sizes = prepared(file, kernel, (grid, group), values, options, header)
     expectations = _expectations(wanted, values)
-    outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
+    with reporting(report, f"{file.name}: {name}") as wanted_report:
+        options = replace(options, report=wanted_report)
+        outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
     wrong = _wrong(expectations, values, tolerance)
     for number, text in saved:
         from understudy.cli.kernel_values import save as write
@@ -180,7 +186,7 @@ def _run(
     from understudy.cli.kernel_values import difference
 
     others = copy.deepcopy(values)
-    found.run(name, *sizes, others, replace(options, engine="reference"))
+    found.run(name, *sizes, others, replace(options, engine="reference", report=None))
     outcome = found.run(name, *sizes, values, replace(options, engine="jit"))
     for number, (mine, theirs) in enumerate(zip(values, others, strict=True)):
         if _elements(mine) and mine.tobytes() != theirs.tobytes():

@@ -53,6 +53,9 @@ class RefSiPort(MemoryPort, Protocol):
     def interpreted(self) -> int:
         """Instructions that harts executed one by one instead of as machine code, since the device was opened."""
 
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired, of a device that counts them."""
+
     def allocate(self, size: int, alignment: int = 1, kind: int = MemoryKind.DRAM) -> int:
         """Address of `size` bytes of device memory; 0 or 1 where there are none."""
 

@@ -70,9 +70,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--understudy-trace-format",
-        choices=("jsonl", "chrome", "text"),
+        choices=("jsonl", "chrome", "text", "html"),
         default="jsonl",
-        help="how traces are written (jsonl; chrome is what Perfetto opens)",
+        help="how traces are written (jsonl; chrome is what Perfetto opens, html a page to look at)",
     )
     group.addoption(
         "--understudy-time-limit",

@@ -9,13 +9,18 @@ from typing import Final
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event, Probes
 from understudy.core.lint import Lint
-from understudy.trace import ChromeTrace, JsonlTrace, TextTrace
+from understudy.trace import ChromeTrace, HtmlTrace, JsonlTrace, TextTrace
 from understudy.trace.text import line
 from understudy.trace.writer import TraceWriter
 
-FORMATS: Final[dict[str, type[TraceWriter]]] = {"jsonl": JsonlTrace, "chrome": ChromeTrace, "text": TextTrace}
+FORMATS: Final[dict[str, type[TraceWriter]]] = {
+    "jsonl": JsonlTrace,
+    "chrome": ChromeTrace,
+    "text": TextTrace,
+    "html": HtmlTrace,
+}
 """Trace formats by name."""
-SUFFIXES: Final = {"jsonl": ".jsonl", "chrome": ".json", "text": ".txt"}
+SUFFIXES: Final = {"jsonl": ".jsonl", "chrome": ".json", "text": ".txt", "html": ".html"}
 KEPT: Final = 100_000
 """Events of one device that are kept in memory for the trace of a test that fails."""
 SHOWN: Final = 20

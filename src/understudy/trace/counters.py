@@ -1,4 +1,4 @@
-"""What grows and shrinks while a device works, told by its events: how much waits in queues, how much was moved."""
+"""What grows and shrinks while a device works: how much is submitted and not done, how much was moved."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Final
 
 from understudy.trace.reading import Record
 
+LEVELS: Final = "open "
+"""How names of counters begin that grow and shrink: what is submitted or begun, and not done."""
 Change = tuple[str, int]
 """A counter's name, and its value from now on."""
 
 
 class Counters:
-    """The counters of a device; names that begin with ``waiting`` are queues', others only grow.
+    """The counters of a device. `take` gives what an event changes.
 
-    `take` gives what an event changes. Where a trace begins in the middle, what was submitted before is not counted.
+    Where a trace begins in the middle, what was submitted before is not counted.
     """
 
     def __init__(self) -> None:
@@ -49,7 +51,7 @@ class Counters:
 
     def _queue(self, queue: str) -> Iterator[Change]:
         limit = self._limits.get(queue, 0)
-        yield f"waiting in queue {queue}", max(limit - self._done.get(queue, max(limit - 1, 0)), 0)
+        yield f"open packets of queue {queue}", max(limit - self._done.get(queue, max(limit - 1, 0)), 0)
 
     def _dma(self, record: Record) -> Iterator[Change]:
         sizes = record.get("sizes")
@@ -68,7 +70,7 @@ class Counters:
 
 
 def _leave(name: str) -> Callable[[Counters, Record], Iterator[Change]]:
-    """One less waits, if what was submitted is in the trace."""
+    """One less is open, if what was begun is in the trace."""
     return lambda counters, _: counters._add(name, -1) if name in counters._values else iter(())
 
 
@@ -80,12 +82,12 @@ _KINDS: Final[dict[str, Callable[[Counters, Record], Iterator[Change]]]] = {
     "doorbell-rung": Counters._doorbell,
     "packet-started": Counters._packet,
     "packet-completed": Counters._completed,
-    "command-queued": _step("waiting commands", 1),
-    "buffer-submitted": _step("waiting buffers", 1),
-    "command-finished": _leave("waiting commands"),
-    "buffer-finished": _leave("waiting buffers"),
-    "instance-started": _step("running instances", 1),
-    "instance-ended": _leave("running instances"),
+    "command-queued": _step("open commands", 1),
+    "buffer-submitted": _step("open buffers", 1),
+    "command-finished": _leave("open commands"),
+    "buffer-finished": _leave("open buffers"),
+    "instance-started": _step("open instances", 1),
+    "instance-ended": _leave("open instances"),
     "dma-transfer": Counters._dma,
     "user-command-started": Counters._user_command,
     "rows-moved": Counters._rows,

@@ -10,38 +10,50 @@ import gzip
 import html
 import json
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import numpy as np
 
 from understudy.core.rule import Rule, load_rules
+from understudy.trace.code import Listing
 from understudy.trace.reading import Record
 from understudy.trace.timeline import Timeline
 
 INTERFACES: Final = {
-    "acceldev": ("understudy.device.acceldev", "acceldev.md"),
-    "amdcl2": ("understudy.device.amdcl2", "amdcl2.md"),
-    "fletcher": ("understudy.device.fletcher", "fletcher.md"),
-    "hsa": ("understudy.device.hsa", "hsa.md"),
-    "refsi": ("understudy.device.refsi", "refsi.md"),
-    "vfio-user": ("understudy.attach.vfio_user", "acceldev.md"),
+    "acceldev": ("understudy.device.acceldev", "acceldev"),
+    "amdcl2": ("understudy.device.amdcl2", "amdcl2"),
+    "fletcher": ("understudy.device.fletcher", "fletcher"),
+    "hsa": ("understudy.device.hsa", "hsa"),
+    "refsi": ("understudy.device.refsi", "refsi"),
+    "vfio-user": ("understudy.attach.vfio_user", "acceldev"),
 }
 """Where the rules of an interface stand, and its page in the docs."""
-SCRIPTS: Final = ("uPlot.min.js", "data.js", "timeline.js", "panels.js", "main.js")
+SCRIPTS: Final = ("uPlot.min.js", "data.js", "timeline.js", "panels.js", "curves.js", "code.js", "main.js")
+MOST_SILENT: Final = 200
+"""Names of functions that were not executed, of those that are told."""
 STYLES: Final = ("uPlot.min.css", "page.css")
 
 
-def write_page(records: Iterable[Record], title: str, version: str, docs: str = "") -> str:
-    """The report of a trace, written by this `version` of Understudy.
+def write_page(
+    events: Timeline | Iterable[Record], title: str, version: str, docs: str = "", code: Sequence[Listing] = ()
+) -> str:
+    """The report of a trace and of the code that ran, written by this `version` of Understudy.
 
     `docs`: where links to pages of the docs lead; none are made without.
     """
-    about, arrays = (timeline := Timeline(records)).columns()
+    timeline = events if isinstance(events, Timeline) else Timeline(events)
+    about, arrays = timeline.columns()
     about["title"] = title
     about["version"] = version
     about["rules"] = [_rule(name, *said, docs) for name, said in timeline.first_rules.items()]
+    about["code"] = [_listing(each) for each in code]
+    about["opcodes"] = _opcodes(code)
+    about["opcodeLink"] = link(docs, "gcn-opcodes") if any(each.target.startswith("gfx") for each in code) else ""
     return page(about, arrays)
 
 
@@ -82,7 +94,53 @@ def find_rule(name: str) -> Rule | None:
 def _rule(name: str, clause: str, count: int, docs: str) -> list[str | int]:
     _, document = INTERFACES.get(name.partition("/")[0], ("", ""))
     rule = find_rule(name)
-    link = f"{docs.rstrip('/')}/{document}" if docs and document else ""
+    place = link(docs, document, name)
     if rule is None:
-        return [name, clause, "", "", count, link]
-    return [name, rule.clause, rule.text, rule.fidelity.value, count, link]
+        return [name, clause, "", "", count, place]
+    return [name, rule.clause, rule.text, rule.fidelity.value, count, place]
+
+
+def link(docs: str, document: str, text: str = "") -> str:
+    """Where a page of the docs is, and on it the first place of a text; "" where nobody says where the docs are.
+
+    Docs on a forge, or in a folder, are Markdown; elsewhere they are the site.
+    """
+    if not docs or not document:
+        return ""
+    is_source = "/blob/" in docs or "/tree/" in docs or Path(docs, "index.md").is_file()
+    fragment = "#:~:text=" + quote(text, safe="").replace("-", "%2D") if text else ""
+    return f"{docs.rstrip('/')}/{document}.{'md' if is_source else 'html'}{fragment}"
+
+
+def _listing(listing: Listing) -> dict[str, Any]:
+    """A program's code: rows are address, text, label, count, fidelity, bound, file and line."""
+    files: dict[str, int] = {}
+    functions = [
+        [
+            function.name,
+            [
+                [
+                    *(f"{row.pc:#x}", row.text, row.label, row.count, row.fidelity if row.operation else "", row.bound),
+                    *((-1, 0) if row.place is None else (files.setdefault(row.place.file, len(files)), row.place.line)),
+                ]
+                for row in function.rows
+            ],
+        ]
+        for function in listing.functions
+    ]
+    return {
+        "name": listing.name,
+        "target": listing.target,
+        "functions": functions,
+        "silent": list(listing.silent[:MOST_SILENT]),
+        "silentCount": len(listing.silent),
+        "files": [[file, list(listing.sources.get(file, ()))] for file in files],
+    }
+
+
+def _opcodes(code: Sequence[Listing]) -> list[list[str | int]]:
+    """Operations that ran, with how true they are and how often."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for listing in code:
+        found += listing.operations()
+    return [[*operation, count] for operation, count in found.most_common()]

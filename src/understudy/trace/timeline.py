@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from understudy.trace.chrome import FAULTS, thread_name
+from understudy.trace.counters import LEVELS, Counters
 from understudy.trace.reading import Record
 from understudy.trace.spans import OpenSpans, Span
 from understudy.trace.text import value_text
@@ -29,6 +30,8 @@ MOST_PLACES: Final = 500
 """Rows of the table of executed places."""
 MOST_FINDINGS: Final = 500
 """Findings that are listed; all are drawn."""
+MOST_COUNTERS: Final = 16
+"""Counters that are drawn."""
 
 _FAMILIES: Final = {
     "command": "commands",
@@ -52,6 +55,7 @@ _HEX: Final = re.compile(r"0x[0-9a-f]{1,13}")
 _ADDRESS: Final = re.compile(r"0x[0-9a-f]{1,16}")
 CLAUSE: Final = re.compile(r"\[([\w-]+/[\w.-]+): ([^\]]*)\]")
 """How a message names the rule that is broken, and its clause."""
+PC: Final = re.compile(r"at pc (0x[0-9a-f]+)")
 _ADDRESSES: Final = frozenset({"address", "addr", "base", "entry", "pc", "source", "target"})
 _PLACES: Final = ("pc", "offset", "kernel_object", "entry", "kernel")
 _EXACT: Final = 1 << 53
@@ -87,9 +91,9 @@ class _Table:
 
 
 class Timeline:
-    """Gathers the events of a trace; `columns` and `about` are what a page needs of them."""
+    """Gathers the events of a trace, those given or one by one; `columns` is what a page needs of them, in the end."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[Record] = ()) -> None:
         self._open = OpenSpans()
         self._tables: dict[str, _Table] = {}
         self._lanes: dict[str, list[int]] = {}
@@ -103,21 +107,26 @@ class Timeline:
         self._findings: list[tuple[int, Finding]] = []
         self._touched: list[tuple[int, int, int, int, int]] = []
         """Number in the trace, guest step, address, bytes, what (0 named, 1 read, 2 written)."""
+        self._faults: set[str] = set()
+        """Instructions that findings name."""
         self._places: Counter[tuple[str, str, str]] = Counter()
         self.operations: Counter[tuple[str, str]] = Counter()
         """How often commands and packets of each type began, by kind of event and type."""
         self.first_rules: dict[str, tuple[str, int]] = {}
         """Clauses of the rules that findings name, by id, and how many findings do."""
+        self._counters = Counters()
+        self._changes: dict[str, list[tuple[int, int, int]]] = {}
+        """Number in the trace, guest step and value, by counter."""
         self._time = self._count = 0
         for record in records:
-            self._take(record)
-        for span in self._open.rest():
-            self._spans.append((span, self._time, self._count - 1, {**span.fields({}), "unfinished": True}))
-        self._stack()
+            self.take(record)
 
-    def _take(self, record: Record) -> None:
+    def take(self, record: Record) -> None:
+        """Add an event."""
         order, time = self._count, int(str(record["time"]))
         self._time, self._count = max(self._time, time), order + 1
+        for name, value in self._counters.take(record):
+            self._changes.setdefault(name, []).append((order, self._time, value))
         lane = _lane(record)
         self._note(record, lane, order)
         if self._open.begin(record, lane, order):
@@ -148,6 +157,8 @@ class Timeline:
                 before = self.first_rules.get(found.rule, (found.clause, 0))
                 self.first_rules[found.rule] = (before[0] or found.clause, before[1] + 1)
             self._findings.append((order, found))
+            named = PC.search(found.message)
+            self._faults.update([named[1]] if named else [str(record["pc"])] if record.get("pc") else [])
 
     def _touch(self, record: Record, order: int) -> None:
         for name, value in record.items():
@@ -158,7 +169,8 @@ class Timeline:
                 size = record.get("size")
                 if isinstance(sizes := record.get("sizes"), list):
                     size = prod(each for each in sizes if isinstance(each, int))
-                what = {"source": 1, "target": 2}.get(last, 2 if record.get("write") is True else 0)
+                way = {True: 2, False: 1}.get(write, 0) if isinstance(write := record.get("write"), bool) else 0
+                what = {"source": 1, "target": 2}.get(last, way)
                 length = min(size, _EXACT) if isinstance(size, int) and size > 0 else 1
                 self._touched.append((order, self._time, int(value, 16), length, what))
 
@@ -188,7 +200,13 @@ class Timeline:
         self._spans.clear()
 
     def columns(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-        """What the page reads: names and shapes, and arrays by name. Events stand in the order of their tracks."""
+        """What the page reads: names and shapes, and arrays by name. Events stand in the order of their tracks.
+
+        What is still open ends here: no event may come after it.
+        """
+        for span in self._open.rest():
+            self._spans.append((span, self._time, self._count - 1, {**span.fields({}), "unfinished": True}))
+        self._stack()
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         tracks, order, start = [], [], 0
         for lane, depth in sorted(self._tracks, key=lambda key: (_rank(key[0]), key[1])):
@@ -218,6 +236,8 @@ class Timeline:
             "findings": findings,
             "findingCount": len(found),
             "regions": self._regions(arrays),
+            "counters": self._curves(arrays),
+            "faults": sorted(self._faults),
             "places": [[*key, count] for key, count in self._places.most_common(MOST_PLACES)],
             "placeCount": len(self._places),
             "operations": [[*key, count] for key, count in self.operations.most_common()],
@@ -242,6 +262,18 @@ class Timeline:
                 arrays[key] = narrow(np.array([texts.setdefault(text, len(texts)) for text in keys], dtype=np.int64))
                 column["texts"] = list(texts)
             found.append(column)
+        return found
+
+    def _curves(self, arrays: dict[str, np.ndarray[Any, Any]]) -> list[dict[str, Any]]:
+        """The counters: names, and where their changes stand."""
+        found = []
+        for number, (name, changes) in enumerate(self._changes.items()):
+            if number == MOST_COUNTERS:
+                break
+            table = np.array(changes, dtype=np.int64).reshape(-1, 3)
+            for index, part in enumerate(("order", "time", "value")):
+                arrays[f"counter {number} {part}"] = narrow(table[:, index])
+            found.append({"name": name, "array": f"counter {number}", "level": name.startswith(LEVELS)})
         return found
 
     def _regions(self, arrays: dict[str, np.ndarray[Any, Any]]) -> list[list[str | int]]:

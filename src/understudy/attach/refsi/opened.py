@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,11 +23,12 @@ class Options:
     """What devices are opened for hosts. `settings` are those of `RefSiDevice`.
 
     With `shared_memory` hosts map the devices' memories, where the system can do that; without they reach everything by
-    messages, and refsiGetMappedAddress gives nothing.
+    messages, and refsiGetMappedAddress gives nothing. `on_open` is given each device before its host hears of it.
     """
 
     settings: tuple[tuple[str, Any], ...] = (("profile", "refsidrv"),)
     shared_memory: bool = True
+    on_open: Callable[[RefSiDevice], None] | None = None
 
 
 class OpenDevice:

@@ -181,6 +181,8 @@ class Session(HostSession):
             self._reply(Result.FAILURE, text=str(error))
             return
         opened.device.probes.subscribe(self._hear, ConsoleOutput, HartFault, Diagnostic, BufferFinished)
+        if self._options.on_open is not None:
+            self._options.on_open(opened.device)
         self._open_devices[family] = opened
         self._emit(events.Opened(self.time, opened.family))
         self._reply(Result.SUCCESS, opened.plain, data=opened.description)

@@ -203,6 +203,10 @@ class Program(Shown):
             raise WireError(NOT_COUNTED)
         return cast("CountingEngine", self.engine).instruction_counts()
 
+    def read_code(self, address: int, size: int) -> bytes:
+        """Bytes of the device's memory."""
+        return bytes(self.device.memory.read(address, size))
+
     @property
     def engine(self) -> Engine:
         """What runs waves; another one may take its place between two runs."""

@@ -85,6 +85,15 @@ class Executable(Shown):
         return self.code.rows()
 
     @property
+    def agent(self) -> str:
+        """The agent in whose memory it is."""
+        return self._device.agent.name
+
+    def read_code(self, address: int, size: int) -> bytes:
+        """Bytes of the agent's memory."""
+        return bytes(self._device.memory.read(address, size))
+
+    @property
     def is_loaded(self) -> bool:
         """Whether it is in device memory: not after `unload`, nor where the device went back to before it."""
         return self._device.block(self.base) is self._block

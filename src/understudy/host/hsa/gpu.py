@@ -139,6 +139,13 @@ class Gpu(Shown):
         """What checks have found so far, by site: `core.findings.Finding`."""
         return self.device.findings
 
+    def instruction_counts(self) -> dict[int, int]:
+        """How often each wave instruction has retired, by its address in device memory.
+
+        `WireError` where the device was not opened with ``count_instructions=True``.
+        """
+        return self.device.instruction_counts()
+
     # ---- snapshots -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> GpuState:

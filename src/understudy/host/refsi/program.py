@@ -69,12 +69,12 @@ class Kernel(Shown):
 class Program(Shown):
     """An ELF image in device memory, ready to launch. `stack_top` and `return_address` are what launches set.
 
-    `data` is the file, whose debug information says what parameters kernels have.
+    `data` is the `file`, whose debug information says what parameters kernels have.
     """
 
     def __init__(self, driver: RefSiDriver, image: ElfImage, profile: str, data: bytes = b"") -> None:
         self.image = image
-        self._data = data
+        self.file = data
         self._entries: dict[tuple[int, tuple[str, ...]], int] = {}
         self._driver = driver
         self._profile = profile
@@ -115,7 +115,7 @@ class Program(Shown):
     def _signatures(self) -> dict[str, tuple[str, ...]]:
         from understudy.image.elf.dwarf import signatures  # few programs have what it reads
 
-        return signatures(self._data)
+        return signatures(self.file)
 
     def entry(self, kernel: Kernel, given: int) -> int:
         """Where a launch with `given` arguments, and as many integers before them as the kernel has, begins.
@@ -140,6 +140,10 @@ class Program(Shown):
         """Names of all global symbols in executable segments."""
         return self.image.kernels
 
+    def read_code(self, address: int, size: int) -> bytes:
+        """Code as harts see it: of the program, or of what the host has put into memory beside it."""
+        return self.image.read(address, size) or self._driver.read(address, size)
+
     @property
     def is_loaded(self) -> bool:
         """Whether the program is in device memory."""
@@ -156,7 +160,7 @@ class Program(Shown):
     @cached_property
     def _lines(self) -> Lines:
         """Where its instructions come from."""
-        return read_lines(ElfFile(self._data, ELF_BITS))
+        return read_lines(ElfFile(self.file, ELF_BITS))
 
     def _text(self, pc: int) -> str:
         """The instruction there; "" where the file has none."""
@@ -169,7 +173,7 @@ class Program(Shown):
     @cached_property
     def _distance(self) -> int:
         """How far it was moved up from where it was linked."""
-        linked = min((segment.address for segment in read_elf(self._data).segments), default=0)
+        linked = min((segment.address for segment in read_elf(self.file).segments), default=0)
         return min((segment.address for segment in self.image.segments), default=0) - linked
 
     def unload(self) -> None:

@@ -121,6 +121,19 @@ class RefSi(RefSiDriver):
         """
         return check_loaded(self._program).kernel(name, parameters)
 
+    def instruction_counts(self) -> dict[int, int]:
+        """How often the instruction at each pc has retired, on all harts: pcs are those that harts see.
+
+        `WireError` where the device was not opened with ``count_instructions=True``.
+
+        >>> with RefSi.open(count_instructions=True) as device:
+        ...     program = device.load_elf(demo_kernels())
+        ...     result = device.launch("hello", 2)
+        ...     print(sum(device.instruction_counts().values()) == result.instructions)
+        True
+        """
+        return self.port.instruction_counts()
+
     # ---- launches ------------------------------------------------------------------------------------------------
 
     def launch(

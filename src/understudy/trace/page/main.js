@@ -9,6 +9,7 @@ class Page {
     this.timeline = new Timeline(get("timeline"), trace);
     this.memory = new Memory(trace, this.timeline);
     this.activity = new Activity(trace, this.timeline);
+    this.curves = new Curves(trace, this.timeline);
     this.registers = new Registers(trace);
     const problems = trace.findingCount ? `, ${grouped(trace.findingCount)} finding${trace.findingCount > 1 ? "s" : ""}` : "";
     get("summary").textContent = `${grouped(trace.count)} events in ${grouped(trace.time)} guest steps${problems} · Understudy ${trace.version}`;
@@ -16,6 +17,8 @@ class Page {
     showFindings(trace, (event) => this.choose(event));
     showOperations(trace);
     showPlaces(trace);
+    showOpcodes(trace);
+    this.code = new Code(trace.code, trace.faults);
     this.choose(-1);
     this.listen();
   }
@@ -30,7 +33,7 @@ class Page {
     });
   }
 
-  drawNow() { this.timeline.draw(); this.activity.draw(); this.memory.draw(); }
+  drawNow() { this.timeline.draw(); this.activity.draw(); this.curves.draw(); this.memory.draw(); }
 
   choose(event) {
     this.timeline.chosen = event;

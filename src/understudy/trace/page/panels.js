@@ -50,6 +50,9 @@ function showFindings(trace, choose) {
     { numbers: [4], choose: (index) => choose(trace.findings[index][0]) }));
 }
 
+// The clause that a finding names, or that its rule stands under.
+function clauseOf(trace, [, , , rule, clause]) { return clause || (trace.rules.find(([name]) => name === rule)?.[1] ?? ""); }
+
 function showDetail(trace, event) {
   const home = document.getElementById("detail");
   if (event < 0) {
@@ -66,14 +69,14 @@ function showDetail(trace, event) {
   const list = (pairs) => element("dl", {}, ...pairs.flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, text)]));
   const finding = trace.findings.find(([of]) => of === event);
   home.replaceChildren(heading(trace.name(event)), list(facts), element("hr"), list(trace.fields(event)),
-    finding?.[3] ? element("p", { class: "bad" }, `${finding[3]}: ${finding[4]}`) : "");
+    finding?.[3] ? element("p", { class: "bad" }, [finding[3], clauseOf(trace, finding)].filter(Boolean).join(": ")) : "");
 }
 
 function tipText(trace, event) {
   const fields = trace.fields(event).slice(0, 8).map(([name, text]) => `${name} ${text.slice(0, 80)}`).join(" · ");
   const lasts = trace.isMoment(event) ? "" : `, ${grouped(trace.end[event] - trace.begin[event])} steps`;
   const finding = trace.findings.find(([of]) => of === event);
-  const clause = finding?.[3] ? ` [${finding[3]}${finding[4] ? `: ${finding[4]}` : ""}]` : "";
+  const clause = finding?.[3] ? ` [${[finding[3], clauseOf(trace, finding)].filter(Boolean).join(": ")}]` : "";
   return [element("b", {}, trace.name(event)), ` at step ${grouped(trace.begin[event])}${lasts}`, element("br"),
     fields, finding ? element("div", { class: "bad" }, finding[2] + clause) : ""];
 }

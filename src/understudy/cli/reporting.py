@@ -1,0 +1,83 @@
+"""`--report`: what a run did as one HTML file, written when it is over, however it ended."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from understudy.cli.files import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from understudy.core.event import Event, Probes
+    from understudy.trace.code import Loaded
+
+ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE.html", help="Write what happened as a page to look at; see `report`."),
+]
+DOCS_VARIABLE: Final = "UNDERSTUDY_DOCS"
+"""The environment variable that says where these docs are, for links."""
+
+
+class Report:
+    """Gathers events of devices, perhaps on several threads, and the code that they ran."""
+
+    def __init__(self, title: str, docs: str) -> None:
+        from understudy.trace.html import HtmlTrace
+
+        self.text = io.StringIO()
+        self._trace = HtmlTrace(self.text, title, docs)
+        self._lock = threading.Lock()
+        self.is_empty = True
+
+    def follow(self, probes: Probes) -> None:
+        """Hear of all events of a device from now on."""
+        self.is_empty = False
+        probes.subscribe(self._take, later=True)
+
+    def _take(self, event: Event) -> None:
+        with self._lock:
+            self._trace(event)
+
+    def code(self, loaded: Loaded, counts: Mapping[int, int], name: str = "") -> None:
+        """Show what a program executed."""
+        self._trace.code(loaded, counts, name)
+
+    def finish(self) -> str:
+        """The page."""
+        with self._lock:
+            self._trace.close()
+        return self.text.getvalue()
+
+
+@contextmanager
+def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
+    """A report that is written to `path` at the end, if a device was followed; None where nobody wants one."""
+    if path is None:
+        yield None
+        return
+    with writing(path):
+        path.open("ab").close()
+    was_empty = not path.stat().st_size
+    report = Report(title, os.environ.get(DOCS_VARIABLE, ""))
+    try:
+        yield report
+    finally:
+        if report.is_empty:
+            if was_empty:
+                path.unlink()  # nothing ran
+        else:
+            text = report.finish()
+            with writing(path):
+                path.write_text(text, encoding="utf-8", errors="replace")
+            print(f"report: {path}", file=sys.stderr)
