@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "bench": Listed("bench.bench", "Measure how fast this machine is, or a kernel of your own."),
     "campaign": Listed("campaign.campaign", "Run a matrix of programs, compilers and seeds, on many machines."),
     "check": Listed("check.check", "Look for mistakes in a file without running it."),
+    "compare": Listed("compare.compare", "Say what is different between two campaigns, or two columns of one."),
     "demo": Listed("demo.demo", "Run kernels and commands on all five devices, and check all results."),
     "describe": Listed(
         "describe.describe", "Show a device's registers: for people, or as a header or a file for tools."
