@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from understudy.core.errors import WireError
-from understudy.host.compiling import Clang, CompileError, NoCompiler, clangs, named, run
+from understudy.host.compiling import TIMEOUT_SECONDS, Clang, CompileError, NoCompiler, clangs, named, run
 
 KEPT: Final = 64
 """What was compiled last stays at hand: engines and checks share it."""
@@ -49,16 +49,21 @@ class Compiled(NamedTuple):
     version: str
 
 
-def compile_generated(source: bytes, language: str, agent: str, compiler: str, options: str) -> Compiled:
+def compile_generated(
+    source: bytes, language: str, agent: str, compiler: str, options: str, seconds: float = TIMEOUT_SECONDS
+) -> Compiled:
     """A program, linked: `language` is ``opencl`` (for `agent`) or ``rv64``.
 
-    `CompilerCrash`; `CompileError` for a source, or options, that are refused; `NoCompiler`.
+    `CompilerCrash`, also where it takes longer than `seconds`; `CompileError` for a source, or options, that are
+    refused; `NoCompiler`.
     """
-    return _compiled(source, language, agent, compiler, tuple(options.split()))
+    return _compiled(source, language, agent, compiler, tuple(options.split()), seconds)
 
 
 @lru_cache(KEPT)
-def _compiled(source: bytes, language: str, agent: str, compiler: str, options: Sequence[str]) -> Compiled:
+def _compiled(
+    source: bytes, language: str, agent: str, compiler: str, options: Sequence[str], seconds: float
+) -> Compiled:
     chosen = _chosen(compiler)
     began = time.perf_counter()
     is_opencl = language == "opencl"
@@ -67,7 +72,7 @@ def _compiled(source: bytes, language: str, agent: str, compiler: str, options: 
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         Path(folder, "program").write_bytes(source)
         try:
-            run([*chosen.clang, *words, *options, "-c", "program", "-o", "program.o"], folder, chosen.name)
+            run([*chosen.clang, *words, *options, "-c", "program", "-o", "program.o"], folder, chosen.name, seconds)
         except CompileError as error:
             raise _judged(error, chosen.name) from None
         run([*chosen.linker, *link, "program.o", "-o", "linked"], folder, chosen.name)

@@ -104,14 +104,14 @@ def run_generated(task: Task, data: bytes) -> tuple[Found, Compiled | None]:
 
 def _run_opencl(task: Task, source: bytes) -> tuple[Found, Compiled]:
     agent = task.agent or DEFAULT_AGENT
-    compiled = compile_generated(source, "opencl", agent, task.compiler, task.options)
+    compiled = compile_generated(source, "opencl", agent, task.compiler, task.options, task.time_limit)
     return run_kernel(compiled.code, agent, task), compiled
 
 
 def _run_rv64(task: Task, source: bytes) -> tuple[Found, Compiled]:
     from understudy.host.rv64.run import RV64
 
-    compiled = compile_generated(source, "rv64", "", task.compiler, task.options)
+    compiled = compile_generated(source, "rv64", "", task.compiler, task.options, task.time_limit)
     result = RV64.run(compiled.code, engine=task.engine, time_limit_seconds=task.time_limit)
     wrong = f"it ended with {result.status}" if result.status else ""
     return Found(result.console, result.instructions, result.time, wrong=wrong), compiled

@@ -43,14 +43,19 @@ def run_batch(tasks: Sequence[Task], data: Mapping[str, bytes], command: tuple[s
 
 def _run(task: Task, data: bytes, child: Child) -> dict[str, Any]:
     started = time.time_ns() // 1_000_000
+    return row_of(task, started) | run_alone(task, data, child, GRACE_S)
+
+
+def run_alone(task: Task, data: bytes, child: Child, grace: float) -> dict[str, Any]:
+    """What came of a task, also where it hangs (`grace` seconds longer than it may) or ends its process."""
     try:
-        found = child.run(task, data, task.time_limit + GRACE_S)
+        found = child.run(task, data, task.time_limit + grace)
     except TimeoutError:
         text = f"nothing came of it within {task.time_limit:g} s"
         found = {"outcome": "timeout", "signature": "timeout", "message": text}
     except Died as died:
         found = _death(died.status)
-    return row_of(task, started) | found
+    return found
 
 
 def _death(status: int) -> dict[str, Any]:

@@ -47,6 +47,9 @@ COMMANDS: Final = {
     "run": Listed("run.run", "Run one kernel of any interface, and print what its arrays hold then."),
     "rv64": Listed("rv64.rv64", "Run an RV64 program by itself; the exit status is the program's."),
     "trace": Listed("trace.trace", "Turn a trace into what another program reads."),
+    "triage": Listed(
+        "triage.triage", "Put failures of a campaign together where they are the same, and make them small."
+    ),
     "fletcher": Listed("fletcher.app", "Fletcher: register maps from Arrow schemas, and kernels to begin with."),
     "refsi": Listed("refsi.app", "RefSi: build kernels, play scripts, read, check and write command buffers."),
     "serve": Listed("serve.app", "Plug a device into QEMU or another vfio-user client, or into a host program."),

@@ -75,14 +75,17 @@ def _clang(number: int) -> Clang | None:
     return Clang(f"clang-{number}", (clang,), (linker,), stamps, number)
 
 
-def run(command: Sequence[str], folder: str, name: str) -> str:
-    """Run a compiler or linker in a folder; gives its warnings. `CompileError` with the diagnostics where it fails."""
+def run(command: Sequence[str], folder: str, name: str, seconds: float = TIMEOUT_SECONDS) -> str:
+    """Run a compiler or linker in a folder; gives its warnings. `CompileError` with the diagnostics where it fails.
+
+    So it does where it takes longer than `seconds`.
+    """
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=TIMEOUT_SECONDS
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=seconds
         )
     except subprocess.TimeoutExpired:
-        raise CompileError(f"{name} took longer than {TIMEOUT_SECONDS} seconds") from None
+        raise CompileError(f"{name} took longer than {seconds:g} seconds") from None
     except OSError as error:
         raise NoCompiler(f"{name} cannot be started: {error.strerror}") from None
     if done.returncode:

@@ -29,6 +29,7 @@ __OWN(memmove)(void *to, const void *from, ulong n) {
 }
 """
 """What compilers call of their own accord."""
+_PROGRAM: Final = "/* ---- the program ---- */"
 _MAIN: Final = f"""static long call(long number, long a, long b, long c) {{
     register long a7 __asm__("a7") = number; register long a0 __asm__("a0") = a;
     register long a1 __asm__("a1") = b; register long a2 __asm__("a2") = c;
@@ -63,4 +64,4 @@ def make(choices: Choices) -> Node:
     head = "__attribute__((noinline)) static ulong k(uint gid, uint x0, uint x1) {"
     form = f"{head}\n{{}}\n{{}}\nulong h = 0;\n{{}}\nreturn h;\n}}\n"
     kernel = Node(form, [variables, body, statements.hashed(frame)])
-    return lines(leaf(prelude(DIALECT)), leaf(_MEMORY), *structs, *functions, kernel, leaf(_MAIN))
+    return lines(leaf(prelude(DIALECT)), leaf(_MEMORY + _PROGRAM), *structs, *functions, kernel, leaf(_MAIN))

@@ -1,0 +1,81 @@
+"""`understudy triage`: failures of a campaign that are the same, together, and made small."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from understudy.cli.exits import ExitCode, UsageError
+
+FOLDER = "triage"
+SHOWN = 5
+
+
+def triage(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output of a campaign.")],
+    reduce: Annotated[bool, typer.Option("--reduce", help="Make a program of each group small.")] = False,
+    only: Annotated[str, typer.Option(metavar="TEXT", help="Groups whose signature has this in it.")] = "",
+    tries: Annotated[int, typer.Option(min=1, help="Most runs to make a program small.")] = 400,
+    time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds of one run of these.")] = 20.0,
+) -> None:
+    """Put failures of a campaign together where they are the same, and make them small.
+
+    Groups have one signature: the outcome and what it says; where programs have
+    another result than most runs of theirs, who differs. With --reduce a program
+    of each group is made as small as it still fails, into DIR/triage, beside a
+    campaign that shows it by the command that is printed. Exit status 1 where
+    there are failures.
+
+      understudy triage nightly --reduce --only clang-16
+    """
+    from understudy.campaign.dataset import FOLDER as RESULTS
+    from understudy.campaign.dataset import Dataset
+    from understudy.campaign.errors import CampaignError
+    from understudy.campaign.triage import groups
+
+    if not (folder / RESULTS).is_dir():
+        raise UsageError(f"{folder} is no campaign's output: it has no {RESULTS}")
+    try:
+        found = [group for group in groups(Dataset(folder).rows()) if only in group.signature]
+        for number, group in enumerate(found, 1):
+            programs = "program" if len(group.seeds) == 1 else "programs"
+            print(f"{number}. {group.signature}: {len(group.failures)} runs of {len(group.seeds)} {programs}")
+            for failure in group.failures[:SHOWN]:
+                print(f"   understudy campaign {folder / 'campaign.toml'} --only {failure.row['id']}")
+            if reduce:
+                _reduce(folder / FOLDER / f"{number}-{_short(group.signature)}", group, tries, time_limit)
+    except CampaignError as error:
+        raise UsageError(error.message, path=error.path) from None
+    if not found:
+        print("nothing failed")
+    raise typer.Exit(ExitCode.GUEST if found else ExitCode.OK)
+
+
+def _short(signature: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", signature).strip("-")[:60]
+
+
+def _reduce(folder: Path, group: Any, tries: int, time_limit: float) -> None:
+    """Make it small in a child, since what is run may hang or end its process."""
+    from understudy.campaign.child import GRACE_S, Child
+    from understudy.campaign.errors import CampaignError
+    from understudy.campaign.reproduce import reduce_failure, write
+    from understudy.campaign.worker import run_alone
+    from understudy.cli.campaign_task import COMMAND
+
+    child = Child((sys.executable, *COMMAND))
+    try:
+        program = reduce_failure(
+            group.failures[0], lambda task, data: run_alone(task, data, child, GRACE_S), time_limit, tries
+        )
+        file = write(folder, group, program, time_limit)
+    except CampaignError as error:
+        print(f"   not reduced: {error}")
+        return
+    finally:
+        child.close()
+    print(f"   reduced to {program.size()} parts: understudy campaign {file} --output {folder / 'output'}")

@@ -1,0 +1,88 @@
+"""Generated programs: the same for a seed everywhere, without undefined behaviour, with one result."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from understudy.campaign.generators.registry import GENERATORS
+from understudy.campaign.perform import perform, run_generated
+from understudy.campaign.task import Task
+from understudy.host.compiling import named
+
+PINNED = {
+    "opencl 1": "1cadecff7e90a80f", "gcn 1": "7360504d3b6b213c", "rv64 1": "c6186b4a47369c92",
+}  # fmt: skip
+"""Digests of the first programs of each generator's version: another program for a seed is another version."""
+every = pytest.mark.parametrize("name", GENERATORS)
+
+
+@every
+def test_a_seed_is_a_program(name: str) -> None:
+    generator = GENERATORS[name]
+    texts = [generator.seeded(seed).text() for seed in range(20)]
+    assert len(set(texts)) == 20
+    assert texts == [generator.seeded(seed).text() for seed in range(20)]
+    digest = hashlib.sha256("".join(texts).encode()).hexdigest()[:16]
+    assert digest == PINNED[f"{name} {generator.version}"]
+
+
+def outcome(name: str, seed: int, **how: str) -> tuple[str, str]:
+    found = perform(Task(f"generate:{name}", "", seed=seed, time_limit=60.0, **how), b"", run_generated)  # type: ignore[arg-type]
+    return found["outcome"], found.get("digest") or found["message"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_assembly_gives_the_same_on_both_engines(seed: int) -> None:
+    for agent in ("gfx700", "gfx803", "gfx906"):
+        found = {engine: outcome("gcn", seed, agent=agent, engine=engine) for engine in ("jit", "reference")}
+        assert found["jit"] == found["reference"]
+        assert found["jit"][0] == "ok"
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["opencl", "rv64"])
+def test_sources_give_the_same_with_and_without_optimisation(name: str) -> None:
+    if named("ziglang") is None:
+        pytest.skip("ziglang is not installed")
+    for seed in (1, 4, 8):
+        found = {options: outcome(name, seed, compiler="ziglang", options=options) for options in ("-O0", "-O1")}
+        assert found["-O0"] == found["-O1"]
+        assert found["-O0"][0] == "ok"
+
+
+MAIN = """
+int printf(const char *, ...);
+int main(void)
+{
+    uint state = 12345;
+    for (uint gid = 0; gid < 16; gid++) {
+        uint x0 = state = state * 1664525u + 1013904223u;
+        uint x1 = state = state * 1664525u + 1013904223u;
+        printf("%016lx ", k(gid, x0, x1));
+    }
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+def test_programs_have_no_undefined_behaviour(tmp_path: Path) -> None:
+    clang = shutil.which("clang-16") or shutil.which("clang-15")
+    if clang is None:
+        pytest.skip("clang-16 is not installed")
+    for seed in range(6):
+        text = GENERATORS["rv64"].seeded(seed).text()
+        text = text[: text.index("#define __OWN")] + text[text.index("/* ---- the program ---- */") :]
+        (tmp_path / "p.c").write_text(text[: text.index("static long call(long")] + MAIN)
+        said = set()
+        for flags in (["-fsanitize=undefined,float-cast-overflow", "-fsanitize-trap=all"], ["-O1"]):
+            command = [clang, "-w", "-fsigned-char", "-ffp-contract=off", *flags, "p.c", "-o", "p"]
+            subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
+            said.add(subprocess.run([tmp_path / "p"], capture_output=True, check=True, timeout=60).stdout)
+        assert len(said) == 1
