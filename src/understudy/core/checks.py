@@ -16,9 +16,15 @@ VARIABLE: Final = "UNDERSTUDY_CHECK"
 """Environment variable: the checks of devices that were made without `check`."""
 MEMORY: Final = "memory"
 LEAKS: Final = "leaks"
+INIT: Final = "init"
+FIDELITY: Final = "fidelity"
+MARKED: Final = frozenset({INIT, FIDELITY})
+"""Those for which marks travel with values."""
 CHECKS: Final[dict[str, str]] = {
     MEMORY: "accesses beyond an allocation or after it was freed, LDS and private memory likewise; double free",
     LEAKS: "what the host allocated and had not freed when the device was closed; with memory",
+    INIT: "values of registers and memory that nobody has written, where they decide something or the host reads them",
+    FIDELITY: "values that hardware only approximates, where they decide something",
 }
 """What there is, by name."""
 KEEP: Final = "keep"

@@ -14,16 +14,21 @@ from understudy.engine.gcn.jit.tier import Tier
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
+    from understudy.engine.gcn.marks.check import MarkCheck
 
 TIERS: Final = {AUTO: None, FIRST: Tier.THREADED, OPTIMISED: Tier.OPTIMISED}
 """Those of the engine by the setting's words."""
 
 
 class Compute:
-    """The engine of one device. `fences` are those of a strict memory, whose engine is theirs; None: it is coherent."""
+    """The engine of one device. `fences` are those of a strict memory, whose engine is theirs; None: it is coherent.
 
-    def __init__(self, settings: Settings, fences: Fences | None) -> None:
+    `marks`: what looks after marks, for the checks that need them.
+    """
+
+    def __init__(self, settings: Settings, fences: Fences | None, marks: MarkCheck | None = None) -> None:
         self.fences = fences
+        self.marks = marks
         self._settings = settings
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -58,6 +63,8 @@ class Compute:
         try:
             return engine.run(dispatch)
         finally:
+            if self.marks is not None:
+                self.marks.tell(dispatch)
             if self.fences is not None:
                 self.fences.tell(self.fences.engine.findings)
 

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy.core.checks import MARKED
 from understudy.core.device import Device
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.findings import Finding as Found
 from understudy.core.findings import FindingLog
 from understudy.core.line import Cancel, Observers
-from understudy.core.memory_check import MemoryCheck
+from understudy.core.memory_check import MemoryCheck, log_of
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
 from understudy.device.hsa import rules
@@ -54,6 +55,7 @@ from understudy.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
+    from understudy.engine.gcn.marks.check import MarkCheck
     from understudy.engine.gcn.memory import GpuMemory
 
 
@@ -78,11 +80,14 @@ class HsaDevice(Device[Settings]):
         self._interrupts: Observers[int] = Observers()
         self._executor = executor = Executor(settings, telemetry)
         self._memory = memory = DeviceMemory(chosen, settings, executor, check)
+        self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self.marks = _marks(settings, memory.gpu, self._log)
+        memory.gpu.on_write = None if self.marks is None else self.marks.marking.written
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
         self.fine_mtype = memory.fine_mtype
         strict = settings.coherence == STRICT
         self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings) if strict else None
-        self._compute = compute = Compute(settings, fences)
+        self._compute = compute = Compute(settings, fences, self.marks)
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry)
         self._processor = processor = Processor(
@@ -137,7 +142,7 @@ class HsaDevice(Device[Settings]):
     @property
     def log(self) -> FindingLog | None:
         """Where findings of checks go, which `findings` has; None where there is no check."""
-        return None if self._check is None else self._check.log
+        return self._log
 
     @property
     def trap_handler(self) -> Callable[[Trapped], bool] | None:
@@ -210,7 +215,10 @@ class HsaDevice(Device[Settings]):
         `mtype` and `host` say which memory: see `MemoryTypes.of`. Coarse-grained memory of the device is the default.
         `name` is what checks call it.
         """
-        return self._memory.allocate(size, alignment, mtype=mtype, host=host, name=name)
+        address = self._memory.allocate(size, alignment, mtype=mtype, host=host, name=name)
+        if self.marks is not None:
+            (self.marks.marking.undefined if name == MEMORY else self.marks.marking.written)(address, size)
+        return address
 
     def free(self, address: int) -> None:
         """Give back what `allocate` gave, when no packet is processed; `RuleError` where nothing begins there."""
@@ -220,6 +228,8 @@ class HsaDevice(Device[Settings]):
         """Guest memory as this process sees it, without a copy."""
         if self._fences is not None:
             self._fences.looked(address, size)
+        if self.marks is not None:  # who looks at memory may write it
+            self.marks.marking.written(address, size)
         return self._memory.heap.view(address, size)
 
     def array(self, address: int, count: int, dtype: Any = np.uint8) -> np.ndarray[Any, Any]:
@@ -506,6 +516,15 @@ def _others() -> bool:
     """Whether this process has other threads than this and our own: they may yet do what is waited for."""
     me = threading.current_thread()
     return any(each is not me and not each.name.startswith("understudy") for each in threading.enumerate())
+
+
+def _marks(settings: Settings, memory: GpuMemory, log: FindingLog | None) -> MarkCheck | None:
+    """What looks after marks, for the checks that need them."""
+    if log is None or not settings.checks & MARKED:
+        return None
+    from understudy.engine.gcn.marks.check import MarkCheck  # all of the instruction set goes with it
+
+    return MarkCheck.of(settings.checks, memory, log)
 
 
 def _fences(memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Any]) -> Fences:

@@ -120,7 +120,7 @@ class Processor:
     def fast_path(self, queue: Queue) -> Templates | None:
         """A new queue. What processes its packets by machine code; None where the settings rule that out."""
         queue.words[Q["clock"]] = self._clock.ctypes.data
-        if not self._settings.machine_code or not self._settings.translates:
+        if not self._settings.machine_code or not self._settings.translates or self._compute.marks is not None:
             return None
         engine = self._compute.engine
         assert isinstance(engine, JitEngine)
@@ -309,6 +309,7 @@ class Processor:
             "seed": settings.seed,
             "poison": settings.poison,
             "watch": queue.watch,
+            "marks": None if self._compute.marks is None else self._compute.marks.marking,
             "on_hint": self._calls.hint_of(queue),
             "on_trap": self._calls.trap_of(queue),
         }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -105,8 +105,8 @@ class GpuMemory(Stateful):
     code have come to the end of a turn, and these go on with what is there then.
 
     `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. `guard` hears
-    of accesses to what is not plain memory, if memory is looked after. Addresses have `bits` bits, at most 48: at
-    `limit` and beyond there is never anything.
+    of accesses to what is not plain memory, if memory is looked after; `on_write` of what `write` stores. Addresses
+    have `bits` bits, at most 48: at `limit` and beyond there is never anything.
     """
 
     def __init__(self, bits: int = ADDRESS_BITS) -> None:
@@ -121,6 +121,7 @@ class GpuMemory(Stateful):
         self.tables_address = int(self._level1.ctypes.data)
         self.version = 0
         self.guard: MemoryCheck | None = None
+        self.on_write: Callable[[int, int], None] | None = None
 
     def __repr__(self) -> str:
         return f"<memory of {self.bits} address bits, {len(self._there[1])} mapped>"
@@ -278,12 +279,16 @@ class GpuMemory(Stateful):
                 return
             if found.writable:
                 found.view[at : at + size] = data
+                if self.on_write is not None:
+                    self.on_write(address, size)
                 return
         done = 0
         for mapped, at, count in self._pieces(address, size, "write"):
             part = bytes(data[done : done + count])
             if isinstance(mapped, Plain):
                 mapped.view[at : at + count] = part
+                if self.on_write is not None:
+                    self.on_write(mapped.base + at, count)
             else:
                 _reached(mapped, lambda m=mapped, a=at, p=part: m.region.write(a, p, m.unit))
             done += count

@@ -467,7 +467,19 @@ class Gpu(Shown):
         began = perf_counter()
         index = queue.submit(packet)
         printed = None if printf is None else printf.read
-        return Launch(draft.kernel, queue, index, signal, packet, borrowed.bytes, began, release, printed, sights)
+        return Launch(
+            draft.kernel,
+            queue,
+            index,
+            signal,
+            packet,
+            borrowed.bytes,
+            began,
+            release,
+            printed,
+            sights,
+            borrowed.read_back,
+        )
 
 
 def demo_code(agent: str = "gfx900") -> bytes:

@@ -87,6 +87,8 @@ class Launch:
     """Reads the printf buffer that the launch was given, if it was."""
     _sights: int = field(default=0, repr=False)
     """What checks had seen when it was submitted."""
+    _read_back: Callable[[], None] | None = field(default=None, repr=False)
+    """Has checks look at the arrays that the host gets back."""
     _result: Result | None = field(default=None, init=False, repr=False)
     _failure: UnderstudyError | None = field(default=None, init=False, repr=False)
 
@@ -121,6 +123,8 @@ class Launch:
             start, end, time = words[_START] & U64, words[_END] & U64, perf_counter() - self._began
             interpreted = self.queue.progress.interpreted.pop(self.index, 0)
             text = text_of(printed, self.kernel.executable.code.formats) if printed else ""
+            if self._read_back is not None:
+                self._read_back()
             name, found = self.kernel.name, self._findings()
             self._result = told(Result(name, start, end, printed, self._bytes, time, interpreted, text, found))
             self._release(True)

@@ -9,7 +9,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -19,6 +19,9 @@ from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.words import align_up
 from understudy.device.hsa.device import HsaDevice
 from understudy.host.hsa.arguments import Placed, Resource
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.marks.check import MarkCheck
 
 KEPT: Final = 64
 """Types of arrays that are known to be shareable."""
@@ -52,6 +55,11 @@ class Arrays:
         """By host address, ascending."""
         self._gone: dict[int, int] = {}
         """For checks: device addresses of arrays that were given back, by host address."""
+
+    @property
+    def marks(self) -> MarkCheck | None:
+        """What tells of values that were never computed, if that is asked for."""
+        return self._device.marks
 
     # ---- making and sharing --------------------------------------------------------------------------------------
 
@@ -203,6 +211,8 @@ class Borrowed:
         self._mapped: list[Block] = []
         self._placed: dict[tuple[int, str], tuple[Resource, int]] = {}
         self._back: list[Callable[[], None]] = []
+        self._given: list[tuple[int, NDArray[Any]]] = []
+        """For checks: arrays and their addresses."""
         self.bytes = 0
         """Of all arrays that were asked for."""
 
@@ -215,8 +225,17 @@ class Borrowed:
         if found is None:
             block = self._arrays.enter(array)
             self._mapped.append(block)
-            return block.address
+            found = block.address
+        if self._arrays.marks is not None and array.nbytes:
+            self._arrays.marks.marking.written(found, array.nbytes)  # by whomever: the host's program could
+            self._given.append((found, array))
         return found
+
+    def read_back(self) -> None:
+        """The host gets its arrays back: checks look at what is in them."""
+        for address, array in self._given:
+            assert self._arrays.marks is not None
+            self._arrays.marks.read_back(address, array, _name(array.dtype, array.shape))
 
     def _place(self, resource: Resource, type_name: str) -> int:
         """Each resource is placed once for arguments of a type."""

@@ -12,6 +12,8 @@ from tests.engine.gcn.programs import program
 from understudy.engine.gcn.api import Engine
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.marks.marking import KINDS, Marking
+from understudy.engine.gcn.marks.origins import origin_of
+from understudy.engine.gcn.marks.sights import QUOTA
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 
 ENGINES: dict[str, Engine] = {
@@ -43,3 +45,27 @@ def test_planted(case: Planted, target: str) -> None:
 def test_corrected(case: Planted, target: str) -> None:
     """Nothing is told of the corrected twin."""
     assert [counts(case.right, target, engine, case.options) for engine in ENGINES] == [{}, {}]
+
+
+def test_origin() -> None:
+    """A register that nothing has written is named, through what was computed with it."""
+    dispatch = program("v_add_u32 v3, v9, v0 | v_cmp_gt_u32 vcc, v3, v0 | s_and_b64 exec, exec, vcc | s_endpgm")
+    marking = Marking(dispatch.memory, KINDS)
+    marked = replace(dispatch, marks=marking)
+    ENGINES["jit"].run(marked)
+    (sight,) = marking.sights.sites.values()
+    assert origin_of(marked, sight.insn, "init", marking.sights) == "v9, which nothing has written"
+
+
+def test_counted_beyond_the_quota() -> None:
+    """Translated code leaves for an instruction some times only; then it counts, and goes on by itself."""
+    groups = [(n, 0, 0) for n in range(400)]
+    text = "v_cmp_gt_u32 vcc, v5, v0 | s_and_b64 exec, exec, vcc | s_endpgm"
+    results = []
+    for engine in ENGINES.values():
+        dispatch = program(text, groups=groups)
+        marking = Marking(dispatch.memory, KINDS)
+        statistics = engine.run(replace(dispatch, marks=marking))
+        results.append(list(marking.sights.counts().values()))
+    assert results == [[64 * 400]] * 2
+    assert statistics.interpreted <= QUOTA + 1

@@ -451,7 +451,7 @@ class MarkedAlgebra:
                 continue
             own = [v.marks[number] for v in values]
             marks = [bits_of(self.base, 32, each) for each in own]
-            if any(own) and space in ("global", "flat"):
+            if any(own):
                 data = [self._low(bits, each) for each in marks]
                 self._note(STORED, kind, data, where, Access(space, bits, address.value))
             kind.twin.store(space, bits, address.value, marks, lanes)

@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from understudy.core.checks import INIT
 from understudy.engine.gcn.api import NOWHERE, Dispatch
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.home import TWIN
-from understudy.engine.gcn.marks.marking import INIT, Marking
+from understudy.engine.gcn.marks.marking import Marking
 from understudy.isa.gcn.state import (
     FLAT_AT,
     FLAT_BASE,

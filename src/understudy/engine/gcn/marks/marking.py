@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from understudy.core.checks import FIDELITY, INIT
 from understudy.core.errors import ModelBug
 from understudy.engine.gcn.marks.memory import MarkMemory
 from understudy.engine.gcn.marks.sights import Sights
@@ -12,11 +13,8 @@ from understudy.engine.gcn.marks.sights import Sights
 if TYPE_CHECKING:
     from understudy.engine.gcn.memory import GpuMemory
 
-INIT: Final = "init"
-"""Undefined: never written."""
-FIDELITY: Final = "fidelity"
-"""Approximate: hardware may give other bits."""
 KINDS: Final = (INIT, FIDELITY)
+"""Undefined: never written. Approximate: hardware may give other bits."""
 
 
 @dataclass(slots=True, eq=False)

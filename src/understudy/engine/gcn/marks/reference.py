@@ -6,9 +6,10 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from understudy.core.checks import INIT
 from understudy.engine.gcn.marks.algebra import LANES, LOADED, STORED, Access, Kind, Marked, MarkedAlgebra
 from understudy.engine.gcn.marks.mark import Mark
-from understudy.engine.gcn.marks.marking import INIT, Marking
+from understudy.engine.gcn.marks.marking import Marking
 from understudy.engine.gcn.marks.memory import MarkMemory
 from understudy.engine.gcn.marks.sights import Party, Touch
 from understudy.engine.gcn.marks.sources import source_of
@@ -103,7 +104,7 @@ class ReferenceKind(Kind):
             at = address if type(address) is int else int(address[lane])
             space, place = self._place(access.space, at)
             who = Party((lane,) if lanes else (), party.wave, party.group)
-            touches.append(Touch(insn.pc, space, place, access.bits >> 3, who))
+            touches.append(Touch(insn.pc, space, place, access.bits >> 3, who, insn))
         self.sights.touch(self.name, what, touches)
 
     def _place(self, space: str, address: int) -> tuple[str, int]:

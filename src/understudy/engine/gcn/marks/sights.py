@@ -64,6 +64,7 @@ class Touch:
     address: int
     size: int
     party: Party
+    insn: Insn | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -79,8 +80,8 @@ class Sights:
     sites: dict[Site, Sight] = field(default_factory=dict)
     loaded: dict[tuple[str, int], Touch] = field(default_factory=dict)
     """By kind and pc: the first one."""
-    stored: dict[tuple[str, int, int], Touch] = field(default_factory=dict)
-    """By kind, address and size: the last one."""
+    stored: dict[tuple[str, str, int], Touch] = field(default_factory=dict)
+    """By kind, space and address: the last one."""
     _times: dict[Site, int] = field(default_factory=dict, repr=False)
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -122,4 +123,4 @@ class Sights:
             if what == "loaded":
                 self.loaded.setdefault((kind, touches[0].pc), touches[0])
             elif len(self.stored) < ACCESSES:
-                self.stored.update({(kind, each.address, each.size): each for each in touches})
+                self.stored.update({(kind, each.space, each.address): each for each in touches})

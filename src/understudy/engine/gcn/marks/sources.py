@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.engine.gcn.marks.marking import FIDELITY
+from understudy.core.checks import FIDELITY
 from understudy.isa.gcn.insn import Insn
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+from understudy.core.checks import INIT
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY
 from understudy.engine.gcn.jit.layout import QUIET
 from understudy.engine.gcn.marks.algebra import LANES, LOADED, STORED, Access, Kind, MarkedAlgebra
 from understudy.engine.gcn.marks.mark import Mark
-from understudy.engine.gcn.marks.marking import INIT
 from understudy.engine.gcn.marks.sights import PC_BITS, SLOTS, code_of, slot_of
 from understudy.engine.gcn.marks.sources import source_of
 from understudy.ir.builder import Value

@@ -1,0 +1,127 @@
+"""Checks `init` and `fidelity` on kernels as compilers make them, through the host's interface."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.core.errors import BeyondModel
+from understudy.core.findings import Level
+from understudy.hsa import Executable, Gpu, Result
+
+SOURCE = """
+kernel void decides(global float* out, global const float* in, uint n) {
+  local float t[64];
+  uint i = get_local_id(0);
+  if (i < n) t[i] = in[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (t[i] > 0.5f) out[get_global_id(0)] = 1.0f;
+}
+kernel void copies(global float* out, uint n) {
+  local float t[64];
+  uint i = get_local_id(0);
+  if (i < n) t[i] = i;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  out[get_global_id(0)] = t[i];
+}
+kernel void private_array(global uint* out, uint n, uint k) {
+  volatile uint t[16];
+  for (uint i = 0; i < n; i++) t[i] = i;
+  if (t[(k + get_global_id(0)) & 15] == 3) out[get_global_id(0)] = 1;
+}
+kernel void rough(global uint* out, global const float* in) {
+  uint i = get_global_id(0);
+  out[i] = in[(uint)(native_rsqrt(in[i]) * 4.0f) & 63];
+}
+kernel void divides(global uint* out, global const float* in) {
+  uint i = get_global_id(0);
+  out[i] = in[(uint)(in[i] / 3.0f) & 63];
+}
+struct padded { int a; char b; };
+kernel void padding(global struct padded* out) {
+  struct padded made;
+  made.a = get_global_id(0);
+  made.b = 1;
+  out[get_global_id(0)] = made;
+}
+"""
+X = np.linspace(0.1, 1.0, 256, dtype=np.float32)
+TARGETS = ("gfx700", "gfx803", "gfx900")
+ENGINES = ("jit", "reference")
+pytestmark = pytest.mark.oracle
+
+
+def opened(target: str, engine: str, check: str = "init,fidelity") -> tuple[Gpu, Executable]:
+    gpu = Gpu.open(target, check=check, engine=engine)
+    return gpu, gpu.compile(SOURCE, options=["-g"])
+
+
+def told(result: Result) -> list[tuple[str, int]]:
+    return [(each.name, each.count) for each in result.findings]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_found(target: str, engine: str) -> None:
+    """What decides and what the host gets is told of, with origin and line; the corrected launch is not."""
+    gpu, code = opened(target, engine)
+    with gpu:
+        y, z = np.zeros(256, np.float32), np.zeros(256, np.uint32)
+        assert told(gpu.run(code, "decides", 256, 64, [y, X, 64])) == []
+        (found,) = gpu.run(code, "decides", 256, 64, [y, X, 48]).findings
+        assert (found.name, found.count, found.level) == ("init/undefined-exec", 64, Level.ERROR)
+        assert found.lanes == tuple(range(48, 64))
+        assert "offset 0xc0 of LDS, which nobody has written" in found.message
+        assert found.source.endswith(":7")
+        assert found.kernel == "decides"
+        assert told(gpu.run(code, "copies", 256, 64, [y, 64])) == []
+        (found,) = gpu.run(code, "copies", 256, 64, [y, 48]).findings
+        assert (found.name, found.count) == ("init/undefined-result", 64)
+        assert "the first is number 48" in found.message
+        assert told(gpu.run(code, "private_array", 64, 64, [z, 16, 5])) == []
+        ((name, count),) = told(gpu.run(code, "private_array", 64, 64, [z, 8, 5]))
+        assert (name, count) == ("init/undefined-exec", 32)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_approximate(target: str, engine: str) -> None:
+    """An approximate root is an index; a division's steps make its quotient exact."""
+    gpu, code = opened(target, engine)
+    with gpu:
+        y = np.zeros(256, np.uint32)
+        (found,) = gpu.run(code, "rough", 256, 64, [y, X]).findings
+        assert (found.name, found.level) == ("fidelity/approximate-address", Level.WARNING)
+        assert "v_rsq_f32" in found.message
+        assert told(gpu.run(code, "divides", 256, 64, [y, X])) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_padding(engine: str) -> None:
+    """What lies between the fields of a structure is nobody's; as plain bytes it would be something."""
+    gpu, code = opened("gfx900", engine)
+    with gpu:
+        kind = np.dtype({"names": ["a", "b"], "formats": ["<i4", "i1"], "offsets": [0, 4], "itemsize": 8})
+        out = np.zeros(64, kind)
+        assert told(gpu.run(code, "padding", 64, 64, [out])) == []
+        assert out["a"].tolist() == list(range(64))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_fresh_memory(engine: str) -> None:
+    """What the host has allocated is undefined until somebody writes it."""
+    gpu, code = opened("gfx900", engine, "init")
+    with gpu:
+        place, y = gpu.device.allocate(1024), np.zeros(256, np.float32)
+        kernel = code.kernel("decides")
+        (found,) = gpu.run(code, kernel.name, 256, 64, [y, place, 64]).findings
+        assert found.name == "init/undefined-exec"
+        assert f"4 bytes at {place:#x}, which nobody has written" in found.message
+        gpu.device.memory.write(place, X.tobytes())
+        assert told(gpu.run(code, kernel.name, 256, 64, [y, place, 64])) == []
+
+
+def test_refused() -> None:
+    """A strict memory knows no marks, and says so."""
+    with pytest.raises(BeyondModel, match="check 'init' with coherence 'strict', expected one of them"):
+        Gpu.open("gfx900", check="init", coherence="strict")
