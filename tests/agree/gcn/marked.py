@@ -1,0 +1,147 @@
+"""Waves with marks: what they do is what they do without, and both engines see the same of the marks.
+
+``python -m tests.agree.gcn.marked --seconds 60 --target gfx900 --seed 1``
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tests.agree.gcn import values
+from tests.agree.gcn.bench import (
+    DATA,
+    DATA_BYTES,
+    STEP_LIMIT,
+    Outcome,
+    Start,
+    Translated,
+    World,
+    differences,
+    on_reference,
+    widths,
+)
+from tests.agree.gcn.bench import _error as error_of
+from tests.agree.gcn.fuzz import TARGETS
+from tests.agree.gcn.programs import Builder, start, weighted
+from understudy.engine.gcn.api import Dispatch
+from understudy.engine.gcn.group import Groups
+from understudy.engine.gcn.jit.tier import Tier
+from understudy.engine.gcn.marks.marking import KINDS, Marking
+from understudy.engine.gcn.reference.engine import Stepper
+from understudy.isa.gcn.asm.listing import listing
+from understudy.isa.gcn.target import target
+
+
+def marked(dispatch: Dispatch, world: World) -> tuple[Dispatch, Marking]:
+    """With marks of both kinds: half of the data is undefined, every other 16 bytes."""
+    marking = Marking(world.memory, KINDS)
+    for at in range(0, DATA_BYTES, 32):
+        marking.undefined(DATA + at, 16)
+    return replace(dispatch, marks=marking), marking
+
+
+def seen(marking: Marking) -> dict[str, Any]:
+    """What there is to see of marks: sights, and the marks of the data."""
+    planes = {
+        f"{kind} of data": plane.read(DATA, DATA_BYTES) for kind, plane in zip(KINDS, marking.planes, strict=True)
+    }
+    return {"sights": marking.sights.counts(), **planes}
+
+
+_world: list[World] = []
+
+
+def marked_reference(name: str, code: bytes, state: Start) -> tuple[Outcome, dict[str, Any]]:
+    """The reference engine with marks."""
+    if not _world:
+        _world.append(World())
+    world = _world[0]
+    world.fill(code, state)
+    dispatch, marking = marked(world.dispatch(name, state, STEP_LIMIT), world)
+    groups = Groups(dispatch, Stepper(dispatch))
+    error = error_of(lambda: groups.run())
+    wave = groups._views[0].wave
+    made = world.outcome(wave, groups.lds, groups.statistics.instructions, error)
+    return made, seen(marking)
+
+
+class MarkedJit(Translated):
+    """The JIT engine with marks."""
+
+    def marked(self, name: str, code: bytes, state: Start) -> tuple[Outcome, dict[str, Any]]:
+        """An outcome, and what was seen."""
+        world = self.world
+        world.fill(code, state)
+        dispatch, marking = marked(world.dispatch(name, state, STEP_LIMIT), world)
+        launch = self.engine.prepare(dispatch)
+        done: list[int] = []
+        error = error_of(lambda: done.append(launch.run().instructions))
+        worker = launch._workers[0]
+        wave = worker.waves[0]
+        made = world.outcome(wave, worker.lds, done[0] if done else worker._executed(wave), error)
+        made.parts.update({"vgpr": None} if error else {})
+        return made, seen(marking)
+
+
+def one(name: str, seed: str) -> list[str]:
+    """What differs for the program of a seed, from two states."""
+    rng = np.random.default_rng([int(part) for part in seed.split("/")])
+    builder = Builder(rng, target(name))
+    builder.maker.wild = values.pick(rng, (0.0, 0.0, 0.01))
+    program = builder.program(int(rng.integers(1, 30)), weighted(rng, builder.target))
+    engine = MarkedJit(int(values.pick(rng, widths())), Tier.OPTIMISED)
+    code = program.code()
+    for _ in range(2):
+        state = start(rng, mode=None, bad=0.0)
+        expected = on_reference(name, code, state)
+        first, sights = marked_reference(name, code, state)
+        second, others = engine.marked(name, code, state)
+        lines = [f"reference with marks: {line}" for line in differences(expected, first)]
+        lines += [f"{engine} with marks: {line}" for line in differences(expected, second)]
+        if not expected.error:
+            lines += [
+                f"{engine}: {part}: {_shown(others[part], sights[part])}"
+                for part in sights
+                if sights[part] != others[part]
+            ]
+        if lines:
+            return [*lines, listing(program.target, code)]
+    return []
+
+
+def _shown(mine: Any, theirs: Any) -> str:
+    if isinstance(mine, bytes):
+        wrong = np.flatnonzero(np.frombuffer(mine, np.uint8) != np.frombuffer(theirs, np.uint8))
+        return f"{len(wrong)} bytes differ, the first at {int(wrong[0]):#x}"
+    return str({key: (mine.get(key), theirs.get(key)) for key in mine | theirs if mine.get(key) != theirs.get(key)})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """1 if anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--target", choices=TARGETS, action="append")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--failures", type=int, default=3)
+    given = parser.parse_args(arguments)
+    until, failed, number = time.monotonic() + given.seconds, 0, 0
+    while time.monotonic() < until and failed < given.failures:
+        for name in given.target or TARGETS:
+            lines = one(name, f"{given.seed}/{number}")
+            failed += bool(lines)
+            if lines:
+                print(f"==== {name} seed {given.seed} number {number}", *lines, sep="\n", flush=True)
+        number += 1
+    print(f"{number} programs each, {failed} failures")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
