@@ -62,7 +62,7 @@ def checked_time_limit(seconds: Any) -> float | None:
     return float(seconds)
 
 
-def past_steps(step_limit: int, time_limit_seconds: float | None) -> str:
+def past_steps(step_limit: int | None, time_limit_seconds: float | None) -> str:
     """What ended a kernel that executed too many instructions, with the other limit there is."""
     seconds = "None" if time_limit_seconds is None else f"{time_limit_seconds:g}"
     return f"{step_limit} instructions (step_limit; time_limit_seconds is {seconds})"

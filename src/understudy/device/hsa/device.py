@@ -47,6 +47,7 @@ from understudy.device.hsa.records import (
 from understudy.device.hsa.settings import STRICT, Settings
 from understudy.device.hsa.signals import POLL_SECONDS, Signal
 from understudy.device.hsa.snapshot import DeviceState, Keeper
+from understudy.device.hsa.timestamps import Timestamps
 from understudy.device.hsa.wave_calls import WaveCalls
 from understudy.engine.gcn.api import Engine
 from understudy.engine.gcn.memory_type import Mtype
@@ -89,9 +90,10 @@ class HsaDevice(Device[Settings]):
         self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings) if strict else None
         self._compute = compute = Compute(settings, fences, self.marks)
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
+        self._timestamps = timestamps = Timestamps(settings, ticks)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry)
         self._processor = processor = Processor(
-            chosen, settings, memory, compute, scratch, executor.queues, clock, telemetry, calls
+            chosen, settings, memory, compute, scratch, executor.queues, clock, telemetry, calls, timestamps
         )
         self._table = table = QueueTable(chosen, memory, executor, processor, scratch, telemetry)
         self.doorbell_base = table.doorbell_base
@@ -116,6 +118,11 @@ class HsaDevice(Device[Settings]):
     def time(self) -> int:
         """The clock of timestamps: packets completed and wave instructions retired."""
         return self._ticks[0]
+
+    @property
+    def timestamp(self) -> int:
+        """The time now as completion signals get it: `time`, or the host's in nanoseconds (`Settings.timestamps`)."""
+        return self._timestamps.now()
 
     @property
     def sh_mem_config(self) -> int:

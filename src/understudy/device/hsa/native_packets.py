@@ -57,6 +57,13 @@ class QueueBlock(ctypes.Structure):
     ticks: int
     seen: int
     """What `ticks` says as long as machine code may go on with the next packet."""
+    clock_gettime: int
+    """The host's function, where timestamps are its time; 0: they are those of `clock`."""
+    clock_id: int
+    seconds: int
+    nanoseconds: int
+    began: int
+    """The host's time when the packet was begun."""
 
 
 @layout
@@ -119,6 +126,7 @@ IDLE, OTHER, SERVE, COMPLETE, BUDGET = range(5)
 
 _LIMIT_AT: Final = 8 * Q["limit"]
 _ACTIVE_AT: Final = 8 * Q["active"]
+_SECONDS_AT: Final = 8 * Q["seconds"]
 _KERNARG_AT: Final = 40
 _PACKET_WORDS: Final = PACKET_BYTES // 8
 _LOGGED_PACKET_AT: Final = 8 * L["packet0"]
@@ -164,6 +172,7 @@ def consume(queue: QueueBlock, budget: int) -> int:
         context.code_of_entry = template.table
         start = U64[queue.clock]
         queue.start = start
+        queue.began = host_time(queue, start)
         why = call(queue.schedule, template.context)
         if why != waves.DONE:
             queue.why = why
@@ -182,7 +191,7 @@ def consume(queue: QueueBlock, budget: int) -> int:
         end = retire(queue, index, start, context.retired)
         before = 0
         if place:
-            before = count_down(queue, place, start, end)
+            before = count_down(queue, place, queue.began, host_time(queue, end))
         if queue.log:
             logged = LoggedPacket.from_address(row)
             logged.index, logged.start, logged.end = index, start, end
@@ -192,6 +201,15 @@ def consume(queue: QueueBlock, budget: int) -> int:
             return BUDGET
     queue.done = budget
     return BUDGET
+
+
+@inlined
+def host_time(queue: QueueBlock, otherwise: int) -> int:
+    """The host's time, where timestamps are that."""
+    if not queue.clock_gettime:
+        return otherwise
+    call(queue.clock_gettime, queue.clock_id, ctypes.addressof(queue) + _SECONDS_AT)
+    return queue.seconds * 1_000_000_000 + queue.nanoseconds
 
 
 @native

@@ -52,6 +52,7 @@ from understudy.device.hsa.records import QueueFeature, SignalKind
 from understudy.device.hsa.rules import IS_PTR64
 from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import VALUE_AT, Condition, Signal, notify
+from understudy.device.hsa.timestamps import Timestamps
 from understudy.device.hsa.wave_calls import WaveCalls
 from understudy.engine.gcn.api import StepLimit
 from understudy.engine.gcn.jit import layout
@@ -67,6 +68,7 @@ _LIMIT: Final = Q["limit"]
 _ACTIVE: Final = Q["active"]
 _DONE: Final = Q["done"]
 _INSTRUCTIONS: Final = Q["instructions"]
+_BEGAN: Final = Q["began"]
 _ADDRESS_WATCH_AT: Final = Rsrc2.slot("enable_exception_address_watch").spec.low
 _ANY_EXCEPTION: Final = _EXCEPTIONS_MASK << _EXCEPTIONS_AT | 1 << _ADDRESS_WATCH_AT
 _EVENTS: Final = (PacketStarted, PacketCompleted, SignalChanged, Lint)
@@ -88,10 +90,12 @@ class Processor:
         clock: npt.NDArray[np.uint64],
         telemetry: Telemetry,
         calls: WaveCalls,
+        timestamps: Timestamps,
     ) -> None:
         self.fault_handler: Callable[[Queue, AccessFault], bool] | None = None
         """See `HsaDevice`."""
         self._calls = calls
+        self._timestamps = timestamps
         self.time_limit_seconds = settings.time_limit_seconds
         self._settings = settings
         self._small = settings.small
@@ -120,6 +124,7 @@ class Processor:
     def fast_path(self, queue: Queue) -> Templates | None:
         """A new queue. What processes its packets by machine code; None where the settings rule that out."""
         queue.words[Q["clock"]] = self._clock.ctypes.data
+        self._timestamps.tell(queue.words)
         if not self._settings.machine_code or not self._settings.translates or self._compute.marks is not None:
             return None
         engine = self._compute.engine
@@ -224,6 +229,7 @@ class Processor:
             if not goes_on:
                 return done
         start = self._ticks[0]
+        queue.words[_BEGAN] = self._timestamps.now()
         try:
             handler = self._handlers.get(kind)
             if handler is None:
@@ -397,7 +403,9 @@ class Processor:
         queue.progress.instructions += instructions
         self._telemetry.emit(lambda time: PacketCompleted(time, queue.number, index, instructions))
         if signal is not None:
-            before = count_down(queue.block_address, signal.word.place - VALUE_AT, start, end)
+            if self._timestamps.is_host:
+                end = self._timestamps.now()
+            before = count_down(queue.block_address, signal.word.place - VALUE_AT, queue.words[_BEGAN], end)
             value = signed(before, signal.bits) - 1
             self._telemetry.emit(lambda time: SignalChanged(time, signal.address, value))
             notify(queue.device, signal.view())

@@ -11,6 +11,8 @@ from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, Kern
 from understudy.engine.gcn.api import STEP_LIMIT
 
 MANUAL: Final = "manual"
+INSTRUCTIONS: Final = "instructions"
+HOST: Final = "host"
 COHERENT: Final = "coherent"
 STRICT: Final = "strict"
 LARGE: Final = "large"
@@ -35,9 +37,11 @@ class Settings(KernelSettings):
     maps at addresses of a process of the host (`HsaDevice.map_at`) never meets it.
     `seed`: decides which queue is next, for how many packets, and the order of waves; None: queues take turns.
     `quantum`: packets of one queue before it is another's turn.
-    `step_limit`: instructions of one wave, s_sleep apart; `poison`: what undefined registers and LDS hold.
+    `step_limit`: instructions of one wave, s_sleep apart; None: `time_limit_seconds` alone ends kernels, for those that
+    wait for the host. `poison`: what undefined registers and LDS hold.
     `dynamic_scratch`: private memory is allocated when a packet needs it, as the runtime's error handler does.
-    `profiling`: queues write timestamps into completion signals.
+    `profiling`: queues write timestamps into completion signals. `timestamps` says what these count: "instructions", as
+    `HsaDevice.time` does, or "host" for nanoseconds of the host's clock, which differ from run to run.
     `pcie_atomics`: whether the platform has them, for memory allocated or mapped with ``host=True``; None: as the
     agent's table says.
     `machine_code`: whether repeated launches are processed by machine code, while somebody listens up to their ends.
@@ -49,6 +53,7 @@ class Settings(KernelSettings):
         "coherence": (COHERENT, STRICT),
         "machine_model": (LARGE, SMALL),
         "own_addresses": (LOW, HIGH),
+        "timestamps": (INSTRUCTIONS, HOST),
         **KernelSettings.CHOICES,
     }
     LEAST: ClassVar[Mapping[str, int]] = {"quantum": 1, "threads": 1, "step_limit": 1}
@@ -58,10 +63,11 @@ class Settings(KernelSettings):
     coherence: str = COHERENT
     machine_model: str = LARGE
     own_addresses: str = LOW
+    timestamps: str = INSTRUCTIONS
     threads: int | None = None
     seed: int | None = None
     quantum: int = 1024
-    step_limit: int = STEP_LIMIT
+    step_limit: int | None = STEP_LIMIT
     poison: int | None = None
     dynamic_scratch: bool = True
     profiling: bool = False

@@ -34,6 +34,8 @@ WAVE_GRANULE: Final = 1024
 NOWHERE: Final = -1
 """Register number of a value that the waves do not get."""
 STEP_LIMIT: Final = 100_000_000
+ENDLESS: Final = 1 << 62
+"""More instructions than any wave executes."""
 TURN: Final = 4096
 MAX_WAVES: Final = 32
 """Waves of a work-group: 1024 work-items are 16; the HSA limit is 2048 work-items."""
@@ -95,7 +97,7 @@ class Dispatch:
 
     Registers that no field names are 0, or `poison` where that is given; so are LDS bytes. All numbers of SGPRs may be
     `NOWHERE`. `step_limit` bounds the instructions of each wave, pauses (s_sleep) apart; a wave that would execute more
-    faults.
+    faults. None: `watch` alone ends them.
     """
 
     target: Target
@@ -142,7 +144,7 @@ class Dispatch:
     private memory, whatever it says."""
     poison: int | None = None
     """What undefined registers and LDS dwords hold."""
-    step_limit: int = STEP_LIMIT
+    step_limit: int | None = STEP_LIMIT
     watch: Watch = field(default_factory=Watch)
     """What may end the waves from outside: `TimeLimit` or `Stopped` then. Engines look about 20 times a second."""
     turn: int = TURN
@@ -178,11 +180,16 @@ class Dispatch:
             (fits, "the private memory of one group must fit"),
             (min(self.shared_base, self.private_base) >= LIMIT, "flat apertures must lie where there can be no memory"),
             (not self.mode & PTR32 or not windows, "windows of 64 KiB must begin at a multiple of their size"),
-            (self.turn >= 1 and self.step_limit >= 0, "turns must have at least one instruction"),
+            (self.turn >= 1 and self.most_steps >= 0, "turns must have at least one instruction"),
         )
         for holds, text in claims:
             if not holds:
                 raise ModelBug(f"dispatch: {text}")
+
+    @property
+    def most_steps(self) -> int:
+        """The step limit as a number."""
+        return ENDLESS if self.step_limit is None else self.step_limit
 
     @property
     def most_waves(self) -> int:

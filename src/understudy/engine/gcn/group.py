@@ -216,7 +216,7 @@ class Groups:
                 view.words[STATUS] = RUNNING
 
     def _turn(self, view: View, arbiter: Arbiter) -> None:
-        limit, words = self.dispatch.step_limit, view.words
+        limit, words = self.dispatch.most_steps, view.words
         length = self.dispatch.turn
         if arbiter.seed is not None:
             length = arbiter.pick(range(1, length + 1))

@@ -101,7 +101,7 @@ class Worker:
         self._keep: list[object] = []
         self._version = dispatch.memory.version
         self._pause = dispatch.memory.pause
-        self._limit = min(dispatch.step_limit, MOST_FUEL)
+        self._limit = min(dispatch.most_steps, MOST_FUEL)
         self._began = -1, 0.0
         self.looked_up = 0.0
         """Seconds that were spent on finding code."""

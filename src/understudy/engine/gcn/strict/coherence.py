@@ -161,7 +161,7 @@ def _turn(dispatch: Dispatch, stepper: StrictStepper, wave: Wave, count: int) ->
         if not _runs(wave):
             return
         slept = wave.words[SLEPT]
-        if wave.words[RETIRED] - slept >= dispatch.step_limit:
+        if wave.words[RETIRED] - slept >= dispatch.most_steps:
             raise StepLimit.of(dispatch).at("pc", wave.pc)
         before = wave.pc
         stepper.step(wave)
