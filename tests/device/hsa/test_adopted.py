@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -11,11 +12,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
+from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch, flat_scratch
 from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.doorbell_encoding import legacy_value
 from understudy.device.hsa.events import PacketStarted, QueueErrored, QueueInactivated
+from understudy.device.hsa.launch.first_state import Scratch
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import AmdQueue, AmdSignal, HsaQueue
 from understudy.device.hsa.signals import Condition
@@ -316,3 +318,44 @@ def test_many_producers(bench: Make, there: Callable[..., None]) -> None:
         thread.join(PATIENCE)
     there(lambda: client.read_index == 200)
     assert cells[0] == 200
+
+
+@pytest.mark.parametrize("agent", ["gfx803", "gfx900"])
+def test_private_memory_by_the_runtime(bench: Make, there: Callable[..., None], agent: str) -> None:
+    """Bit 0 of queue_inactive_signal asks for it; its handler gives some and stores 0, the packet starts again."""
+    rig = bench(agent, execution="threaded", dynamic_scratch=False)
+    device = rig.device
+    client = Client(device)
+    told: list[int] = []
+    queue = device.adopt_queue(client.address, on_error=lambda queue, code, error: told.append(code))
+    text = f"""
+    {flat_scratch(agent, 2)}
+    v_mov_b32 v2, 5
+    v_mov_b32 v0, 0
+    v_mov_b32 v1, {device.apertures.private_segment_aperture_base_hi:#x}
+    flat_store_dword v[0:1], v2
+    s_waitcnt vmcnt(0) lgkmcnt(0)
+    flat_load_dword v3, v[0:1]
+    v_mov_b32 v4, s0
+    v_mov_b32 v5, s1
+    s_waitcnt vmcnt(0) lgkmcnt(0)
+    flat_atomic_add v[4:5], v3
+    s_endpgm
+    """
+    kernel = rig.kernel(text, ["enable_sgpr_kernarg_segment_ptr", "enable_sgpr_flat_scratch_init"], rsrc2=1)
+    (cell, cells), done = rig.words(), device.create_signal(2)
+    packet = dispatch(kernel, cell, done, private_segment_size=16, workgroup_size_x=64, grid_size_x=64)
+    asked = AmdSignal.offset_of("value") + 0x1040
+    for index in range(2):
+        client.write(index, packet)
+        device.ring_doorbell(queue.slot, client.value(index + 1))
+        if not index:
+            there(lambda: client.word(asked) == 1)
+            place = device.allocate(64 * 1024 * 4)
+            location = place - device.hidden_private_base
+            descriptor = Scratch(place, 64 * 1024 * 4).resource_descriptor(device.agent.target.level)
+            fields = struct.pack("<I4IQQI", 32 | 1 << 12, *descriptor, location, 64 * 1024 * 4, 16)
+            client.put(AmdQueue.offset_of("compute_tmpring_size"), fields)
+            client.put(asked, bytes(8))
+    assert done.wait(Condition.EQ, 0, timeout_seconds=PATIENCE) == 0
+    assert (cells[0], told, client.read_index, queue.error) == (2 * 64 * 5, [1], 2, None)

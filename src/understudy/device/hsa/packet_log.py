@@ -21,6 +21,7 @@ from understudy.device.hsa.packets import (
     RELEASE_SHIFT,
     Packet,
     PacketType,
+    is_pm4,
     packet_record,
     reserved_names,
 )
@@ -34,8 +35,9 @@ _PACKET: Final = L["packet0"]
 
 
 class Meaning(NamedTuple):
-    """What a packet's bytes say: the record, and what should not stand in it (check, text, rule)."""
+    """What a packet's bytes say: type and record if they are known, and what should not stand there."""
 
+    type: PacketType | None
     record: Packet | None
     oddities: tuple[tuple[str, str, Rule], ...]
 
@@ -68,17 +70,21 @@ class PacketLog:
 
     def started(self, queue: int, index: int, data: bytes, time: int) -> Iterator[Event]:
         """The event of a packet of known type that is taken, and lints of what is odd about it."""
-        record, oddities = self._meanings.get(data) or self._meaning(data)
-        if self._telemetry.listened and data[0] in _TYPES:
-            yield PacketStarted(time, queue, index, _TYPES[data[0]], record)
+        kind, record, oddities = self._meanings.get(data) or self._meaning(data)
+        if self._telemetry.listened and kind is not None:
+            yield PacketStarted(time, queue, index, kind, record)
         for check, text, rule in oddities:
             self._telemetry.lint(check, f"packet {index}: {text}", rule, time)
 
     def _meaning(self, data: bytes) -> Meaning:
         if len(self._meanings) == KEPT:
             self._meanings.clear()
-        found = self._meanings[data] = Meaning(packet_record(data), tuple(_oddities(data)))
+        found = self._meanings[data] = Meaning(_type(data), packet_record(data), tuple(_oddities(data)))
         return found
+
+
+def _type(data: bytes) -> PacketType | None:
+    return PacketType.VENDOR_SPECIFIC if is_pm4(data) else _TYPES.get(data[0])
 
 
 def _oddities(data: bytes) -> Iterator[tuple[str, str, Rule]]:

@@ -20,6 +20,9 @@ ACQUIRE_SHIFT: Final = 9
 RELEASE_SHIFT: Final = 11
 SIGNAL_AT: Final = 56
 """Offset of completion_signal, the same in every packet."""
+PM4_TYPE_3: Final = 0xC0
+PM4_NOP: Final = 0x10
+"""Bytes 3 (at least) and 1 of a slot that holds commands."""
 DEPENDENCIES: Final = 5
 """Signals that a barrier packet can name."""
 
@@ -137,8 +140,18 @@ def header(
     return type | barrier << BARRIER_BIT | acquire << ACQUIRE_SHIFT | release << RELEASE_SHIFT
 
 
+def is_pm4(data: bytes) -> bool:
+    """Whether a slot holds commands, as on hardware before GFX9.
+
+    They begin with a NOP, whose header has bits set that are reserved in packets; the lowest byte of GFX7's is 2.
+    """
+    return data[3] >= PM4_TYPE_3 and data[1] == PM4_NOP and data[0] in (0, 2)
+
+
 def packet_class(data: bytes) -> type[Packet] | None:
     """The layout of a packet's bytes; None for INVALID and for what has none."""
+    if is_pm4(data):
+        return None
     match data[0]:
         case PacketType.KERNEL_DISPATCH:
             return KernelDispatchPacket

@@ -39,13 +39,16 @@ from understudy.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, 
 from understudy.device.hsa.packet_log import ROWS, PacketLog
 from understudy.device.hsa.packets import (
     PACKET_BYTES,
+    PM4_TYPE_3,
     SIGNAL_AT,
     AgentDispatchPacket,
     AmdFormat,
     BarrierPacket,
     BarrierValuePacket,
     PacketType,
+    is_pm4,
 )
+from understudy.device.hsa.pm4 import Pm4
 from understudy.device.hsa.queue_scratch import QueueScratch
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import QueueFeature, SignalKind
@@ -110,6 +113,7 @@ class Processor:
         self._last_version = -1
         self._clock = clock
         self._ticks = clock.data
+        self._pm4 = Pm4(memory.gpu, compute.fences)
         self._telemetry = telemetry
         self._probes = telemetry.probes
         self._log = PacketLog(telemetry, 32 if settings.small else 64)
@@ -217,6 +221,8 @@ class Processor:
             return 0
         data = queue.packet(index)
         kind = data[0]
+        if data[3] >= PM4_TYPE_3 and self._agent.is_legacy and is_pm4(data):
+            kind = PacketType.VENDOR_SPECIFIC
         if kind == PacketType.INVALID:
             return self._block(queue, index, "its header is INVALID")
         progress = queue.progress
@@ -367,9 +373,15 @@ class Processor:
         return 0
 
     def _vendor(self, queue: Queue, index: int, data: bytes) -> int | None:
+        if self._agent.is_legacy and is_pm4(data):
+            self._pm4.slot(data)
+            return 0
+        if data[2] == AmdFormat.PM4_IB and not self._agent.is_legacy:
+            self._pm4.packet(data)
+            return 0
         if data[2] != AmdFormat.BARRIER_VALUE:
             text = f"vendor packet of format {data[2]}, expected {AmdFormat.BARRIER_VALUE:d} (barrier value)"
-            text += ": PM4 commands, in the ring or in indirect buffers, and AIE packets are not modelled"
+            text += " or PM4 commands as the agent takes them: AIE packets and others are not modelled"
             raise PacketRefused(text, QueueError.INVALID_VENDOR_PACKET, rules.VENDOR_PACKET)
         packet = BarrierValuePacket.parse(data)
         if packet.condition not in _ORDERED_CONDITIONS:
