@@ -215,7 +215,11 @@ def test_beside_a_kernel_that_runs(bench: Make, there: Callable[..., None]) -> N
     client = Client(rig.device)
     queue = rig.device.adopt_queue(client.address)
     assert queue in rig.device.queues
+    for active in (False, True):
+        rig.device.set_active(queue, active)
+        assert queue.is_active is active
     queue.destroy()
+    rig.new_queue()
     assert not rig.device.is_idle
     cells[0] = 1
     assert done.wait(Condition.EQ, 0, timeout_seconds=PATIENCE) == 0

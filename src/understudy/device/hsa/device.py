@@ -393,9 +393,8 @@ class HsaDevice(Device[Settings]):
         self._table.destroy(queue)
 
     def set_active(self, queue: Queue, active: bool) -> None:
-        """Stop processing a queue's packets, or go on."""
-        with self._executor.alone():
-            self._executor.set_active(queue, active)
+        """Stop processing a queue's packets, when one that runs has ended, or go on. Nothing waits for other queues."""
+        self._executor.set_active(queue, active)
         if active:
             self._executor.after_doorbell()
 

@@ -178,11 +178,13 @@ class Executor(Stateful):
         return True
 
     def set_active(self, queue: Queue, active: bool) -> None:
-        """Stop or go on with a queue."""
+        """Go on with a queue, or stop it: a packet of it that is processed now ends first."""
         with self.changed:
             queue.words[Q["active"]] = int(active)
             if active:
                 queue.progress.error, queue.progress.code, queue.progress.is_told = None, 0, False
+            else:
+                self._await_end(queue)
             self._changes += 1
         self._telemetry.emit(lambda time: QueueInactivated(time, queue.number, active))
 
@@ -190,10 +192,14 @@ class Executor(Stateful):
         """Take a queue out; a packet of it that is processed now ends first, those of others go on."""
         with self.changed:
             queue.end()
-            self.changed.wait_for(lambda: self._served is not queue or self.is_mine)
+            self._await_end(queue)
             self.queues.remove(queue)
             self._changes += 1
         self._telemetry.emit(lambda time: QueueInactivated(time, queue.number, False))
+
+    def _await_end(self, queue: Queue) -> None:
+        """Wait until no packet of a queue that has become inactive is processed, unless it is on this thread."""
+        self.changed.wait_for(lambda: self._served is not queue or self.is_mine)
 
     def signal_changed(self) -> None:
         """The host changed a signal, which a packet may wait for."""
