@@ -9,9 +9,8 @@ from random import Random
 import numpy as np
 
 from tests.device.kfd.rig import PAGE, Program
-from understudy.device.hsa.settings import Settings
 from understudy.device.kfd import drm, ioctls
-from understudy.device.kfd.device import STEPS, KfdDevice
+from understudy.device.kfd.device import KfdDevice
 from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.ioctls import AllocFlags, Number
 
@@ -133,7 +132,7 @@ class Chaos:
 
 def check(random: Random, calls: int = CALLS) -> Counter[str]:
     """A program makes `calls` calls; then another one finds the driver as it should be. How the calls ended."""
-    device = KfdDevice(random.choice(DEVICES), Settings(step_limit=STEPS, time_limit_seconds=5.0))
+    device = KfdDevice(random.choice(DEVICES), time_limit_seconds=5.0)
     try:
         chaos = Chaos(random, Program(device))
         for _ in range(calls):

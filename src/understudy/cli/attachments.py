@@ -126,23 +126,25 @@ def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
 def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     """AMD GPUs behind the kernel driver's interface, for programs of ROCm: those of `--agent`, else a gfx900."""
     from understudy.attach.rocm import Server, build_library
-    from understudy.cli.exec_rocm import Verdicts, settings
+    from understudy.cli.exec_rocm import Verdicts, options
     from understudy.cli.serving import SWITCH_INTERVAL_S
     from understudy.device.kfd.device import KfdDevice
-    from understudy.trace import JsonlTrace
 
-    device = KfdDevice(wanted.agents or ("gfx900",), settings(wanted.engine, wanted.time_limit))
+    device = KfdDevice(wanted.agents or ("gfx900",), **options(wanted.engine, wanted.time_limit))
     library = build_library()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         verdicts = Verdicts(device, say, calls=wanted.trace)
         if wanted.trace_file is not None:
+            from understudy.trace import JsonlTrace
+
             stack.enter_context(JsonlTrace(wanted.trace_file)).follow(device.probes)
         server = stack.enter_context(Server(device))
         server.write_files(Path(folder))
         path = Path(folder, "rocm.sock")
         server.listen(path)
+        device.prepare()
         thread = threading.Thread(target=server.serve, name="rocm", daemon=True)
         thread.start()
         try:

@@ -11,17 +11,15 @@ from typing import Any
 
 from understudy.cli.serving import Repeated, rule_of
 from understudy.core.event import Event
-from understudy.core.limits import default_time_limit
-from understudy.device.hsa.settings import Settings
-from understudy.device.kfd.device import STEPS, KfdDevice
+from understudy.core.limits import checked_time_limit, default_time_limit
+from understudy.device.kfd.device import KfdDevice
 from understudy.device.kfd.events import Called, ProcessClosed, ProcessOpened, QueueFailed
-from understudy.trace.values import to_object
 
 
-def settings(engine: str, time_limit: float | None) -> Settings:
+def options(engine: str, time_limit: float | None) -> dict[str, Any]:
     """Settings of the GPUs: kernels may run for `time_limit` seconds, or as long as the environment says."""
-    limit = default_time_limit() if time_limit is None else time_limit
-    return Settings(engine=engine, time_limit_seconds=limit, step_limit=STEPS)
+    limit = default_time_limit() if time_limit is None else checked_time_limit(time_limit)
+    return {"engine": engine, "time_limit_seconds": limit}
 
 
 class Verdicts:
@@ -34,7 +32,7 @@ class Verdicts:
         self._lock = threading.Lock()
         self._calls: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
-        self._errors: list[Any] = []
+        self._errors: list[Event] = []
         self._programs = 0
         device.probes.subscribe(self._hear, ProcessOpened, ProcessClosed, QueueFailed, Called)
         self._tells_calls = calls
@@ -49,7 +47,7 @@ class Verdicts:
                 case ProcessClosed(process=number) if self._tells_calls:
                     self._say(f"program {number} is gone")
                 case QueueFailed(agent=agent, error=error):
-                    self._errors.append(to_object(event))
+                    self._errors.append(event)
                     self._findings.tell(f"error {rule_of(error)}", f"{agent}: {error}")
                 case Called(process=number, name=name, refused=refused):
                     self._calls[name] += 1
@@ -59,10 +57,12 @@ class Verdicts:
 
     def write(self, path: Path) -> None:
         """Write all of it to a file, as JSON."""
+        from understudy.trace.values import to_object
+
         document = {
             "agents": self._agents,
             "programs": self._programs,
-            "errors": self._errors,
+            "errors": list(map(to_object, self._errors)),
             "calls": dict(sorted(self._calls.items())),
             "refused": {name: count for name, count in sorted(self._refused.items()) if count},
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -9,15 +10,17 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.gcn_kernels.toolchain import CACHE
 from understudy.attach.rocm import Server, build_library
 from understudy.core.event import Event
-from understudy.device.hsa.settings import Settings
-from understudy.device.kfd.device import STEPS, KfdDevice
+from understudy.device.kfd.device import KfdDevice
+from understudy.device.kfd.node import PRODUCTS
 
 HERE = Path(__file__).parent
 PATIENCE_S = 300.0
@@ -31,10 +34,10 @@ needs_rocm = pytest.mark.skipif(
 class Served:
     """A driver with its server in threads of this process; what it says is in `events`."""
 
-    def __init__(self, folder: Path, agents: tuple[str, ...], settings: Settings) -> None:
+    def __init__(self, folder: Path, agents: tuple[str, ...], options: dict[str, Any]) -> None:
         self.folder = folder
         self.events: list[Event] = []
-        self.device = KfdDevice(agents, settings)
+        self.device = KfdDevice(agents, **options)
         self.device.probes.subscribe(self.events.append)
         self.server = Server(self.device)
         self.server.probes.subscribe(self.events.append)
@@ -66,8 +69,26 @@ class Served:
 def served(*agents: str, **options: Any) -> Iterator[Served]:
     """A driver of these agents behind a socket."""
     with tempfile.TemporaryDirectory(prefix="u", dir="/tmp") as folder:  # short, as paths of sockets must be
-        found = Served(Path(folder), agents or ("gfx900",), Settings(step_limit=STEPS, **options))
+        found = Served(Path(folder), agents or ("gfx900",), options)
         try:
             yield found
         finally:
             found.close()
+
+
+@cache
+def hip_program(name: str, *libraries: str) -> str:
+    """A HIP program of this folder for all agents, kept where compiled kernels are kept."""
+    source = HERE / f"{name}.hip"
+    version = subprocess.run(["hipcc", "--version"], capture_output=True, text=True, check=True).stdout
+    words = [*(f"--offload-arch={agent}" for agent in PRODUCTS), "-O2", *(f"-l{each}" for each in libraries)]
+    key = hashlib.sha256("\0".join([version, source.read_text(), *words]).encode()).hexdigest()[:24]
+    kept = CACHE / f"{name}-{key}.hip"
+    if not kept.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        made = kept.with_suffix(f".{os.getpid()}")
+        command = ["hipcc", "-x", "hip", str(source), *words, "-o", str(made)]
+        done = subprocess.run(command, env={**os.environ, "HIP_PLATFORM": "amd"}, capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+        made.rename(kept)
+    return str(kept)

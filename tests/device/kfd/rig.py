@@ -14,12 +14,11 @@ import numpy as np
 
 from understudy.core.record import Record
 from understudy.device.hsa.records import AmdQueue, AmdSignal, HsaQueue, SignalKind
-from understudy.device.hsa.settings import Settings
 from understudy.device.kfd import ioctls
 from understudy.device.kfd.client import ProcessMemory
-from understudy.device.kfd.device import STEPS, KfdDevice
+from understudy.device.kfd.device import KfdDevice
 from understudy.device.kfd.ioctls import AllocFlags, Number
-from understudy.device.kfd.shared_memory import NAME, SharedMemory
+from understudy.device.kfd.shared_memory import SharedMemory
 
 PAGE = 4096
 PATIENCE_S = 120.0
@@ -33,7 +32,7 @@ class Here(ProcessMemory):
     """This process as a program: of its memory, `pages` become shared as the shim does it, and nothing else."""
 
     def __init__(self, shared: SharedMemory) -> None:
-        super().__init__(os.getpid(), NAME)
+        super().__init__(os.getpid())
         self.shared = shared
         self.asked: list[tuple[int, int, bool]] = []
         self.is_able = True
@@ -169,8 +168,7 @@ def eventually(true: Callable[[], bool]) -> None:
 @contextmanager
 def program(*agents: str, **options: Any) -> Iterator[Program]:
     """A program that has opened the driver of these agents."""
-    settings = Settings(step_limit=STEPS, **options)
-    device = KfdDevice(agents or ("gfx900",), settings)
+    device = KfdDevice(agents or ("gfx900",), **options)
     try:
         yield Program(device)
     finally:

@@ -9,7 +9,6 @@ from typing import Final
 from understudy.attach.host_messages import REPLY, REQUEST
 from understudy.attach.rocm.messages import QUIET, SHARE, SHARED
 from understudy.device.kfd.client import ProcessMemory
-from understudy.device.kfd.shared_memory import NAME
 
 PATIENCE_S: Final = 10.0
 """How long a shim may take for what it is asked; one that takes longer is asked no more."""
@@ -19,7 +18,7 @@ class Hands(ProcessMemory):
     """The program at the other end of `sock`, where its shim waits to be asked; see `device.kfd.client.Client`."""
 
     def __init__(self, pid: int, sock: socket.socket) -> None:
-        super().__init__(pid, NAME)
+        super().__init__(pid)
         self._socket = sock
         self._lock = threading.Lock()
         self._is_lost = False

@@ -7,7 +7,7 @@ import select
 import socket
 import struct
 from collections.abc import Callable
-from typing import ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from understudy.attach.host_session import HostSession, StreamError
 from understudy.attach.rocm import messages
@@ -17,7 +17,9 @@ from understudy.core.event import Event
 from understudy.device.kfd.device import KfdDevice
 from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.ioctls import MOST_BYTES
-from understudy.device.kfd.shared_memory import SharedMemory
+
+if TYPE_CHECKING:
+    from understudy.device.kfd.shared_memory import SharedMemory
 
 _UCRED: Final = struct.Struct("3i")
 

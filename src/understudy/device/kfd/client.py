@@ -13,6 +13,8 @@ from typing import Any, Final, Protocol
 
 from understudy.device.kfd.errors import Refused, bad_address
 
+NAME: Final = "understudy-gpu"
+"""Of the shared memory's file, as /proc/PID/maps shows it."""
 READ: Final = 1
 WRITE: Final = 2
 EXECUTE: Final = 4
@@ -75,14 +77,10 @@ def _calls() -> tuple[Callable[..., int], Callable[..., int]]:
 
 
 class ProcessMemory:
-    """Memory of process `pid`, through process_vm_readv(2): of a child of this one, or of this one itself.
+    """Memory of process `pid`, through process_vm_readv(2): of a child of this one, or of this one itself."""
 
-    `name` is that of its shared memory file.
-    """
-
-    def __init__(self, pid: int, name: str) -> None:
+    def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._name = f"/memfd:{name}"
 
     def read(self, address: int, size: int) -> bytes:
         """See `Client`."""
@@ -122,7 +120,7 @@ class ProcessMemory:
         fields = line.split(maxsplit=5)
         letters, first = fields[1], max(low, start)
         protection = READ * (letters[0] == "r") | WRITE * (letters[1] == "w") | EXECUTE * (letters[2] == "x")
-        is_shared = len(fields) > 5 and fields[5].startswith(self._name)
+        is_shared = len(fields) > 5 and fields[5].startswith(f"/memfd:{NAME}")
         offset = int(fields[2], 16) + first - low if is_shared else -1
         return Mapping(first, min(high, end), protection, letters[3] == "p", offset)
 

@@ -10,35 +10,39 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from understudy.core.errors import RuleError
 from understudy.core.event import Event, Probes
 from understudy.core.lint import OFF
-from understudy.device.hsa.settings import HIGH, MANUAL, Settings
+from understudy.device.kfd.call_names import call_name
 from understudy.device.kfd.client import Client
 from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.events import Called, ProcessClosed, ProcessOpened, QueueFailed
 from understudy.device.kfd.node import nodes
-from understudy.device.kfd.process import KfdProcess, call_name
-from understudy.device.kfd.shared_memory import SharedMemory
 from understudy.device.kfd.topology import files
 
-STEPS: Final = 1 << 48
-"""Instructions that a wave may take: programs wait for the host in kernels, so that time is what limits them."""
+if TYPE_CHECKING:
+    from understudy.device.hsa.settings import Settings
+    from understudy.device.kfd.process import KfdProcess
+    from understudy.device.kfd.shared_memory import SharedMemory
+
+_PROCESS: Final = "understudy.device.kfd.process"
 
 
 class KfdDevice:
     """A machine with these agents. Each program that opens the driver has its own memory, queues and events on them.
 
-    `settings` are those of its HSA devices, but for what the driver decides: queues are served by threads of their own,
-    and the program's run-time library allocates private memory. `WireError` for agents that the driver cannot show.
+    `settings`, or single `options` by name, are those of its HSA devices, but for what the driver decides: queues are
+    served by threads of their own, and the program's run-time library allocates private memory. Unless told otherwise,
+    time alone limits kernels, since programs wait for the host in them. `WireError` for agents that cannot be shown.
     """
 
-    def __init__(self, agents: Sequence[str] = ("gfx900",), settings: Settings | None = None) -> None:
-        given = settings or Settings(step_limit=STEPS)
+    def __init__(self, agents: Sequence[str] = ("gfx900",), settings: Settings | None = None, **options: Any) -> None:
         self.nodes = nodes(agents)
-        self.settings = replace(given, execution=MANUAL, dynamic_scratch=False, lints=OFF, own_addresses=HIGH)
+        self._given = settings, options
         self.probes = Probes()
         self.time = 0
         """Calls of the driver so far."""
@@ -51,6 +55,15 @@ class KfdDevice:
         names = ", ".join(node.agent.name for node in self.nodes)
         return f"<KfdDevice {names}, {len(self._open)} open>"
 
+    @cached_property
+    def settings(self) -> Settings:
+        """Those of its HSA devices."""
+        from understudy.device.hsa.settings import HIGH, HOST, MANUAL, Settings
+
+        given, options = self._given
+        chosen = Settings.of(given, options if given else {"step_limit": None} | options)
+        return replace(chosen, execution=MANUAL, dynamic_scratch=False, lints=OFF, own_addresses=HIGH, timestamps=HOST)
+
     @property
     def processes(self) -> tuple[int, ...]:
         """Numbers of the programs that have it open."""
@@ -60,11 +73,18 @@ class KfdDevice:
         """What the file system shows of the driver: contents by path, without the leading slash."""
         return files(self.nodes)
 
+    def prepare(self) -> None:
+        """Load, in a thread of its own, what the first program needs: while that loads its own libraries."""
+        threading.Thread(target=import_module, args=(_PROCESS,), name="understudy-prepare", daemon=True).start()
+
     def open(self, client_of: Callable[[SharedMemory], Client], pid: int = 0) -> tuple[int, KfdProcess]:
         """A program opens the driver: its number, and what it has from now on.
 
         `client_of` is given the memory that both share; the program is process `pid` of the system.
         """
+        from understudy.device.kfd.process import KfdProcess
+        from understudy.device.kfd.shared_memory import SharedMemory
+
         with self._lock:
             if self._is_closed:
                 raise RuleError("the driver was closed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Sequence
-from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -313,11 +312,3 @@ def _apertures_of(node: Node) -> ioctls.Apertures:
         scratch_limit=private + APERTURE_BYTES - 1, gpuvm_base=FIRST_ADDRESS, gpuvm_limit=USER_LIMIT - 1,
         gpu_id=node.gpu_id,
     )  # fmt: skip
-
-
-def call_name(request: int) -> str:
-    """What messages call an ioctl."""
-    kind, number = request >> 8 & 0xFF, request & 0xFF
-    names: type[IntEnum] | None = {ioctls.TYPE: ioctls.Number, drm.TYPE: drm.Number}.get(kind)
-    known = names is not None and number in list(names)
-    return names(number).name if names is not None and known else f"{request:#x}"

@@ -19,9 +19,8 @@ from understudy.core.errors import NoHostMemory
 from understudy.core.memory_files import memory_file
 from understudy.core.space import PAGE_SIZE
 from understudy.core.words import align_up
+from understudy.device.kfd.client import NAME
 
-NAME: Final = "understudy-gpu"
-"""Of the file, as /proc/PID/maps shows it."""
 ARENA_BYTES: Final = 1 << 38
 """What allocations share; pages that nobody writes cost nothing."""
 FIRST: Final = 1 << 21

@@ -1,0 +1,219 @@
+"""Debian's ROCm, unmodified: rocminfo, small HIP programs on every agent, and what becomes of those that go wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.attach.rocm.rig import PATIENCE_S, Served, hip_program, needs_compiler, needs_rocm, served
+from understudy.cli import main
+from understudy.core.errors import AccessFault, GuestFault
+from understudy.core.limits import TimeLimit
+from understudy.device.kfd.events import ProcessClosed, QueueFailed
+from understudy.device.kfd.node import PRODUCTS
+from understudy.ir import improving, llvm
+
+pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
+RIGHT = (
+    "saxpy", "reduction", "matmul", "private_memory", "symbols", "doubles", "streams", "registered", "managed",
+    "allocation_beside_a_kernel", "rectangles", "fills", "atomics", "lanes", "elapsed", "child_process",
+)  # fmt: skip
+"""Programs that say whether what came out is right."""
+KERNELS = "ptr noalias readonly %rec"
+"""Is in the LLVM assembly of kernels."""
+SDMA = "HSA_ENABLE_SDMA"
+NAMES = {"gfx803": "gfx803", "gfx900": "gfx900:xnack-", "gfx906": "gfx906:sramecc-:xnack-"}
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Served]:
+    with served("gfx900", time_limit_seconds=PATIENCE_S) as found:
+        yield found
+
+
+def all_right(done: subprocess.CompletedProcess[str], *names: str) -> None:
+    assert done.stdout.splitlines() == [f"{name}: right" for name in names], done.stdout + done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_rocminfo_lists_the_agents() -> None:
+    with served("gfx803", "gfx900", "gfx906") as there:
+        done = there.run("rocminfo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"Name: +(gfx\w+)", done.stdout) == ["gfx803", "gfx900", "gfx906"]
+    assert re.findall(r"Compute Unit: +(\d+)", done.stdout)[1:] == ["64"] * 3
+
+
+@pytest.mark.parametrize("sdma", ["1", "0"], ids=["copy engines", "copying kernels"])
+@pytest.mark.parametrize("agent", PRODUCTS)
+def test_programs(agent: str, sdma: str) -> None:
+    with served(agent, time_limit_seconds=PATIENCE_S) as there:
+        done = there.run(hip_program("programs"), *RIGHT, **{SDMA: sdma})
+        all_right(done, *RIGHT)
+        assert not there.seen(QueueFailed)
+
+
+def test_the_reference_engine_runs_them() -> None:
+    names = ("saxpy", "reduction", "private_memory", "atomics", "lanes")
+    with served("gfx900", engine="reference", time_limit_seconds=PATIENCE_S) as there:
+        all_right(there.run(hip_program("programs"), *names), *names)
+
+
+def test_text_of_kernels(there: Served) -> None:
+    done = there.run(hip_program("programs"), "text")
+    assert done.stdout.splitlines() == ["lane 0: 42 21.00 text", "lane 1: 42 21.00 text", "text: right"], done.stderr
+
+
+def test_several_agents() -> None:
+    with served("gfx803", "gfx900") as there:
+        done = there.run(hip_program("programs"), "agents")
+    assert done.stdout.splitlines() == [f"agent {n}: {NAMES[a]}" for n, a in enumerate(("gfx803", "gfx900"))] + [
+        "agents: right"
+    ], done.stderr
+
+
+@pytest.mark.parametrize("agent", ["gfx900", "gfx803"])
+def test_a_wild_pointer(agent: str) -> None:
+    with served(agent) as there:
+        done = there.run(hip_program("programs"), "wild")
+        failed = there.seen(QueueFailed)
+    assert done.returncode == -signal.SIGABRT
+    assert "Memory access fault by GPU node-1" in done.stderr, "the run-time library's own message"
+    assert len(failed) == 1
+    assert isinstance(failed[0].error, AccessFault)
+    assert re.search(r"write of 4 bytes at 0x[0-9a-f]+: no memory there", str(failed[0].error))
+    assert all(each in str(failed[0].error) for each in ("at lane 0", "at pc 0x", "at AQL packet", "at queue")), failed
+
+
+def test_a_kernel_that_gives_up(there: Served) -> None:
+    done = there.run(hip_program("programs"), "device_abort")
+    error = there.seen(QueueFailed)[-1].error
+    assert done.returncode == -signal.SIGABRT
+    assert "HSA_STATUS_ERROR_EXCEPTION" in done.stderr
+    assert type(error) is GuestFault
+    assert "s_trap 2: trap, with which code gives up" in str(error)
+    all_right(there.run(hip_program("programs"), "saxpy"), "saxpy")  # the next program finds all as it should be
+
+
+def test_a_kernel_without_an_end() -> None:
+    with served("gfx900", time_limit_seconds=1.0) as there:
+        done = there.run(hip_program("programs"), "endless")
+        error = there.seen(QueueFailed)[-1].error
+    assert done.returncode == -signal.SIGABRT
+    assert isinstance(error, TimeLimit)
+    assert "the kernel did not end within 1 s (time_limit_seconds" in str(error)
+
+
+def test_programs_that_crash_or_are_killed(there: Served) -> None:
+    gone = len(there.seen(ProcessClosed))
+    assert there.run(hip_program("programs"), "crash").returncode == -signal.SIGSEGV
+    with subprocess.Popen(
+        [hip_program("programs"), "endless"], env=there.environment(), stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        program.kill()
+    all_right(there.run(hip_program("programs"), "saxpy"), "saxpy")
+    assert len(there.seen(ProcessClosed)) >= gone + 2
+    assert len(there.device.processes) == 0
+
+
+def test_programs_side_by_side(there: Served) -> None:
+    command = [hip_program("programs"), "saxpy", "streams", "private_memory"]
+    programs = [subprocess.Popen(command, env=there.environment(), stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for program in programs:
+        said, _ = program.communicate(timeout=PATIENCE_S)
+        assert said == "saxpy: right\nstreams: right\nprivate_memory: right\n"
+
+
+def test_the_second_run_compiles_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Wherever its run-time library loads the code."""
+    compiled: list[int] = []
+
+    def counted(text: str, tier: int) -> bytes:
+        if KERNELS in text:  # not of what runs them, which is improved in the background
+            compiled.append(tier)
+        return compile_ir(text, tier)
+
+    compile_ir = llvm.compile_ir
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(llvm, "compile_ir", counted)
+    monkeypatch.setattr(improving.PROCESS, "compile_ir", counted)
+    names = ("saxpy", "reduction")
+    counts = []
+    for _ in range(3):
+        with served("gfx900", tier="first") as there:
+            all_right(there.run(hip_program("programs"), *names), *names)
+        counts.append(len(compiled))
+        compiled.clear()
+    assert counts[0] > 0
+    assert counts[1:] == [0, 0]
+
+
+def philox(count: int, seed: int) -> list[int]:
+    """Words of Philox 4x32-10 (Salmon and others, 2011), counters from 0 on."""
+    words: list[int] = []
+    for number in range(count // 4):
+        c, key = [number, 0, 0, 0], [seed & 0xFFFF_FFFF, seed >> 32]
+        for _ in range(10):
+            first, second = 0xD251_1F53 * c[0], 0xCD9E_8D57 * c[2]
+            c = [
+                second >> 32 ^ c[1] ^ key[0], second & 0xFFFF_FFFF,
+                first >> 32 ^ c[3] ^ key[1], first & 0xFFFF_FFFF,
+            ]  # fmt: skip
+            key = [key[0] + 0x9E37_79B9 & 0xFFFF_FFFF, key[1] + 0xBB67_AE85 & 0xFFFF_FFFF]
+        words += c
+    return words
+
+
+def sobol(count: int) -> list[int]:
+    """The first dimension of Sobol's sequence, in the order of Gray's code."""
+    return [int(f"{number ^ number >> 1:032b}"[::-1], 2) for number in range(count)]
+
+
+needs_libraries = pytest.mark.skipif(
+    not Path("/usr/include/rocrand").exists() or not Path("/usr/include/rocsparse").exists(),
+    reason="no rocRAND or rocSPARSE: apt-get install librocrand-dev librocsparse-dev",
+)
+
+
+@needs_libraries
+def test_random_numbers_bit_for_bit(there: Served) -> None:
+    done = there.run(hip_program("libraries", "rocrand", "rocsparse"), "philox", "sobol", "xorwow")
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr
+    said = {name: words for name, *words in (line.split() for line in done.stdout.splitlines())}
+    assert [int(word, 16) for word in said["philox"]] == philox(4096, 12345)
+    assert [int(word, 16) for word in said["sobol"]] == sobol(4096)
+    assert said["xorwow"] == ["0"], "words that differ from those of the generator on this processor"
+
+
+@needs_libraries
+def test_sparse_matrices(there: Served) -> None:
+    done = there.run(hip_program("libraries", "rocrand", "rocsparse"), "sparse")
+    assert done.stdout == "saxpyi 0\nsdoti 0\nscsrmv 0\n", done.stderr
+
+
+def test_exec(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told, trace = tmp_path / "told.json", tmp_path / "trace.jsonl"
+    words = ["--json", str(told), "--trace-file", str(trace), "--time-limit", "60"]
+    code = main(["exec", "--agent", "gfx803", "--agent", "gfx900", *words, "--", hip_program("programs"), "wild"])
+    out, err = capfd.readouterr()
+    assert (code, out) == (128 + signal.SIGABRT, "")
+    assert "gfx803: write of 4 bytes at 0x" in err
+    document = json.loads(told.read_text(encoding="utf-8"))
+    assert (document["agents"], document["programs"]) == (["gfx803", "gfx900"], 1)
+    assert [each["agent"] for each in document["errors"]] == ["gfx803"]
+    assert document["calls"]["CREATE_QUEUE"] >= 1
+    events = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+    assert events[0]["event"] == "process-opened"
+    assert events[-1]["event"] == "process-closed"
+    assert shutil.which("rocminfo")
+    assert main(["exec", "--device", "rocm", "--quiet", "--", "rocminfo"]) == 0
+    assert "gfx900" in capfd.readouterr().out
