@@ -8,6 +8,7 @@ missing() {
     command -v qemu-riscv64 >/dev/null || echo qemu-user
     command -v riscv64-unknown-elf-gcc >/dev/null || echo gcc-riscv64-unknown-elf
     command -v gcc >/dev/null || echo gcc
+    [ -d /usr/lib/picolibc/riscv64-unknown-elf ] || echo picolibc-riscv64-unknown-elf
     command -v ghdl >/dev/null || echo ghdl-mcode
     command -v chromium >/dev/null || echo chromium
     command -v clang-16 >/dev/null || echo clang-16

@@ -45,7 +45,7 @@ class Device:
 
     def read(self, offset: int, size: int, unit: Unit) -> bytes:
         self.log.append(("read", offset, size))
-        return len(self.log).to_bytes(size, "little")
+        return (len(self.log) & (1 << 8 * size) - 1).to_bytes(size, "little")
 
     def write(self, offset: int, data: bytes, unit: Unit) -> None:
         self.log.append(("write", offset, data))

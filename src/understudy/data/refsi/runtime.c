@@ -124,6 +124,27 @@ LIBRARY double log(double x)
     return n * 0x1.62e42feep-1 - ((half - (s * (half + z * sum) + n * 0x1.a39ef35793c76p-33)) - f);
 }
 
+/* the exponent apart, so that powers of two are exact */
+LIBRARY double log2(double x)
+{
+    union { double value; uint64_t bits; } given = { x };
+    long n = 0;
+    if (!(x > 0) || x == INFINITY)
+        return log(x);
+    if (x < 0x1p-1022) {
+        given.value = x * 0x1p54;
+        n = -54;
+    }
+    long whole = (long)(given.bits >> 52) - 1023;
+    given.bits -= (uint64_t)whole << 52;
+    if (given.value > 1.4142135623730951) {
+        given.value /= 2;
+        whole++;
+    }
+    double part = log(given.value), high = part * 1.4426950408889634;
+    return (double)(n + whole) + (high + (fma(part, 1.4426950408889634, -high) + part * 2.0355273740931033e-17));
+}
+
 /* x - n pi/2 as r + rest, with pi/2 in three parts, of which the first two times n are exact; gives n */
 static long reduced(double x, double *r, double *rest)
 {

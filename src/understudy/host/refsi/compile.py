@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from typing import Final
 from understudy.core.errors import close_to
 from understudy.host.compiling import CompileError, NoCompiler, clangs, run
 from understudy.host.refsi.program import ELF_BASE
+from understudy.image.riscv.hiding import hidden_but, thread_local_bytes
 from understudy.image.riscv.kind import loadable
 from understudy.image.riscv.program import read_elf
 
@@ -39,6 +41,9 @@ COMMON: Final = (
 CPLUSPLUS: Final = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-use-cxa-atexit")
 LINKED: Final = ("-static", "--no-relax", "--build-id=none", "-e", "0", "-z", "max-page-size=4096")
 _HEADERS: Final = "-isystem"
+PICOLIBC: Final = Path("/usr/lib/picolibc/riscv64-unknown-elf")
+"""Where Debian's package picolibc-riscv64-unknown-elf puts it."""
+LIBRARY: Final = Path("lib", "release", "rv64imafdc", "lp64d", "libc.a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,8 @@ def compile_kernels(
 
     `compiler` names one of `riscv_compilers` (by default the first), `march` the instruction set (``rv64gcv_zvl512b``
     for vector code); `options` stand behind ours, and `warn` is told the compiler's warnings. `CompileError` with the
-    diagnostics for a source that is wrong, `NoCompiler` where there is none.
+    diagnostics for a source that is wrong, `NoCompiler` where there is none. What our library has not is taken from
+    picolibc where that is installed.
     """
     path = Path(source).absolute()
     language = LANGUAGES.get(path.suffix)
@@ -90,6 +96,9 @@ def compile_kernels(
     ):
         words = [*chosen.compile, f"-march={march}", *MACHINE]
         headers = [_HEADERS, str(library), *((_HEADERS, chosen.headers) if chosen.headers else ())]
+        libc = PICOLIBC.joinpath(LIBRARY)
+        if libc.exists():
+            headers += [_HEADERS, str(PICOLIBC / "include")]
         mine = {"c": [*COMMON, *headers], "c++": [*COMMON, *CPLUSPLUS, *headers], "assembler": []}.get(
             language, headers
         )
@@ -97,8 +106,12 @@ def compile_kernels(
         if told and warn is not None:
             warn(told.rstrip())
         run([*words, *COMMON, *headers, "-c", str(library / "runtime.c"), "-o", "runtime.o"], folder, chosen.name)
-        run([*chosen.link, *LINKED, "kernels.o", "runtime.o", "-o", "kernels.elf"], folder, chosen.name)
-        data = Path(folder, "kernels.elf").read_bytes()
+        parts = ["kernels.o", "runtime.o", *([str(libc)] if libc.exists() else [])]
+        try:
+            run([*chosen.link, *LINKED, *parts, "-o", "kernels.elf"], folder, chosen.name)
+        except CompileError as error:
+            raise CompileError(error.message + _missing(error.message, libc.exists())) from None
+        data = hidden_but(Path(folder, "kernels.elf").read_bytes(), Path(folder, "kernels.o").read_bytes())
     _check(data, path.name)
     return data
 
@@ -118,7 +131,27 @@ def _chosen(name: str) -> RiscvCompiler:
     raise NoCompiler(f"no compiler {name!r}{close_to(name, names) or listed}")
 
 
+def _missing(told: str, has_libc: bool) -> str:
+    """Where what the linker does not find may come from."""
+    if not re.search("undefined (symbol|reference)", told):
+        return ""
+    if has_libc:
+        return (
+            "\nharts have no heap, files or thread-local variables: of picolibc link functions that need none "
+            "(mathematics, strings, sorting); refsi_printf prints"
+        )
+    return (
+        "\nwhat our run-time library has not (pow, tan, qsort, ...) comes from picolibc, which is not installed: "
+        "apt install picolibc-riscv64-unknown-elf"
+    )
+
+
 def _check(data: bytes, name: str) -> None:
     """What was linked can be loaded, and has something to run."""
+    if thread_local_bytes(data):
+        raise CompileError(
+            f"{name} needs thread-local variables (as errno, which strtol and others of a C library set), "
+            "and nothing gives harts any: use a function that sets none"
+        )
     if not loadable(read_elf(data), data, ELF_BASE).kernels:
         raise CompileError(f"{name} has no kernel: no function in it is global")
