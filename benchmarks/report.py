@@ -22,6 +22,7 @@ END: Final = "<!-- results stop -->"
 TITLES: Final = {
     "rv64_engine": "RV64 machine code, one core",
     "rv64_vectors": "RV64 vector code, VLEN 512, one core",
+    "rv64_extensions": "RV64 code of further extensions, one core",
     "refsi_kernels": "RefSi kernels through command buffers",
     "refsi_commands": "RefSi commands and small buffers",
     "refsi_driver": "RefSi: unmodified host programs",

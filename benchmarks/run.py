@@ -23,6 +23,7 @@ SCRIPTS: Final = (
     *(
         "rv64_engine",
         "rv64_vectors",
+        "rv64_extensions",
         "refsi_kernels",
         "refsi_commands",
         "refsi_driver",

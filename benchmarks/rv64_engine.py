@@ -24,6 +24,7 @@ from understudy.image.riscv.program import ElfImage, read_elf
 from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache
 from understudy.isa.riscv import csr
+from understudy.isa.riscv.isa import REFSI, isa_of
 from understudy.isa.riscv.state import RETURN_ADDRESS, Hart
 
 COMPILER: Final = "riscv64-unknown-elf-gcc"
@@ -97,14 +98,14 @@ class FlatPort:
 
 
 class Machine:
-    """One hart with optimised code only, and an ELF file in its memory."""
+    """One hart of an instruction set with optimised code only, and an ELF file in its memory."""
 
-    def __init__(self, image: ElfImage) -> None:
+    def __init__(self, image: ElfImage, isa: str = REFSI.name) -> None:
         self.image = image
         self.ram = Ram(RAM_BYTES)
         for segment in image.segments:
             self.ram.view[segment.address : segment.address + len(segment.data)] = bytes(segment.data)
-        self.hart = Hart(0, FlatPort(self.ram))
+        self.hart = Hart(0, FlatPort(self.ram), isa_of(isa))
         csr.reset(self.hart, 512)
         self.engine = JitEngine(tier=llvm.OPTIMISED, cache=ObjectCache(None))
 

@@ -113,6 +113,7 @@ static void fill(void) {
   for (long i = 0; i < M * M; i++) p[i] = i & 15, q[i] = i & 7, r[i] = 0;
 }
 u64 run_vadd(u64 count) { fill(); for (u64 i = 0; i < count; i++) vadd(N); return c[777]; }
+u64 run_vadd_small(u64 count) { fill(); for (u64 i = 0; i < count; i++) vadd(4096); return c[777]; }
 u64 run_saxpy(u64 count) { fill(); for (u64 i = 0; i < count; i++) saxpy(0.5f, N); return (u64)y[777]; }
 u64 run_copy(u64 count) { fill(); for (u64 i = 0; i < count; i++) copy(N); return t[777]; }
 u64 run_dot(u64 count) { fill(); u64 sum = 0; for (u64 i = 0; i < count; i++) { s[i & 255] ^= 1; sum += dot(N); } return sum; }
@@ -139,7 +140,7 @@ static u64 number(const char *digits) {
 }
 __attribute__((used)) void user_main(long *stack) {
   static u64 (*const runs[])(u64) = {run_vadd,   run_saxpy,     run_copy, run_dot,  run_length, run_matmul, run_divide,
-                                     run_gather, run_transpose, run_grey, run_keep, run_total,  run_prefix, run_look_up};
+                                     run_gather, run_transpose, run_grey, run_keep, run_total,  run_prefix, run_look_up, run_vadd_small};
   char **arguments = (char **)(stack + 1);
   leave(runs[number(arguments[1])](number(arguments[2])) & 0x7f);
 }

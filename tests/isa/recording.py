@@ -50,7 +50,7 @@ BITS: Final = {"h": 16, "s": 32, "d": 64}
 BINARY: Final = names("add sub mul and_ or_ xor shl lshr ashr umin umax smin smax udiv urem sdiv srem")
 COMMUTATIVE: Final = names("add mul and_ or_ xor umin umax smin smax eq ne")
 """Integer operations whose operands may stand in either order."""
-UNARY: Final = names("not_ ctlz cttz ctpop bitreverse")
+UNARY: Final = names("not_ ctlz cttz ctpop bitreverse bswap")
 COMPARISONS: Final = names("eq ne ult ule slt sle")
 RESIZES: Final = names("zext sext trunc")
 FLOATS: Final = names("fadd fsub fmul fma fdiv fsqrt fflush fround fldexp fneg fmin fmax f_from_bits")

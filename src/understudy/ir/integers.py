@@ -71,6 +71,22 @@ class IntegerOps:
         remainder = abs(x) % abs(y)
         return (-remainder if x < 0 else remainder) & ((1 << w) - 1)
 
+    def ctlz(self, w: int, a: int) -> int:
+        """Zeros above the highest 1."""
+        return w - a.bit_length()
+
+    def cttz(self, w: int, a: int) -> int:
+        """Zeros below the lowest 1."""
+        return (a & -a).bit_length() - 1 if a else w
+
+    def ctpop(self, w: int, a: int) -> int:
+        """How many bits are 1."""
+        return a.bit_count()
+
+    def bswap(self, w: int, a: int) -> int:
+        """The bytes in the opposite order."""
+        return int.from_bytes(a.to_bytes(w // 8, "little"), "big")
+
     def clmul(self, a: int, b: int) -> int:
         """Carry-less 64 x 64 -> 128."""
         product = 0

@@ -103,6 +103,22 @@ class Checked:
         r = abs(signed(a)) % abs(signed(b))
         return bits(w, -r if signed(a) < 0 else r)
 
+    def ctlz(self, w: int, a: Int) -> Int:
+        self.want(w, a)
+        return Int(w, f"{a.n:0{w}b}1".index("1"))
+
+    def cttz(self, w: int, a: Int) -> Int:
+        self.want(w, a)
+        return Int(w, f"1{a.n:0{w}b}"[::-1].index("1"))
+
+    def ctpop(self, w: int, a: Int) -> Int:
+        self.want(w, a)
+        return Int(w, f"{a.n:b}".count("1"))
+
+    def bswap(self, w: int, a: Int) -> Int:
+        self.want(w, a)
+        return Int(w, sum((a.n >> k & 255) << w - 8 - k for k in range(0, w, 8)))
+
     def clmul(self, a: Int, b: Int) -> Int:
         self.want(64, a, b)
         product = 0

@@ -53,6 +53,18 @@ class Algebra(IntegerAlgebra[V], Protocol[V, F]):
     def clmul(self, a: V, b: V) -> V:
         """Carry-less product of two 64-bit values, 128 bits wide."""
 
+    def ctlz(self, w: int, a: V) -> V:
+        """Zeros above the highest 1; `w` where there is none."""
+
+    def cttz(self, w: int, a: V) -> V:
+        """Zeros below the lowest 1; `w` where there is none."""
+
+    def ctpop(self, w: int, a: V) -> V:
+        """How many bits are 1."""
+
+    def bswap(self, w: int, a: V) -> V:
+        """The bytes in the opposite order."""
+
     def not1(self, c: V) -> V:
         """The opposite of a width-1 value."""
 

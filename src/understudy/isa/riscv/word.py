@@ -37,6 +37,25 @@ class Word(word.Word):
         """Signed remainder, of the sign of the dividend."""
         return self._binary("srem", other)
 
+    def _counted(self, operation: str) -> Self:
+        return type(self)(self.algebra, self.width, getattr(self.algebra, operation)(self.width, self.value))
+
+    def ctlz(self) -> Self:
+        """Zeros above the highest 1; the width where there is none."""
+        return self._counted("ctlz")
+
+    def cttz(self) -> Self:
+        """Zeros below the lowest 1; the width where there is none."""
+        return self._counted("cttz")
+
+    def ctpop(self) -> Self:
+        """How many bits are 1."""
+        return self._counted("ctpop")
+
+    def bswap(self) -> Self:
+        """The bytes in the opposite order."""
+        return self._counted("bswap")
+
     def clmul(self, other: Self) -> Self:
         """Carry-less product of two 64-bit words, 128 bits."""
         product = self.algebra.clmul(self.known(64, "clmul"), other.known(64, "clmul"))

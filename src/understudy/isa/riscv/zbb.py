@@ -18,27 +18,6 @@ def unary(w: int, f: Callable[[Word], Word]) -> Meaning:
     return imm(w, lambda a, _: f(a))
 
 
-def ones(a: Word) -> Word:
-    """How many bits are 1: sums of pairs, of nibbles, of bytes."""
-    mask = (1 << a.width) - 1
-    pairs = a - (a >> 1 & BYTES * 0x55 & mask)
-    nibbles = (pairs & BYTES * 0x33 & mask) + (pairs >> 2 & BYTES * 0x33 & mask)
-    return (nibbles + (nibbles >> 4) & BYTES * 0x0F & mask) * (BYTES & mask) >> a.width - 8
-
-
-def leading_zeros(a: Word) -> Word:
-    """Zeros above the highest 1; the width where there is none."""
-    for shift in (1, 2, 4, 8, 16, 32):
-        if shift < a.width:
-            a = a | a >> shift
-    return ones(~a)
-
-
-def trailing_zeros(a: Word) -> Word:
-    """Zeros below the lowest 1; the width where there is none."""
-    return ones(~a & a - 1)
-
-
 def left(a: Word, n: Word) -> Word:
     """`a` rotated left."""
     return a << (n & a.width - 1) | a >> (-n & a.width - 1)
@@ -57,23 +36,16 @@ def or_combined(a: Word) -> Word:
     return (low << 8) - low
 
 
-def reversed_bytes(a: Word) -> Word:
-    """The bytes in the opposite order."""
-    a = (a >> 8 & 0x00FF_00FF_00FF_00FF) | (a & 0x00FF_00FF_00FF_00FF) << 8
-    a = (a >> 16 & 0x0000_FFFF_0000_FFFF) | (a & 0x0000_FFFF_0000_FFFF) << 16
-    return a >> 32 | a << 32
-
-
 ZBB: Final = section("Zbb", (
     ("andn",   "0100000 rs2       rs1 111 rd 0110011", "rd, rs1, rs2",   reg(64, lambda a, b: a & ~b)),
     ("orn",    "0100000 rs2       rs1 110 rd 0110011", "rd, rs1, rs2",   reg(64, lambda a, b: a | ~b)),
     ("xnor",   "0100000 rs2       rs1 100 rd 0110011", "rd, rs1, rs2",   reg(64, lambda a, b: ~(a ^ b))),
-    ("clz",    "0110000 00000     rs1 001 rd 0010011", "rd, rs1",        unary(64, leading_zeros)),
-    ("clzw",   "0110000 00000     rs1 001 rd 0011011", "rd, rs1",        unary(32, leading_zeros)),
-    ("ctz",    "0110000 00001     rs1 001 rd 0010011", "rd, rs1",        unary(64, trailing_zeros)),
-    ("ctzw",   "0110000 00001     rs1 001 rd 0011011", "rd, rs1",        unary(32, trailing_zeros)),
-    ("cpop",   "0110000 00010     rs1 001 rd 0010011", "rd, rs1",        unary(64, ones)),
-    ("cpopw",  "0110000 00010     rs1 001 rd 0011011", "rd, rs1",        unary(32, ones)),
+    ("clz",    "0110000 00000     rs1 001 rd 0010011", "rd, rs1",        unary(64, lambda a: a.ctlz())),
+    ("clzw",   "0110000 00000     rs1 001 rd 0011011", "rd, rs1",        unary(32, lambda a: a.ctlz())),
+    ("ctz",    "0110000 00001     rs1 001 rd 0010011", "rd, rs1",        unary(64, lambda a: a.cttz())),
+    ("ctzw",   "0110000 00001     rs1 001 rd 0011011", "rd, rs1",        unary(32, lambda a: a.cttz())),
+    ("cpop",   "0110000 00010     rs1 001 rd 0010011", "rd, rs1",        unary(64, lambda a: a.ctpop())),
+    ("cpopw",  "0110000 00010     rs1 001 rd 0011011", "rd, rs1",        unary(32, lambda a: a.ctpop())),
     ("min",    "0000101 rs2       rs1 100 rd 0110011", "rd, rs1, rs2",   reg(64, lambda a, b: a.slt(b).select(a, b))),
     ("minu",   "0000101 rs2       rs1 101 rd 0110011", "rd, rs1, rs2",   reg(64, lambda a, b: (a < b).select(a, b))),
     ("max",    "0000101 rs2       rs1 110 rd 0110011", "rd, rs1, rs2",   reg(64, lambda a, b: a.slt(b).select(b, a))),
@@ -88,5 +60,5 @@ ZBB: Final = section("Zbb", (
     ("rori",   "011000  uimm[5:0] rs1 101 rd 0010011", "rd, rs1, shamt", imm(64, right)),
     ("roriw",  "0110000 uimm[4:0] rs1 101 rd 0011011", "rd, rs1, shamt", imm(32, right)),
     ("orc.b",  "0010100 00111     rs1 101 rd 0010011", "rd, rs1",        unary(64, or_combined)),
-    ("rev8",   "0110101 11000     rs1 101 rd 0010011", "rd, rs1",        unary(64, reversed_bytes)),
+    ("rev8",   "0110101 11000     rs1 101 rd 0010011", "rd, rs1",        unary(64, lambda a: a.bswap())),
 ))  # fmt: skip

@@ -12,6 +12,16 @@ def _binary(word: str) -> Callable[..., str]:
     return lambda self, w, a, b: self.text.let(f"{word} {self.type(w)} {a}, {b}")
 
 
+def _counted(name: str, *more: str) -> Callable[..., str]:
+    """An operation on one number that LLVM has an intrinsic for."""
+
+    def operation(self: Integers, w: int, a: str) -> str:
+        ty = self.type(w)
+        return self.text.call(ty, f"llvm.{name}.{ty}", f"{ty} {a}", *more)
+
+    return operation
+
+
 def _cast(word: str) -> Callable[..., str]:
     """An operation that changes the width."""
 
@@ -44,6 +54,10 @@ class Integers:
     urem = _binary("urem")
     sdiv = _binary("sdiv")
     srem = _binary("srem")
+    ctlz = _counted("ctlz", "i1 false")
+    cttz = _counted("cttz", "i1 false")
+    ctpop = _counted("ctpop")
+    bswap = _counted("bswap")
     eq = _binary("icmp eq")
     ne = _binary("icmp ne")
     ult = _binary("icmp ult")
