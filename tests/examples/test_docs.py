@@ -117,6 +117,8 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         name, _, heading = target.partition("#")
         place = page.parent / name if name else page
+        if "pictures" in place.parts and not place.parent.exists():  # they are not in the source distribution
+            continue
         if not place.exists() or (heading and heading not in headings(place)):
             wrong.append(target)
     assert wrong == []
