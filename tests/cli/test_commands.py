@@ -126,7 +126,7 @@ USAGE = {
     ("refsi", "play", "--engine", "magic"): "magic",
     ("refsi", "play", "--step-limit", "-1"): "step-limit",
     ("describe", "refsi", "--as", "poem"): "poem",
-    ("describe", "gfx900"): "there are no registers of 'gfx900', expected one of refsi, acceldev",
+    ("describe", "gfx900"): "there is nothing about 'gfx900', expected one of refsi, acceldev",
 }
 
 

@@ -29,8 +29,8 @@ def test_devices(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ("md", "CMP_ENTRY_PT_FN"), ("c", "#define"), ("rdl", "addrmap"), ("json", '"CMP_SCRATCH"'),
-        ("svd", "<name>CMP_SCRATCH</name>"),
+        ("md", "CMP_ENTRY_PT_FN"), ("text", "CMP_ENTRY_PT_FN"), ("c", "#define"), ("rdl", "addrmap"),
+        ("json", '"CMP_SCRATCH"'), ("svd", "<name>CMP_SCRATCH</name>"),
     ],
 )  # fmt: skip
 def test_describe(capsys: Capture, form: str, text: str) -> None:
@@ -39,10 +39,20 @@ def test_describe(capsys: Capture, form: str, text: str) -> None:
 
 @pytest.mark.parametrize("device", ["refsi", "refsi/cmp", "refsi/dma", "refsi/counters", "acceldev", "fletcher"])
 def test_every_device_in_every_form(capsys: Capture, device: str) -> None:
-    for form in ("md", "c", "rdl", "svd", "json"):
+    for form in ("md", "text", "c", "rdl", "svd", "json"):
         assert said(capsys, "describe", device, "--as", form)
 
 
 def test_one_register_file_is_one_document(capsys: Capture) -> None:
     assert json.loads(said(capsys, "describe", "refsi/dma", "--as", "json"))["name"] == "DMA"
     assert len(json.loads(said(capsys, "describe", "refsi", "--as", "json"))) == 3
+
+
+@pytest.mark.parametrize("what", ["refsi/commands", "acceldev/commands", "hsa/packets", "amdcl2/packets"])
+def test_commands_and_packets(capsys: Capture, what: str) -> None:
+    found = json.loads(said(capsys, "describe", what, "--as", "json"))
+    for form in ("md", "text"):
+        text = said(capsys, "describe", what, "--as", form)
+        assert all(each["name"] in text for layout in found for each in [layout, *layout["fields"]])
+    assert main(["describe", what, "--as", "c"]) == 2
+    assert capsys.readouterr().err == "error: commands and packets are shown as md, text or json, not as c\n"

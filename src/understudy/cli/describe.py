@@ -1,11 +1,11 @@
-"""`understudy devices` and `understudy describe`: what devices there are, and their registers."""
+"""`understudy devices` and `understudy describe`: what devices there are, their registers, commands and packets."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,13 +14,23 @@ from understudy.core.register import RegisterMap
 
 
 class Form(StrEnum):
-    """Formats of register maps."""
+    """Formats of register maps; of commands and packets the first three."""
 
     MD = "md"
+    TEXT = "text"
+    JSON = "json"
     C = "c"
     RDL = "rdl"
     SVD = "svd"
-    JSON = "json"
+
+
+LAYOUTS: Final = {
+    "refsi/commands": "refsi",
+    "acceldev/commands": "acceldev",
+    "hsa/packets": "hsa",
+    "amdcl2/packets": "amdcl2",
+}
+"""What has commands or packets, and the interface that they are of."""
 
 
 def _devices() -> list[dict[str, str]]:
@@ -76,23 +86,37 @@ def _maps() -> dict[str, tuple[RegisterMap, ...]]:
 
 
 def describe(
-    device: Annotated[
-        str, typer.Argument(metavar="DEVICE", help="refsi, or of it refsi/cmp, /dma, /counters; acceldev; fletcher.")
-    ],
-    form: Annotated[Form, typer.Option("--as", help="Markdown, C header, SystemRDL, CMSIS-SVD or JSON.")] = Form.MD,
+    device: Annotated[str, typer.Argument(metavar="DEVICE", help="See above.")],
+    form: Annotated[
+        Form, typer.Option("--as", help="Markdown, text, JSON; of registers also C header, SystemRDL, CMSIS-SVD.")
+    ] = Form.MD,
 ) -> None:
-    """Show a device's registers: for people, or as a header or a file for tools.
+    """Show a device's registers, commands or packets: for people, or as a file for tools.
 
-    understudy describe acceldev --as c > acceldev_regs.h
+    Registers: refsi, or of it refsi/cmp, refsi/dma, refsi/counters; acceldev;
+    fletcher (those that every design has: `fletcher map` shows a design's).
 
-    Of Fletcher these are the registers that every design has; `understudy fletcher map` shows a design's.
+    Commands and packets: refsi/commands, acceldev/commands, hsa/packets,
+    amdcl2/packets.
+
+      understudy describe acceldev --as c > acceldev_regs.h
+
+      understudy describe hsa/packets --as text
     """
     from understudy.report import registers as exports
     from understudy.report.svd import to_svd
 
+    if device in LAYOUTS:
+        from understudy.report import layouts
+
+        writer = {Form.MD: layouts.to_markdown, Form.TEXT: layouts.to_text, Form.JSON: layouts.to_json}.get(form)
+        if writer is None:
+            raise UsageError(f"commands and packets are shown as md, text or json, not as {form.value}")
+        print(writer(layouts.layouts(LAYOUTS[device])), end="")
+        return
     maps = _maps()
     if device not in maps:
-        raise UsageError(f"there are no registers of {device!r}, expected one of {', '.join(maps)}")
+        raise UsageError(f"there is nothing about {device!r}, expected one of {', '.join((*maps, *LAYOUTS))}")
     if form is Form.SVD:
         print(to_svd(device.replace("/", "_"), maps[device]), end="")
     elif form is Form.JSON:
@@ -101,6 +125,7 @@ def describe(
     else:
         writers: dict[Form, Callable[[RegisterMap], str]] = {
             Form.MD: exports.to_markdown,
+            Form.TEXT: exports.to_text,
             Form.C: exports.to_c_header,
             Form.RDL: exports.to_systemrdl,
         }

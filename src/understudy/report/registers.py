@@ -1,4 +1,4 @@
-"""Register maps for people and tools: Markdown, JSON, and, from their own modules, SystemRDL and a C header."""
+"""Register maps for people and tools: Markdown, text, JSON, and, from their own modules, SystemRDL and a C header."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from understudy.report.c_header import to_c_header
 from understudy.report.markdown import cell, table
 from understudy.report.systemrdl import to_systemrdl
 
-__all__ = ["to_c_header", "to_json", "to_markdown", "to_systemrdl"]
+__all__ = ["to_c_header", "to_json", "to_markdown", "to_systemrdl", "to_text"]
 
 _SIDES = {"r": "read", "w": "write", "rw": "read, write"}
 
@@ -42,6 +42,22 @@ def to_markdown(registers: RegisterMap, level: int = 2) -> str:
         if register.fields:
             parts += ["", f"{mark}# {_title(register)}", "", _fields(register)]
     return "\n".join(parts) + "\n"
+
+
+def to_text(registers: RegisterMap) -> str:
+    """A line for each register, and below it one for each of its fields."""
+    unit = "bytes" if registers.unit_bytes == 1 else f"units of {registers.unit_bytes} bytes"
+    lines = [f"{registers.name}: {registers.doc or 'registers'} (offsets count {unit})"]
+    for register in registers:
+        last = register.offset_of(register.count - 1, registers.unit_bytes)
+        head = f"  {_span(register.offset, last):<16}  {_title(register):<24}  {register.width:>2} bits"
+        lines.append(f"{head}  {_SIDES[register.side]:<11}  {' '.join(register.doc.split())}".rstrip())
+        for part in register.fields:
+            values = ", ".join(f"{number}: {name}" for number, name in sorted((part.values or {}).items()))
+            about = "; ".join(text for text in (" ".join(part.doc.split()), values) if text)
+            access = register.access(part.name).value
+            lines.append(f"    {part.bits:<14}  {part.name:<24}  {access:<8} reset {part.reset:#x}  {about}".rstrip())
+    return "\n".join(lines) + "\n"
 
 
 def _summary(register: Register, unit_bytes: int) -> tuple[str, ...]:
