@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "compare": Listed("compare.compare", "Say what is different between two campaigns, or two columns of one."),
     "demo": Listed("demo.demo", "Run kernels and commands on all five devices, and check all results."),
     "describe": Listed(
-        "describe.describe", "Show a device's registers: for people, or as a header or a file for tools."
+        "describe.describe", "Show a device's registers, commands or packets: for people, or as a file for tools."
     ),
     "devices": Listed("describe.devices", "List the devices, agents and built-in kernels that can be had."),
     "diff": Listed("diff.diff", "Say where two records of runs, or two files, begin to differ."),
