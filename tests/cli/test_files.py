@@ -18,6 +18,7 @@ import pytest
 import typer
 
 from tests.cli.test_run import CODE
+from tests.host.amdcl2.rig import FOLDER, vectors
 from understudy.cli import main
 from understudy.cli.commands import COMMANDS, tree
 from understudy.cli.exits import UsageError
@@ -26,8 +27,11 @@ from understudy.core.errors import UnderstudyError
 
 Capture = pytest.CaptureFixture[str]
 
+PROGRAM = str(FOLDER / f"{vectors('vadd')[0]}.clo")
 SOURCE = str(Path(CODE).parent / "kernels.c")
 READS = {
+    ("amdcl2 patch", "file"): ["amdcl2", "patch", "FILE", "k", CODE, "-o", "out.clo"],
+    ("amdcl2 patch", "code"): ["amdcl2", "patch", PROGRAM, "vadd", "FILE", "-o", "out.clo"],
     ("asm", "file"): ["asm", "FILE"],
     ("bench", "kernel"): ["bench", "--kernel", "FILE"],
     ("check", "path"): ["check", "FILE"],
@@ -57,6 +61,7 @@ READS = {
 }
 """Every option and argument that names a file to read."""
 WRITES = {
+    ("amdcl2 patch", "output"): ["amdcl2", "patch", PROGRAM, "vadd", "TEXT", "-o", "FILE"],
     ("asm", "output"): ["asm", "TEXT", "-o", "FILE"],
     ("refsi build", "output"): ["refsi", "build", SOURCE, "-o", "FILE"],
     ("refsi encode", "output"): ["refsi", "encode", "WORDS", "-o", "FILE"],
@@ -195,11 +200,13 @@ def test_what_is_forbidden(capsys: Capture, which: tuple[str, str]) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as name:  # which everybody may enter
         folder = Path(name)
         folder.chmod(0o755)
-        shutil.copyfile(CODE, folder / "kernels.co")
+        copies = {CODE: str(folder / "kernels.co"), PROGRAM: str(folder / "program.clo")}
+        for original, copied in copies.items():
+            shutil.copyfile(original, copied)
         missing, path = (folder / f"{each}{SUFFIXES.get(which, '.co')}" for each in ("missing", "forbidden"))
         path.write_bytes(b"")
         path.chmod(0)
-        arguments = [str(folder / "kernels.co") if each == CODE else each for each in READS[which]]
+        arguments = [copies.get(each, each) for each in READS[which]]
         assert run(capsys, arguments, FILE=str(missing))[0] == 2  # imports what a plain user might not be able to
         with as_plain_user():
             status, err = run(capsys, arguments, FILE=str(path))

@@ -50,6 +50,7 @@ COMMANDS: Final = {
     "triage": Listed(
         "triage.triage", "Put failures of a campaign together where they are the same, and make them small."
     ),
+    "amdcl2": Listed("amdcl2.app", "AMD OpenCL 2.0: other machine code in a program's file."),
     "fletcher": Listed("fletcher.app", "Fletcher: register maps from Arrow schemas, and kernels to begin with."),
     "refsi": Listed("refsi.app", "RefSi: build kernels, play scripts, read, check and write command buffers."),
     "serve": Listed("serve.app", "Plug a device into QEMU or another vfio-user client, or into a host program."),
