@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
 
-from understudy.core.checks import FINDINGS, KEEP, ON_FINDING, RAISE, checks_of, default_checks
-from understudy.core.errors import WireError
+from understudy.core.checks import CHECKS, FINDINGS, KEEP, ON_FINDING, RAISE, checks_of, default_checks
+from understudy.core.errors import BeyondModel, WireError
 from understudy.core.limits import checked_time_limit, default_time_limit
 from understudy.core.lint import LINTS, WARN
 
@@ -83,6 +83,8 @@ class KernelSettings(DeviceSettings):
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED), "on_finding": ON_FINDING}
+    UNCHECKED: ClassVar[frozenset[str]] = frozenset()
+    """Checks that this device does not have; "all" are the others."""
 
     tier: str = AUTO
     count_instructions: bool = False
@@ -95,14 +97,17 @@ class KernelSettings(DeviceSettings):
     def verify(self) -> None:
         """The time limit is a number of seconds, checks are known ones."""
         checked_time_limit(self.time_limit_seconds)
-        checks_of(self.check)
+        missing = self.checks & self.UNCHECKED
+        if missing:
+            raise BeyondModel(f"check {', '.join(sorted(missing))} on this device, which has the others")
         if self.finding_limit < 1:
             raise WireError(f"finding_limit {self.finding_limit}, expected 1 or more")
 
     @property
     def checks(self) -> frozenset[str]:
         """The names in `check`."""
-        return checks_of(self.check)
+        found = checks_of(self.check)
+        return found - self.UNCHECKED if found == frozenset(CHECKS) else found
 
     @property
     def raises(self) -> bool:

@@ -29,13 +29,12 @@ from tests.agree.gcn.bench import (
 )
 from tests.agree.gcn.bench import _error as error_of
 from tests.agree.gcn.fuzz import TARGETS
-from tests.agree.gcn.programs import Builder, start, weighted
+from tests.agree.gcn.programs import Builder, listing, start, weighted
 from understudy.engine.gcn.api import Dispatch
 from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.marks.marking import KINDS, Marking
 from understudy.engine.gcn.reference.engine import Stepper
-from understudy.isa.gcn.asm.listing import listing
 from understudy.isa.gcn.target import target
 
 
@@ -129,9 +128,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--target", choices=TARGETS, action="append")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--failures", type=int, default=3)
     given = parser.parse_args(arguments)
-    until, failed, number = time.monotonic() + given.seconds, 0, 0
+    until, failed, number = time.monotonic() + given.seconds, 0, given.first
     while time.monotonic() < until and failed < given.failures:
         for name in given.target or TARGETS:
             lines = one(name, f"{given.seed}/{number}")
@@ -139,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if lines:
                 print(f"==== {name} seed {given.seed} number {number}", *lines, sep="\n", flush=True)
         number += 1
-    print(f"{number} programs each, {failed} failures")
+    print(f"{number - given.first} programs each, {failed} failures")
     return int(failed > 0)
 
 

@@ -13,3 +13,9 @@ from tests.agree.gcn.marked import one
 def test_marks_change_nothing(name: str) -> None:
     for number in range(2):
         assert one(name, f"300/{number}") == []
+
+
+@pytest.mark.slow
+def test_what_a_wave_does_alone_has_no_lanes_to_leave_from() -> None:
+    """ds_append, whose M0 may be undefined."""
+    assert one("gfx906", "7/20") == []

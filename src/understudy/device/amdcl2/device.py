@@ -6,11 +6,13 @@ program has the device for itself, so that packets need no ring, and kernels may
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
+from understudy.core.findings import FindingLog
 from understudy.core.forks import FORKED
 from understudy.core.limits import CLOSED, Stopped, Watch
 from understudy.core.memory_check import MemoryCheck
@@ -28,7 +30,8 @@ from understudy.device.hsa.heap import Heap, Places
 from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.records import AmdQueue
-from understudy.engine.gcn.api import Engine, Statistics, wave_scratch_bytes
+from understudy.engine.gcn.api import Dispatch, Engine, Statistics, wave_scratch_bytes
+from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.isa.gcn.state import LANES
 from understudy.isa.gcn.target import Target
@@ -86,6 +89,8 @@ class OpenclDevice(Stateful):
         engine: Engine,
         time_limit_seconds: float | None,
         check: MemoryCheck | None = None,
+        checks: Collection[str] = (),
+        log: FindingLog | None = None,
     ) -> None:
         self.bits = bits
         self.target = target
@@ -97,6 +102,7 @@ class OpenclDevice(Stateful):
         memory, places = GpuMemory(), PLACES[bits]
         self.heap = Heap(memory, places) if check is None else CheckedHeap(memory, check, places)
         self.memory = self.heap.gpu
+        self.marks = marks_of(checks, self.memory, log)
         self.queue: PlacedQueue | None = None
         self._special_address, self._special = self.allocate(AmdQueue.size_bytes, "special buffer")
         self._packet_address, self._packet = self.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
@@ -224,9 +230,10 @@ class OpenclDevice(Stateful):
         watch.stopped = self._stopped
         if watch.stopped:
             raise Stopped(f"{watch.stopped} before the kernel ran")
+        more["marks"] = None if self.marks is None else self.marks.marking
         dispatch = launch(around, packet, address, watch=watch, **more)
         if not self.probes.active:
-            statistics = self.engine.run(dispatch)
+            statistics = self._ran(dispatch)
             self._total.add(statistics)
             return statistics
         kernel, telemetry = packet.kernel_object, self._telemetry
@@ -234,7 +241,7 @@ class OpenclDevice(Stateful):
         group = packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z
         telemetry.emit(lambda time: KernelStarted(time, kernel, grid, group))
         try:
-            statistics = self.engine.run(dispatch)
+            statistics = self._ran(dispatch)
         except UnderstudyError as error:
             failure = error
             telemetry.emit(lambda time: KernelFailed(time, kernel, failure))
@@ -242,6 +249,14 @@ class OpenclDevice(Stateful):
         self._total.add(statistics)
         telemetry.emit(lambda time: KernelFinished(time, kernel, statistics.waves, statistics.instructions))
         return statistics
+
+    def _ran(self, dispatch: Dispatch) -> Statistics:
+        """Run it, and tell what checks have found."""
+        try:
+            return self.engine.run(dispatch)
+        finally:
+            if self.marks is not None:
+                self.marks.tell(dispatch)
 
     def _scratch_for(self, packet: KernelDispatchPacket) -> Scratch | None:
         """Private memory for a launch: kept as long as it is large enough."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from understudy.core.checks import MARKED
 from understudy.core.device import Device
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
@@ -50,13 +49,13 @@ from understudy.device.hsa.snapshot import DeviceState, Keeper
 from understudy.device.hsa.timestamps import Timestamps
 from understudy.device.hsa.wave_calls import WaveCalls
 from understudy.engine.gcn.api import Engine
+from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.engine.gcn.strict.findings import Finding
 from understudy.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
-    from understudy.engine.gcn.marks.check import MarkCheck
     from understudy.engine.gcn.memory import GpuMemory
 
 
@@ -82,7 +81,7 @@ class HsaDevice(Device[Settings]):
         self._executor = executor = Executor(settings, telemetry)
         self._memory = memory = DeviceMemory(chosen, settings, executor, check)
         self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
-        self.marks = _marks(settings, memory.gpu, self._log)
+        self.marks = marks_of(settings.checks, memory.gpu, self._log)
         memory.gpu.on_write = None if self.marks is None else self.marks.marking.written
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
         self.fine_mtype = memory.fine_mtype
@@ -522,15 +521,6 @@ def _others() -> bool:
     """Whether this process has other threads than this and our own: they may yet do what is waited for."""
     me = threading.current_thread()
     return any(each is not me and not each.name.startswith("understudy") for each in threading.enumerate())
-
-
-def _marks(settings: Settings, memory: GpuMemory, log: FindingLog | None) -> MarkCheck | None:
-    """What looks after marks, for the checks that need them."""
-    if log is None or not settings.checks & MARKED:
-        return None
-    from understudy.engine.gcn.marks.check import MarkCheck  # all of the instruction set goes with it
-
-    return MarkCheck.of(settings.checks, memory, log)
 
 
 def _fences(memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Any]) -> Fences:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from understudy.core.checks import MARKED
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, KernelSettings
 from understudy.device.refsi import registers as r
@@ -32,6 +33,7 @@ class Settings(KernelSettings):
     `seed` is kept for schedules that vary.
     """
 
+    UNCHECKED: ClassVar[frozenset[str]] = MARKED
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "profile": PROFILES,
         "engine": (JIT, REFERENCE),

@@ -18,6 +18,8 @@ class Mappings:
         self._by_place: dict[tuple[int, int], tuple[int, bool]] = {}
         self._addresses: list[int] = []
         self._deferred: list[Callable[[], None]] = []
+        self._given: list[tuple[int, np.ndarray, str]] = []
+        """Arrays, and what their arguments are called."""
         self.bytes = 0
         """Of all arrays, as often as they are arguments."""
 
@@ -37,6 +39,7 @@ class Mappings:
         flat = array.reshape(-1).view(np.uint8)
         address = self.keep(self.device.map(flat, name, array.flags.writeable))
         self._by_place[place] = address, array.flags.writeable
+        self._given.append((address, array, name))
         return address
 
     def copy(self, data: bytes | bytearray, name: str) -> tuple[int, memoryview]:
@@ -55,7 +58,10 @@ class Mappings:
         self._deferred.append(action)
 
     def finish(self) -> None:
-        """Do what was deferred."""
+        """Do what was deferred, and have checks look at what the host gets back."""
+        for address, array, name in self._given if self.device.marks is not None else ():
+            assert self.device.marks is not None
+            self.device.marks.read_back(address, array, f"the array for {name}")
         for action in self._deferred:
             action()
 

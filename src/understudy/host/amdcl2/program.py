@@ -22,7 +22,7 @@ import numpy as np
 
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.findings import Finding
-from understudy.core.memory_check import MemoryCheck
+from understudy.core.memory_check import MemoryCheck, log_of
 from understudy.core.settings import JIT, NOT_COUNTED
 from understudy.core.shown import Rows, Shown
 from understudy.core.sources import bytes_of
@@ -152,12 +152,13 @@ class Program(Shown):
         processor = processor_of(target) if target is not None else container.target
         self.findings: list[Finding] = []
         self._check = check = MemoryCheck.of(chosen, self.findings)
-        self.device = OpenclDevice(container.bits, processor, own, chosen.time_limit_seconds, check)
+        self._log = log = check.log if check is not None else log_of(chosen, self.findings) if chosen.checks else None
+        self.device = OpenclDevice(container.bits, processor, own, chosen.time_limit_seconds, check, chosen.checks, log)
         self._made_of = engine, processor
         self.target, self.probes = processor, self.device.probes
         self.code: LoadedProgram = self._load()
-        if check is not None:
-            check.log.namers.append(self._complete)
+        if log is not None:
+            log.namers.append(self._complete)
         self.printf_address, self._printf = self.device.allocate(printf_buffer.SIZE_BYTES, "printf buffer")
         self._is_closed = False
         self._first = self.snapshot()
@@ -275,17 +276,21 @@ class Program(Shown):
         """Run a packet, and then what it has enqueued. Where that fails, the queue begins anew with the next run."""
         self._printf.clear()
         self._printf.write(0, printf_buffer.EMPTY, _HOST)
-        start, sights = perf_counter(), self._sights
+        start, sights = perf_counter(), self.sights
         statistics, children = self.device.run(packet, uses_queue, options)
         time = perf_counter() - start
         printed = printf_buffer.written(self._printf.view)
         text = text_of(printed, self._formats, end="\n") if printed else ""
-        found = () if self._check is None else self._check.log.since(sights)
-        return Result(statistics, children, printed, time=time, text=text, findings=found)
+        return Result(statistics, children, printed, time=time, text=text, findings=self.found(sights))
+
+    def found(self, sights: int) -> tuple[Finding, ...]:
+        """What checks have found behind so many sights."""
+        return () if self._log is None else self._log.since(sights)
 
     @property
-    def _sights(self) -> int:
-        return 0 if self._check is None else self._check.log.sights
+    def sights(self) -> int:
+        """What checks have seen so far."""
+        return 0 if self._log is None else self._log.sights
 
     def _complete(self, finding: Finding) -> None:
         """Say in which kernel a finding is."""
@@ -376,9 +381,10 @@ class Kernel(Shown):
             kernarg, _ = maps.copy(pack_arguments(layout, values, hidden, size), "kernel arguments")
             entry = program.code.kernels[self.name]
             packet = setup_buffer(grid, group, self.image.header, entry, kernarg, lds)
+            sights = program.sights
             result = program.run(packet, bool(hidden["aqlwrap_pointer"]), **options)
             maps.finish()
-            return told(replace(result, bytes=maps.bytes, kernel=self.name))
+            return told(replace(result, bytes=maps.bytes, kernel=self.name, findings=program.found(sights)))
         except UnderstudyError as error:
             raise error.at("kernel", self.name) from None
         finally:

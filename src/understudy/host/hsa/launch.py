@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Final, SupportsIndex
 
 from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
-from understudy.core.findings import Finding
+from understudy.core.findings import Finding, FindingError
 from understudy.core.took import Took, told
 from understudy.core.words import U32, U64
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
@@ -124,7 +124,12 @@ class Launch:
             interpreted = self.queue.progress.interpreted.pop(self.index, 0)
             text = text_of(printed, self.kernel.executable.code.formats) if printed else ""
             if self._read_back is not None:
-                self._read_back()
+                try:
+                    self._read_back()
+                except FindingError as error:
+                    self._failure = named(error, self.kernel)
+                    self._release(True)
+                    raise
             name, found = self.kernel.name, self._findings()
             self._result = told(Result(name, start, end, printed, self._bytes, time, interpreted, text, found))
             self._release(True)

@@ -237,3 +237,37 @@ CASES = (
         targets=("gfx803", "gfx900"),
     ),
 )
+
+
+DECIDES = {
+    "exec": ("s_and_b64", "v_cmp_lt_f32 vcc, {0}, v1 | s_and_b64 exec, exec, vcc" + END),
+    "branch": ("s_cbranch_vccz", "v_cmp_lt_f32 vcc, {0}, v1 | s_cbranch_vccz L |" + SKIP),
+    "address": ("ds_read_b32", "v_cvt_u32_f32 v5, {0} | v_and_b32 v5, 60, v5 | ds_read_b32 v6, v5" + END),
+    "atomic": ("ds_add_u32", "v_lshlrev_b32 v5, 2, v0 | ds_write_b32 v5, v0 | ds_add_u32 v5, {0}" + END),
+}
+"""What an approximate value must not decide, by the instruction that does it."""
+APPROXIMATE = ("v_rcp_f32", "v_rsq_f32", "v_sqrt_f32", "v_exp_f32", "v_log_f32", "v_sin_f32")
+ROUGH = tuple(
+    Planted(
+        f"{op} and {what}",
+        what,
+        insn,
+        f"s_mov_b32 m0, -1 | v_cvt_f32_u32 v1, v0 | {op} v2, v1 | v_add_f32 v3, v2, v1 |" + text.format("v3"),
+        f"s_mov_b32 m0, -1 | v_cvt_f32_u32 v1, v0 | {op} v2, v1 | v_add_f32 v3, v1, v1 |" + text.format("v3"),
+        "fidelity",
+        LDS,
+    )
+    for op in APPROXIMATE
+    for what, (insn, text) in DECIDES.items()
+)
+QUOTIENT = Planted(
+    "a quotient before its last step",
+    "exec",
+    "s_and_b64",
+    "v_cvt_f32_u32 v1, v0 | v_mov_b32 v4, 3.0 | v_rcp_f32 v2, v4 | v_mul_f32 v2, v1, v2 | v_cmp_lt_f32 vcc, v2, v1 |"
+    + "s_and_b64 exec, exec, vcc" + END,
+    "v_cvt_f32_u32 v1, v0 | v_mov_b32 v4, 3.0 | v_rcp_f32 v2, v4 | v_mul_f32 v2, v1, v2 |"
+    + "v_div_fixup_f32 v2, v2, v4, v1 | v_cmp_lt_f32 vcc, v2, v1 | s_and_b64 exec, exec, vcc" + END,
+    "fidelity",
+)  # fmt: skip
+CASES += (*ROUGH, QUOTIENT)

@@ -61,9 +61,9 @@ class TranslatedKind(Kind):
         """Leave where any lane is marked."""
         o, text = self.algebra, self.algebra.text
         found = mark.whole(o)
-        if found.number == 0:
+        if found.number == 0 or (found.vec and o.vectors.is_alone):
             return
-        if o.scalars.in_strip:
+        if o.scalars.in_strip and not o.vectors.is_alone:
             lanes = o.and_(1, o.active(), found)
             if where is not None:
                 lanes = o.and_(1, lanes, where)
