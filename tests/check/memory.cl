@@ -92,10 +92,10 @@ kernel void unsigned_underflow(global int *x, global int *y) {
     y[i] = x[(int)before]; // BUG
 }
 kernel void atomic_past(global int *x) {
-    atomic_add(x + get_global_id(0) + B, 1);
+    atomic_add(x + get_global_id(0) + B, 1); // BUG
 }
 kernel void atomic_misaligned(global char *x) {
-    atomic_add((global int *)(x + 4 * get_global_id(0) + B), 1);
+    atomic_add((global int *)(x + 4 * get_global_id(0) + B), 1); // BUG
 }
 kernel void lds_read(global int *y) {
     local int a[64];
@@ -121,7 +121,7 @@ kernel void lds_atomic(global int *y) {
     int l = get_local_id(0);
     a[l] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    atomic_inc(&a[l + B]);
+    atomic_inc(&a[l + B]); // BUG
     barrier(CLK_LOCAL_MEM_FENCE);
     y[get_global_id(0)] = a[l];
 }

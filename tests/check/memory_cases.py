@@ -29,8 +29,6 @@ class Case:
     distance: int | None = None
     grid: int = 64
     faults: bool = False
-    line: bool = True
-    """Whether the line of the source is told: not where a function of a header is inlined."""
 
 
 def ints(*sizes: int) -> Arguments:
@@ -87,13 +85,12 @@ CASES = (
     Case("group_rounding", OUT_OF_BOUNDS, then(ints(100), 100), "read", (36,), 1, grid=128),
     Case("reversed", OUT_OF_BOUNDS, then(ints(64, 64), 64), "read", (0,), 1),
     Case("unsigned_underflow", OUT_OF_BOUNDS, ints(64, 64), "read", (0,), -4, faults=True),
-    Case("atomic_past", OUT_OF_BOUNDS, ints(64), "atomic", (63,), 1, line=False),
-    Case("atomic_misaligned", MISALIGNED, lambda gpu: [gpu.zeros(260, np.int8)], "atomic", ALL, None, faults=True,
-         line=False),
+    Case("atomic_past", OUT_OF_BOUNDS, ints(64), "atomic", (63,), 1),
+    Case("atomic_misaligned", MISALIGNED, lambda gpu: [gpu.zeros(260, np.int8)], "atomic", ALL, None, faults=True),
     Case("lds_read", LDS, ints(64), "read", (63,), 1),
     Case("lds_write", LDS, then(ints(64), Local(4 * 64)), "write", tuple(range(32, 64)), 1),
     Case("lds_byte", LDS, then(ints(64), Local(64)), "write", (63,), 1),
-    Case("lds_atomic", LDS, ints(64), "atomic", (63,), 1, line=False),
+    Case("lds_atomic", LDS, ints(64), "atomic", (63,), 1),
     Case("private_read", PRIVATE, then(ints(64), 0), "read", ALL),
     Case("private_write", PRIVATE, then(ints(64), 3), "write", ALL),
     Case("pointer_in_memory", USE_AFTER_FREE, _places, "read", ALL, 0),

@@ -57,7 +57,7 @@ def test_a_bug_is_found_and_its_corrected_twin_is_not(devices: Devices, case: Ca
         assert (first.kind, first.access, first.lanes) == (case.kind, case.access, case.lanes)
         assert first.kernel == case.name
         assert case.distance is None or first.distance == case.distance
-        assert not case.line or first.source.endswith(f"kernel.cl:{marked(case.name)}")
+        assert first.source.endswith(f"kernel.cl:{marked(case.name)}")
         assert first.at.startswith(f"{case.name}+")
         assert {"read": "load", "write": "store", "atomic": "a"}[case.access] in first.insn or "ds_" in first.insn
         if first.allocation is not None and case.kind != "private-out-of-bounds":

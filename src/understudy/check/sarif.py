@@ -1,7 +1,7 @@
 """Findings as SARIF 2.1.0, which code hosts and editors show beside the file.
 
 Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0. Places are bytes of the file (region,
-3.30) where a finding has one, else names of kernels, fields or commands (logicalLocation, 3.33).
+3.30) or lines of its source where a finding has one, else names of kernels, fields or commands (logicalLocation, 3.33).
 """
 
 from __future__ import annotations
@@ -46,17 +46,30 @@ def _rule(finding: Finding) -> Document:
 
 def _result(finding: Finding, uri: str, index: int) -> Document:
     place: Document = {"physicalLocation": {"artifactLocation": {"uri": uri, "index": 0}}}
-    if finding.byte is not None:
+    if finding.source:
+        place["physicalLocation"] = _line(finding.source, finding.line)
+    elif finding.byte is not None:
         place["physicalLocation"]["region"] = {"byteOffset": finding.byte}
     if finding.kernel:
         place["logicalLocations"] = [{"fullyQualifiedName": finding.kernel}]
     where = f", at {finding.place}" if finding.place else ""
     where += f", see {finding.other}" if finding.other else ""
     where += f"; {finding.suggestion}" if finding.suggestion else ""
-    return {
+    made: Document = {
         "ruleId": rule_id(finding),
         "ruleIndex": index,
         "level": finding.level.value,
         "message": {"text": f"{finding.message}{where}"},
         "locations": [place],
     }
+    if finding.made:
+        related = {"physicalLocation": _line(finding.made, finding.made_line), "message": {"text": "allocated here"}}
+        made["relatedLocations"] = [related]
+    return made
+
+
+def _line(path: str, line: int) -> Document:
+    """A line of a source."""
+    file = Path(path)
+    uri = file.as_uri() if file.is_absolute() else file.as_posix()
+    return {"artifactLocation": {"uri": uri}, "region": {"startLine": max(line, 1)}}

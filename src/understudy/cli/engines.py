@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from understudy.cli.exits import UsageError
+from understudy.core.checks import checks_of
+from understudy.core.errors import WireError
 
 
 class Engine(StrEnum):
@@ -21,6 +26,29 @@ class Tier(StrEnum):
     AUTO = "auto"
     FIRST = "first"
     OPTIMISED = "optimised"
+
+
+CheckOption = Annotated[
+    str,
+    typer.Option(
+        "--check",
+        metavar="NAMES",
+        help="What to look for while kernels run: memory (and leaks); several with commas, or all.",
+    ),
+]
+SuppressionsOption = Annotated[
+    Path | None,
+    typer.Option("--suppressions", metavar="FILE", help="Findings to leave out: CHECK/KIND [KERNEL [PLACE]] a line."),
+]
+
+
+def checked(names: str) -> str:
+    """What --check says; `UsageError` for a name that is none."""
+    try:
+        checks_of(names)
+    except WireError as error:
+        raise UsageError(f"--check: {error.message}") from None
+    return names
 
 
 EngineOption = Annotated[Engine, typer.Option("--engine", help="What runs kernels.")]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from understudy.cli.reporting import Report
     from understudy.host.amdcl2 import program as amdcl2
     from understudy.host.hsa import launch as hsa
+    from understudy.host.hsa.gpu import Gpu
     from understudy.host.refsi.launch import LaunchResult
     from understudy.trace.code import Loaded
 
@@ -48,6 +49,23 @@ class Options:
     base: int = 0x1_0000
     report: Report | None = None
     """What hears of the device's events, and is shown the code that ran, with counts."""
+    check: str = ""
+    suppressions: str | None = None
+    findings: list[Any] = field(default_factory=list, compare=False)
+    """What checks have found in runs with these options, even in those that failed."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What devices of every interface are told of this; nothing where the environment is to say."""
+        return {"check": self.check, "suppressions": self.suppressions} if self.check else {}
+
+    @contextmanager
+    def heard(self, findings: Callable[[], list[Any]]) -> Iterator[None]:
+        """Keep what a device has found, however what is done meanwhile ends."""
+        try:
+            yield
+        finally:
+            self.findings[:] = findings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +141,10 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
     elif path.suffix in GPU_SUFFIXES:
         from understudy.host.hsa.compile import COMPILERS
 
-        agent = options.agent or DEFAULT_GPU
-        return _hsa(COMPILERS[path.suffix](data.decode("utf-8", "replace"), agent), options)
+        agent, source = options.agent or DEFAULT_GPU, data.decode("utf-8", "replace")
+        if options.check:  # findings name lines
+            return _hsa(COMPILERS[path.suffix](f'#line 1 "{path}"\n{source}', agent, options=["-g"]), options)
+        return _hsa(COMPILERS[path.suffix](source, agent), options)
     if not data:
         raise WireError("the file is empty")
     from understudy.image.hsa.bundle import is_bundle
@@ -175,7 +195,11 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
 
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
         settings["count_instructions"] = how.report is not None
-        with Gpu.open(agent, exact=how.exact, **settings) as gpu, ExitStack() as after:
+        with (
+            Gpu.open(agent, exact=how.exact, **settings, **how.settings) as gpu,
+            how.heard(lambda: gpu.findings),
+            ExitStack() as after,
+        ):
             loaded = gpu.load(data)
             if how.report is not None:
                 how.report.follow(gpu.device.probes)
@@ -183,6 +207,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
                 arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
+                _name(gpu, arrays)
                 values = [Local(each.size) if isinstance(each, Lds) else each for each in arrays]
                 result = gpu.run(loaded, kernel, grid or 1, group, values)
                 for mine, theirs in zip(args, arrays, strict=True):
@@ -194,6 +219,15 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             yield launch
 
     return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), opened)
+
+
+def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
+    """Have checks call arrays by their arguments."""
+    guard = gpu.device.memory.guard
+    for number, each in enumerate(arrays if guard is not None else ()):
+        found = guard.allocations.at(gpu.address(each)) if guard and isinstance(each, np.ndarray) else None
+        if found is not None:
+            found.name = f"argument {number}, {found.name}"
 
 
 # ---- AMD OpenCL 2.0 ------------------------------------------------------------------------------------------------
@@ -211,8 +245,8 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
 
         counting = how.report is not None
         engine = how.engine if counting else _engine(how)
-        made = Program(container, engine, options.agent or None, count_instructions=counting)
-        with made as program, ExitStack() as after:
+        made = Program(container, engine, options.agent or None, count_instructions=counting, **how.settings)
+        with made as program, how.heard(lambda: program.findings), ExitStack() as after:
             if how.report is not None:
                 how.report.follow(program.probes)
                 after.callback(lambda: _show(how, program, program.instruction_counts()))
@@ -253,7 +287,12 @@ def _refsi(data: bytes) -> KernelFile:
         if how.exact or how.machine_model != "large":
             raise UsageError("--exact and --machine-model are for AMD HSA")
         counting = how.report is not None
-        with RefSi.open(engine=how.engine, tier=how.tier, count_instructions=counting) as device, ExitStack() as after:
+        settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
+        with (
+            RefSi.open(**settings, **how.settings) as device,
+            how.heard(lambda: device.findings),
+            ExitStack() as after,
+        ):
             program = device.load_elf(data)
             if how.report is not None:
                 how.report.follow(device.port.probes)

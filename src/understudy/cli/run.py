@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import sys
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,10 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from understudy.cli.buffers import parse_number
-from understudy.cli.engines import Engine, EngineOption, Tier, TierOption
+from understudy.cli.engines import CheckOption, Engine, EngineOption, SuppressionsOption, Tier, TierOption, checked
 from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.reporting import ReportOption, reporting
+from understudy.cli.told import tell_findings, write_findings
+from understudy.core.checks import default_checks
 from understudy.core.errors import UnderstudyError, WireError
+from understudy.core.findings import Level
 
 if TYPE_CHECKING:
     from understudy.cli.kernel_files import KernelFile, Options, Outcome, RawHeader
@@ -71,6 +75,12 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="What came of it as JSON.")] = False,
     report: ReportOption = None,
     exact: Annotated[bool, typer.Option("--exact", help="HSA: the first byte behind an array is a fault.")] = False,
+    check: CheckOption = "",
+    suppressions: SuppressionsOption = None,
+    findings: Annotated[
+        Path | None,
+        typer.Option("--findings", metavar="FILE", help="Write what --check finds: .sarif, or .json."),
+    ] = None,
     machine_model: Annotated[Model, typer.Option(help="HSA; small: the code's pointers have 32 bits.")] = Model.LARGE,
     base: Annotated[str, typer.Option(metavar="ADDRESS", help="Where raw RISC-V code is linked.")] = "0x10000",
     vgprs: Header = 256,
@@ -100,8 +110,11 @@ def run(
     on RefSi, one instance. Raw GPU code needs arguments with types; it has
     s[0:1] = their address, s2 to s4 = the work-group, v0 to v2 = the work-item.
 
-    Exit status 1 where the kernel fails, an array is not as expected, or the
-    engines differ.
+    With --check memory the kernel is watched, and goes on where it is wrong:
+    what is found is said behind the arrays, with lane, line and argument.
+
+    Exit status 1 where the kernel fails, an array is not as expected, the
+    engines differ, or a check finds an error.
 
       understudy run k.co saxpy --arg 2.5 --arg f32:64:range --arg f32:64
 
@@ -123,13 +136,27 @@ def run(
         place = parse_number(base, 64)
     except WireError as error:
         raise UsageError(str(error)) from None
-    options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
+    check = checked(check) or default_checks()
+    if findings is not None and findings.suffix not in (".sarif", ".json"):
+        raise UsageError(f"--findings {findings}: expected a name that ends in .sarif or .json")
+    if (findings or suppressions) and not check:
+        raise UsageError("--findings and --suppressions go with --check")
+    skipped = str(suppressions) if suppressions else None
+    options = Options(agent, engine.value, tier.value, exact, machine_model.value, place, None, check, skipped)
     header = RawHeader(vgprs, sgprs, kernarg, lds, scratch, tuple(user_sgprs or ("kernarg_segment_ptr",)))
     found, name, sizes = prepared(file, kernel, (grid, group), values, options, header)
     expectations = _expectations(wanted, values)
-    with reporting(report, f"{file.name}: {name}") as wanted_report:
-        options = replace(options, report=wanted_report)
-        outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
+    try:
+        with reporting(report, f"{file.name}: {name}") as wanted_report:
+            options = replace(options, report=wanted_report)
+            outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
+    except UnderstudyError:
+        if check and not as_json:
+            tell_findings(options.findings, sys.stderr)
+        raise
+    finally:
+        if findings is not None:
+            write_findings(findings, file, options.findings)
     wrong = _wrong(expectations, values, tolerance)
     for number, text in saved:
         from understudy.cli.kernel_values import save as write
@@ -139,11 +166,15 @@ def run(
     document |= {"expected": {number: wrong.get(number, "") for number, _ in wanted}}
     if both_engines:
         document |= {"engine": "reference and jit", "engines": engines_differ}
+    if check:
+        document["findings"] = [each.as_dict() for each in options.findings]
     if as_json:
         print(json.dumps(document, indent=2))
     else:
         _show(document, given)
-    if wrong or engines_differ:
+        if check:
+            tell_findings(options.findings, sys.stdout)
+    if wrong or engines_differ or any(each.level is Level.ERROR for each in options.findings):
         raise typer.Exit(ExitCode.GUEST)
 
 

@@ -8,6 +8,8 @@ from types import FrameType
 from typing import Final
 
 _PACKAGE: Final = __name__.partition(".")[0]
+_NOBODYS: Final = (_PACKAGE, "threading", "typer", "click")
+"""Where the innermost line is not the host's program's: in servers' threads, and under the command line."""
 
 
 def warn_caller(text: str, category: type[Warning]) -> None:
@@ -26,7 +28,7 @@ def warn_caller(text: str, category: type[Warning]) -> None:
 def host_line() -> str:
     """``file:line`` of the innermost line that is not this package's; "" where there is none."""
     frame = _host_frame()
-    if frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+    if frame.f_globals.get("__name__", "").partition(".")[0] in _NOBODYS:
         return ""
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

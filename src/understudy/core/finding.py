@@ -1,23 +1,13 @@
-"""What a check found, in a file or while something ran: one form for all of them."""
+"""What a check found: one form for what stands in files, and for what is seen while kernels run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from understudy.core import findings
+from understudy.core.findings import Level as Level
 from understudy.core.rule import Rule
 from understudy.core.shown import Rows, Shown
-
-
-class Level(StrEnum):
-    """How bad a finding is; the words of SARIF."""
-
-    ERROR = "error"
-    """Breaks a rule, or cannot run."""
-    WARNING = "warning"
-    """Most likely a mistake."""
-    NOTE = "note"
-    """Worth a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +15,8 @@ class Finding(Shown):
     """A finding. `place` says where in words; `byte` counts in the file, `pc` in the loaded image.
 
     `kernel` is the kernel, field or command that it is about, `other` the place of the other party where it takes two,
-    `suggestion` what would mend it, `count` how often it was found there; "" and None where there is none.
+    `suggestion` what would mend it, `count` how often it was found there; "" and None where there is none. `source` and
+    `line`: of the program's source, `made` and `made_line` of the host's, where what it is about was allocated.
     """
 
     level: Level
@@ -39,6 +30,29 @@ class Finding(Shown):
     other: str = ""
     suggestion: str = ""
     count: int = 1
+    source: str = ""
+    line: int = 0
+    made: str = ""
+    made_line: int = 0
+
+    @classmethod
+    def of_run(cls, found: findings.Finding) -> Finding:
+        """What a check saw while a kernel ran."""
+        source, _, line = found.source.rpartition(":")
+        made, _, made_line = (found.allocation.made if found.allocation else "").rpartition(":")
+        often = f", {found.count} times" if found.count > 1 else ""
+        return cls(
+            found.level,
+            found.name,
+            found.message,
+            found.place + often,
+            pc=found.pc,
+            kernel=found.kernel,
+            source=source,
+            line=int(line or 0),
+            made=made,
+            made_line=int(made_line or 0),
+        )
 
     def __repr__(self) -> str:
         return f"<{self}>"

@@ -26,7 +26,8 @@ typedef long intptr_t;
 __US_TYPES(__US_VECTORS)
 
 // A function of the library: every one is inlined, and a kernel pays only for what it calls.
-#define __US_FN static inline __attribute__((always_inline, overloadable))
+// Without debug information of their own, so that tools name the line that calls them.
+#define __US_FN static inline __attribute__((always_inline, overloadable, nodebug))
 #define __US_CONVERGENT __US_FN __attribute__((convergent))
 
 // Functions of vectors, element by element, out of those of scalars. R: of the result, T: of the arguments.

@@ -126,14 +126,16 @@ class CheckedAllocator:
 
     def free(self, address: int) -> None:
         """Give memory back, or tell that it is none that could be."""
-        if self._check.freed(address) is None:
+        freed = self._check.freed(address)
+        if freed is None:
             return
         self._quarantine.append(address)
         if len(self._quarantine) > KEPT:
             oldest = self._quarantine.popleft()
             self._check.allocations.forget(oldest)
             self._allocator.free(oldest)
-        self._changed()
+        if freed.size >= PAGE_SIZE:  # what has no page for itself is never reached directly
+            self._changed()
 
 
 def _is_dram(address: int) -> bool:

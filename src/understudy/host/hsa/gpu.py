@@ -230,14 +230,16 @@ class Gpu(Shown):
     ) -> Executable:
         """Compile OpenCL C, or HIP (`language` ".hip"), and load it; needs ``understudy[kernels]`` or a clang.
 
-        `options` are clang's; `version` is the code object version. `CompileError` with the compiler's diagnostics.
+        `options` are clang's, behind -g where the device has checks: findings name lines. `version` is the code object
+        version. `CompileError` with the compiler's diagnostics.
         """
         from understudy.host.hsa.compile import COMPILERS  # here, since few programs compile
 
         if language not in SOURCES:
             raise WireError(f"language {language!r}, expected {' or '.join(SOURCES)}")
-        make = COMPILERS[language]
-        return self.load(make(text_of(source, "source"), self.device.agent.name, options=options, version=version))
+        make, lines = COMPILERS[language], ("-g",) if self.device.settings.checks else ()
+        made = make(text_of(source, "source"), self.device.agent.name, options=(*lines, *options), version=version)
+        return self.load(made)
 
     # ---- queues and signals --------------------------------------------------------------------------------------
 

@@ -81,6 +81,8 @@ STATE_BYTES: Final = WORDS_AT + WORDS * 8
 
 MODE_BITS: Final = 0xFFFF_FFFF
 """Bits of the word MODE that are the register."""
+CHECKED: Final = 1 << 33
+"""Bit of the word MODE that no hardware has: LDS is looked after, and what goes beyond it must not pass unseen."""
 PTR32: Final = 1 << 32
 """Bit of the word MODE that is SH_MEM_CONFIG.PTR32 (GFX7) or ADDRESS_MODE (GFX8, GFX9): `Mode.ptr32`."""
 

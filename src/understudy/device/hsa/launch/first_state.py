@@ -21,7 +21,7 @@ from understudy.device.hsa.launch.plan import BAD_CODE, DispatchRefused, LaunchP
 from understudy.device.hsa.rules import GRID_CHECKS, KERNEL_OBJECT
 from understudy.engine.gcn.api import Dispatch, Shapes, Words32, wave_scratch_bytes
 from understudy.engine.gcn.memory import GpuMemory
-from understudy.isa.gcn.state import PTR32, VGPRS
+from understudy.isa.gcn.state import CHECKED, PTR32, VGPRS
 from understudy.isa.gcn.target import GFX9, Target
 
 LDS_GRANULE: Final = 512
@@ -135,7 +135,7 @@ def launch(
         group_id_sgprs=plan.group_id_sgprs,
         group_info_sgpr=plan.group_info_sgpr,
         wave_offset_sgpr=plan.wave_offset_sgpr,
-        mode=plan.mode | around.ptr32 * PTR32,
+        mode=plan.mode | around.ptr32 * PTR32 | (around.memory.guard is not None) * CHECKED,
         vgpr_count=plan.vgprs,
         lds_bytes=packet.group_segment_size + LDS_GRANULE - 1 & -LDS_GRANULE,
         lds_asked=None if around.memory.guard is None else packet.group_segment_size,

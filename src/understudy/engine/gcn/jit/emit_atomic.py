@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.emit_contiguous import Addresses
 from understudy.engine.gcn.jit.emit_helpers import InlineCaches, fits_within
-from understudy.engine.gcn.jit.emit_registers import REGISTERS
 from understudy.engine.gcn.jit.layout import ATOMICS
 from understudy.engine.gcn.jit.native_atomics import CHANGES
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.native_llvm import embedded
-from understudy.isa.gcn import state
 
 
 class Atomics:
@@ -34,8 +31,8 @@ class Atomics:
         self.text.declarations |= embedded(function)
         self._name, self._bits, self._data = function.name, bits, data
 
-    def local(self, address: Value, mask: str) -> Value:
-        """On LDS: what lanes of a mask found, 0 beyond the end."""
+    def local(self, address: Value, mask: str, checked: bool) -> Value:
+        """On LDS: what lanes of a mask found, 0 beyond the end; where that is `checked` lanes there leave the strip."""
         text, size = self.text, self._bits // 8
         first = self.addresses.first(address)
         offset = text.let(f"zext i32 {first} to i64")
@@ -48,7 +45,7 @@ class Atomics:
             text.put(f"store i{self._bits} {now}, ptr {pointer}, align 1")
             return found
 
-        return self._either(is_one, at_one, lambda: self._apart(text.bits(address, True), mask))
+        return self._either(is_one, at_one, lambda: self._apart(text.bits(address, True), mask, checked))
 
     def shared(self, address: Value, mask: str, otherwise: Callable[[], str]) -> Value:
         """On memory that others look at; `otherwise` writes the call of a helper, and gives what lanes found."""
@@ -135,7 +132,7 @@ class Atomics:
         )
         return name
 
-    def _apart(self, addresses: str, mask: str) -> str:
+    def _apart(self, addresses: str, mask: str, checked: bool) -> str:
         """Lanes that have no place in LDS are given one each outside, which holds 0."""
         text, lanes, bits = self.text, self.text.lanes, self._bits
         kind, wide, size = f"i{bits}", text.itype(64, True), bits // 8
@@ -145,7 +142,8 @@ class Atomics:
         far = text.let(f"zext {text.itype(32, True)} {addresses} to {wide}")
         inside = text.let(f"icmp ult {wide} {far}, {text.splat('i64', room)}")
         here = text.let(f"and {text.itype(1, True)} {inside}, {mask}")
-        self._leave_where_checked(text.let(f"xor {text.itype(1, True)} {here}, {mask}"))
+        if checked:
+            self._leave(text.let(f"xor {text.itype(1, True)} {here}, {mask}"))
         own = text.let(f"add {wide} {text.splat('i64', text.let(f'ptrtoint ptr {self.lds} to i64'))}, {far}")
         steps = ", ".join(f"i64 {size * lane}" for lane in range(lanes))
         outside = text.splat("i64", text.let(f"ptrtoint ptr {spare} to i64"))
@@ -161,13 +159,11 @@ class Atomics:
             found = text.let(f"insertelement {text.itype(bits, True)} {found}, {kind} {old}, i64 {lane}")
         return found
 
-    def _leave_where_checked(self, outside: str) -> None:
-        """The reference engine tells of lanes beyond LDS, where anybody wants to know."""
+    def _leave(self, outside: str) -> None:
+        """The reference engine does it, and tells of lanes beyond LDS, where there are any."""
         text, lanes = self.text, self.text.lanes
-        word = text.let(f"getelementptr i8, ptr %st, i64 {state.WORDS_AT + 8 * layout.CHECKED}")
-        checked = text.let(f"load i64, ptr {word}{REGISTERS}")
-        none = text.let(f"icmp eq i{lanes} {text.let(f'bitcast {text.itype(1, True)} {outside} to i{lanes}')}, 0")
-        self.caches.helpers.or_leave(text.let(f"select i1 {none}, i64 0, i64 {checked}"))
+        wrong = text.let(f"bitcast {text.itype(1, True)} {outside} to i{lanes}")
+        self.caches.helpers.or_leave(text.let(f"zext i{lanes} {wrong} to i64"))
 
     def _changed(self, old: str, *data: str) -> str:
         """What memory becomes by one lane."""

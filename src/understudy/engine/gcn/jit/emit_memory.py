@@ -143,7 +143,7 @@ class Memory:
         data = text.bits(v, True), text.bits(v if compare is None else compare, True)
         self.atomics.begin(kind, bits, data)
         if space == "lds":
-            return self.atomics.local(address, text.bits(mask, True))
+            return self.atomics.local(address, text.bits(mask, True), bool(self.control.mode & state.CHECKED))
 
         def helped() -> str:
             wide, align = text.itype(64, True), f"align {8 * text.lanes}"

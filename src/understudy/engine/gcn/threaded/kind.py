@@ -17,7 +17,7 @@ from understudy.isa.gcn.encoding import operands
 from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.encoding.shape import Slot, visible_slots
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.state import Mode
+from understudy.isa.gcn.state import CHECKED, Mode
 from understudy.isa.gcn.target import GFX7, Target
 
 STEP: Final = 16
@@ -136,7 +136,9 @@ def kind_of(node: Node, mode: int, fixed_numbers: bool = False) -> Kind:
     insn = node.insn
     maker = _Maker(insn, fixed_numbers or depends_on_numbers(node))
     maker.take()
-    relevant = mode if depends_on_floats(node) or node.effects.hardware else mode & ABOUT_ALL
+    if not (node.effects.atomic and "lds" in node.effects.stores):
+        mode &= ~CHECKED
+    relevant = mode if depends_on_floats(node) or node.effects.hardware else mode & (ABOUT_ALL | CHECKED)
     shape = " ".join(f"{name}={part}" for name, part in sorted(maker.shape.items()))
     key = f"{insn.target.name} {insn.form} {insn.op.family}.{insn.op.name} {insn.size} {relevant:x} {shape}"
     if insn.told is not None:

@@ -1,0 +1,224 @@
+"""The check of memory: what becomes of findings, what the host does wrong, and that no result is another one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from understudy.amdcl2 import load
+from understudy.check.sarif import to_sarif
+from understudy.core.checks import CHECKS, checks_of, read_suppressions
+from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
+from understudy.core.finding import Finding as Static
+from understudy.core.findings import Finding, FindingError
+from understudy.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
+from understudy.host.amdcl2.demo import demo_program
+from understudy.host.hsa.gpu import Gpu, demo_code
+from understudy.host.refsi.refsi import RefSi
+
+
+def saxpy(gpu: Gpu, items: int, grid: int, **more: Any) -> Any:
+    x, y = gpu.array(np.arange(items, dtype=np.float32)), gpu.zeros(items)
+    return gpu.run(demo_code(gpu.device.agent.name), "saxpy", grid, args=[2.0, x, y], **more)
+
+
+# ---- findings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_a_kernel_goes_on_and_its_findings_are_told(engine: str) -> None:
+    with Gpu.open("gfx900", check="memory", engine=engine, threads=1) as gpu:
+        assert saxpy(gpu, 200, 200).findings == ()
+        result = saxpy(gpu, 200, 256)
+        assert result.findings == tuple(gpu.findings)
+        assert [(each.access, each.count, each.lanes[0], each.group) for each in result.findings] == [
+            ("read", 56, 8, "3,0,0"), ("read", 56, 8, "3,0,0"), ("write", 56, 8, "3,0,0"),
+        ]  # fmt: skip
+        first = result.findings[0]
+        assert first.kernel == "saxpy"
+        assert first.allocation is not None
+        assert first.allocation.size == 800
+        assert first.allocation.made.startswith(f"{__file__}:")
+        assert "right behind the end of array float32[200] (800 bytes at" in str(first)
+        assert "at pc 0x" in str(first)
+        assert "lanes 8, 9, 10, 11, 12, 13, 14, 15 and 48 more, wave 0, work-group 3,0,0, 56 times" in str(first)
+
+
+def test_findings_of_one_instruction_are_counted_not_repeated() -> None:
+    with Gpu.open("gfx900", check="memory", threads=1) as gpu:
+        x, y = gpu.zeros(10), gpu.zeros(640)
+        for _ in range(3):
+            gpu.run(demo_code(), "saxpy", 640, args=[2.0, x, y])
+        (found,) = gpu.findings
+        assert found.count == 3 * 630
+
+
+def test_the_first_finding_is_raised_where_that_is_asked_for() -> None:
+    with Gpu.open("gfx900", check="memory", on_finding="raise", threads=1) as gpu:
+        with pytest.raises(FindingError, match=r"memory/out-of-bounds: read of 4 bytes .* kernel saxpy") as caught:
+            saxpy(gpu, 200, 256)
+        assert isinstance(caught.value.finding, Finding)
+        assert len(gpu.findings) == 1
+        assert saxpy(gpu, 256, 256).findings == ()
+
+
+def test_a_limit_and_suppressions(tmp_path: Path) -> None:
+    with Gpu.open("gfx900", check="memory", finding_limit=1, threads=1) as gpu:
+        saxpy(gpu, 200, 256)
+        assert len(gpu.findings) == 1
+        assert gpu.device.log is not None
+        assert gpu.device.log.dropped == 112
+    file = tmp_path / "known"
+    file.write_text("# known\nmemory/out-* saxpy saxpy+*  # all of it\nmemory/leak\n")
+    with Gpu.open("gfx900", check="memory", suppressions=str(file), threads=1) as gpu:
+        assert saxpy(gpu, 200, 256).findings == ()
+        assert gpu.device.log is not None
+        assert gpu.device.log.suppressed == 168
+
+
+def test_suppressions_that_are_none(tmp_path: Path) -> None:
+    file = tmp_path / "known"
+    file.write_text("memory/leak\na b c d\n")
+    with pytest.raises(WireError, match=r"4 patterns, expected up to three: CHECK/KIND, a kernel, a place.*line 2"):
+        read_suppressions(file)
+    with pytest.raises(WireError, match="cannot read suppressions from"):
+        read_suppressions(tmp_path / "none")
+
+
+def test_findings_as_json_and_sarif() -> None:
+    with Gpu.open("gfx900", check="memory", threads=1) as gpu:
+        (first, *_) = saxpy(gpu, 200, 256).findings
+    plain = json.loads(json.dumps(first.as_dict()))
+    assert (plain["check"], plain["kind"], plain["count"]) == ("memory", "out-of-bounds", 56)
+    assert plain["allocation"]["size"] == 800
+    log = to_sarif(Path("k.co"), [Static.of_run(first)], "1")
+    (result,) = log["runs"][0]["results"]
+    assert result["ruleId"] == "check/memory/out-of-bounds"
+    assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] > 1
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------
+
+
+def test_names_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks_of("memory, leaks") == {"memory", "leaks"}
+    assert checks_of("all") == frozenset(CHECKS)
+    with pytest.raises(WireError, match="no check 'memroy', expected some of memory, leaks, all; close to it: memory"):
+        Gpu.open("gfx900", check="memroy")
+    monkeypatch.setenv("UNDERSTUDY_CHECK", "memory")
+    with Gpu.open("gfx900", threads=1) as gpu:
+        assert saxpy(gpu, 200, 256).findings
+    monkeypatch.setenv("UNDERSTUDY_CHECK", "things")
+    with pytest.raises(WireError, match="UNDERSTUDY_CHECK=things: no check 'things'"):
+        Gpu.open("gfx900")
+
+
+def test_what_does_not_go_with_checks() -> None:
+    with pytest.raises(BeyondModel, match="check 'memory' with coherence 'strict', expected one of them"):
+        Gpu.open("gfx900", check="memory", coherence="strict")
+    with pytest.raises(WireError, match="finding_limit 0, expected 1 or more"):
+        Gpu.open("gfx900", check="memory", finding_limit=0)
+
+
+# ---- the host's mistakes -------------------------------------------------------------------------------------------
+
+
+def test_double_and_invalid_free() -> None:
+    with Gpu.open("gfx900", check="memory", threads=1) as gpu:
+        block = gpu.device.allocate(100)
+        gpu.device.free(block)
+        with pytest.raises(RuleError):
+            gpu.device.free(block)
+        other = gpu.device.allocate(100)
+        with pytest.raises(RuleError):
+            gpu.device.free(other + 64)
+        array = gpu.zeros(8)
+        gpu.free(array)
+        with pytest.raises(RuleError):
+            gpu.free(array)
+        assert [each.kind for each in gpu.findings] == [DOUBLE_FREE, INVALID_FREE, DOUBLE_FREE]
+        assert "made at" in gpu.findings[0].message
+        assert "freed at" in gpu.findings[0].message
+        assert f"free of {other + 64:#x}, which is inside device memory" in gpu.findings[1].message
+
+
+def test_leaks_are_told_of_at_the_end_where_that_is_asked_for() -> None:
+    for check, wanted in (("memory", []), ("memory,leaks", [LEAK, LEAK])):
+        with Gpu.open("gfx900", check=check, threads=1) as gpu:
+            saxpy(gpu, 64, 64)
+            findings = gpu.findings
+        assert [each.kind for each in findings] == wanted
+    with RefSi.open(check="memory,leaks") as device:
+        kept = device.zeros(5)
+        device.zeros(7).free()
+        findings = device.findings
+    assert [each.kind for each in findings] == [LEAK]
+    assert f"20 bytes at {kept.address:#x}" in findings[0].message
+
+
+def test_an_array_of_the_host_ends_with_its_last_byte() -> None:
+    x, y = np.zeros(200, np.float32), np.zeros(256, np.float32)
+    with Gpu.open("gfx900", check="memory", threads=1) as gpu:
+        with pytest.raises(AccessFault) as caught:
+            gpu.run(demo_code(), "saxpy", 256, args=[2.0, x, y])
+        (found,) = gpu.findings
+        assert found.allocation is not None
+        assert found.allocation.name == "array float32[200]"
+        assert str(found) in caught.value.__notes__
+
+
+def test_programs_of_amd_opencl_2() -> None:
+    x, y = np.zeros(64, np.float32), np.zeros(60, np.float32)
+    with load(demo_program("tonga", 200406), check="memory") as program:
+        kernel = program.kernel("saxpy")
+        assert kernel.run(60, 60, [x, y, 2.0]).findings == ()
+        with pytest.raises(AccessFault):
+            kernel.run(64, 64, [x, y, 2.0])
+        (found, *_) = program.findings
+    assert (found.kernel, found.access, found.lanes) == ("saxpy", "read", (60, 61, 62, 63))
+    assert "right behind the end of y (240 bytes" in found.message
+
+
+# ---- no result is another one ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    items=st.integers(1, 300),
+    grid=st.integers(1, 400),
+    group=st.sampled_from([1, 60, 64, 100, 256]),
+    agent=st.sampled_from(["gfx700", "gfx803", "gfx900"]),
+    engine=st.sampled_from(["jit", "reference"]),
+)
+def test_launches_of_any_size_give_the_same_with_and_without(
+    items: int, grid: int, group: int, agent: str, engine: str
+) -> None:
+    found = []
+    for check in ("", "memory"):
+        with Gpu.open(agent, check=check, engine=engine, threads=1) as gpu:
+            x, y = gpu.array(np.arange(items, dtype=np.float32)), gpu.zeros(items)
+            result = gpu.run(demo_code(agent), "saxpy", grid, group, [3.0, x, y])
+            pages = gpu.device.memory.read(gpu.address(y), 2048)  # with what was stored behind it
+            found.append((x.tobytes(), y.tobytes(), pages, result.instructions))
+            assert bool(result.findings) == (bool(check) and grid > items)
+    assert found[0] == found[1]
+
+
+def test_a_snapshot_has_what_was_allocated() -> None:
+    with Gpu.open("gfx900", check="memory", threads=1) as gpu:
+        array = gpu.zeros(64)
+        state = gpu.snapshot()
+        gpu.free(array)
+        gpu.restore(state)
+        gpu.run(demo_code(), "saxpy", 64, args=[2.0, gpu.zeros(64), array])
+        assert gpu.findings == []
+        gpu.free(array)
+        gpu.reset()
+        assert saxpy(gpu, 64, 64).findings == ()
