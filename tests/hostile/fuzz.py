@@ -54,6 +54,10 @@ def _kernels(random: Random, folder: Path) -> None:
     kernels.check_case(kernels.case(random))
 
 
+def _vector_kernels(random: Random, folder: Path) -> None:
+    kernels.check_case(kernels.vector_case(random))
+
+
 def _boots(random: Random, folder: Path) -> None:
     kernels.check_boot(random)
 
@@ -99,6 +103,7 @@ KINDS: dict[str, Callable[[Random, Path], None]] = {
     "shapes": _shapes,
     "recordings": _recordings,
     "kernels": _kernels,
+    "vector-kernels": _vector_kernels,
     "boots": _boots,
     "elves": _elves,
     "vectors": _vectors,

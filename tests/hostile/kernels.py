@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from typing import Final
@@ -25,6 +25,7 @@ from tests.hostile.checks import (
     ram_of,
 )
 from tests.hostile.generate import BUFFER, CODE, DATA, EDGES, OUTPUT, address, word
+from tests.hostile.vectors import word as vector_word
 from understudy.core.errors import AccessFault
 from understudy.core.space import Unit
 from understudy.device.refsi import registers as r
@@ -42,7 +43,7 @@ from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.toolkit.builder import REFSIDRV, SPEC
 from understudy.isa.riscv.decode import SPECS, decode, encode
 from understudy.isa.riscv.insn import Insn
-from understudy.isa.riscv.state import F, Hart
+from understudy.isa.riscv.state import VL, VSTART, VTYPE, VXRM, VXSAT, F, Hart
 from understudy.isa.riscv.table import FURTHER
 
 STEP_LIMIT: Final = 3000
@@ -102,6 +103,33 @@ def case(random: Random) -> Case:
         1 if random.random() < 0.8 else random.choice((0, 2, 4)),
         random.random() < 0.1,
     )
+
+
+def vector_case(random: Random) -> Case:
+    """The same with a loop of vector instructions, whose bases are good addresses more often than not."""
+    given, words = case(random), []
+    for _ in range(random.randrange(2, 16)):
+        if random.random() < 0.3:
+            words.append(encode("vsetvli", rd=random.choice(SCRATCH), rs1=random.choice((0, 5)), imm=vtype(random)))
+        if random.random() < 0.3:
+            words.append(with_registers(random, sample(random, "addi"), SCRATCH).word)
+        found = vector_word(random)
+        if is_access(found):
+            found = found & ~(31 << 15) | random.choice((*POINTERS, *POINTERS, 10, 11)) << 15
+        words.append(found)
+    words.append(encode("jal", rd=0, imm=-4 * len(words)))
+    code = struct.pack(f"<{len(words)}I", *words)
+    return replace(given, code=code, text=m1.kernels().segments[0].data, entry=CODE, harts=1)
+
+
+def vtype(random: Random) -> int:
+    """Often one that exists."""
+    return random.choice((0xC0, 0xC8, 0xD0, 0xD8, 0xD1, 0xC3, random.randrange(256)))
+
+
+def is_access(word_: int) -> bool:
+    """Whether it has the opcode of loads or stores."""
+    return word_ & 0x7F in (0x07, 0x27)
 
 
 def mutated_text(random: Random, text: bytes) -> tuple[bytes, int]:
@@ -235,6 +263,8 @@ def state(hart: Hart) -> tuple[object, ...]:
         hart.retired,
         hart.privilege,
         {number: value for number, value in sorted(hart.csr.items()) if value},
+        [hart.words[n] for n in (VL, VTYPE, VSTART, VXRM, VXSAT)],
+        zlib.crc32(hart.own_vectors),
     )
 
 

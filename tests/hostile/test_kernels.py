@@ -24,6 +24,12 @@ def test_made_up_kernels(part: int) -> None:
 
 
 @pytest.mark.slow
+def test_loops_of_vector_instructions() -> None:
+    for number in range(24):
+        kernels.check_case(kernels.vector_case(Random(f"vector-kernels/{number}")))
+
+
+@pytest.mark.slow
 def test_made_up_code_in_the_rom_of_g1() -> None:
     for number in range(CASES // 2):
         kernels.check_boot(Random(f"boots/{number}"))
