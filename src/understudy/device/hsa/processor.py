@@ -235,7 +235,7 @@ class Processor:
             if not goes_on:
                 return done
         start = self._ticks[0]
-        queue.words[_BEGAN] = self._timestamps.now()
+        queue.words[_BEGAN] = self._timestamps.now() if self._timestamps.is_host else start
         try:
             handler = self._handlers.get(kind)
             if handler is None:

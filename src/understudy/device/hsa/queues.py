@@ -321,17 +321,18 @@ class Queue(Shown):
         While the ring is full a device without a thread of its own works; `RuleError` where that cannot help.
         """
         self.check()
+        doorbell = self.doorbell if self.own is None else self.own[0]
         first = self._write.rmw("add", len(packets)) & U64
         for index, data in enumerate(packets, first):
             while index - self.load_read_index() >= self.size:
                 if index > first:
-                    self.doorbell.store(index - 1)
+                    doorbell.store(index - 1)
                 self.device.make_room(self, index)
             if len(data) != PACKET_BYTES:
                 raise RuleError(f"a packet of {len(data)} bytes, expected {PACKET_BYTES}", rule=rules.PACKET_SIZE)
             self._put(index, data)
         last = first + len(packets) - 1
-        self.doorbell.store(last)
+        doorbell.store(last)
         return last
 
     # ---- what is pending ----
