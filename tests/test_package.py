@@ -36,7 +36,7 @@ GIVEN_AWAY = {
     *("LICENSE", "pyproject.toml"),
 }
 KINDS = {
-    *(".py", ".typed", ".c", ".h", ".S", ".s", ".cl", ".inc", ".ll", ".sh", ".mk", ".md", ".toml", ".cff"),
+    *(".py", ".typed", ".c", ".h", ".S", ".s", ".cl", ".hip", ".inc", ".ll", ".sh", ".mk", ".md", ".toml", ".cff"),
     ".gitignore",
     *(".html", ".css", ".js", ".png"),
     *(".json", ".yaml", ".txt", ".tsv", ".as", ".clo", ".co", ".elf", ".o"),

@@ -18,6 +18,10 @@ missing() {
     command -v llvm-mc-16 >/dev/null || echo llvm-16
     command -v llvm-mc-19 >/dev/null || echo llvm-19
     [ -e /etc/OpenCL/vendors/pocl.icd ] || echo pocl-opencl-icd ocl-icd-libopencl1
+    command -v rocminfo >/dev/null || echo rocminfo
+    command -v hipcc >/dev/null || echo hipcc libamdhip64-dev
+    [ -e /usr/include/rocrand ] || echo librocrand-dev
+    [ -e /usr/include/rocsparse ] || echo librocsparse-dev
 }
 
 install() {

@@ -45,9 +45,18 @@ def demo(
     all_good = _hsa(console, quick) and all_good
     console.print("\nAMD OpenCL 2.0: one program for three cards, in containers of three drivers.\n")
     all_good = _amdcl2(console, quick) and all_good
+    if not quick:
+        console.print("\nROCm: a HIP program of hipcc's, as it is, on a virtual gfx900.\n")
+        all_good = _hip(console) and all_good
     console.print("\nWhat becomes of a mistake:\n")
     _mistakes(console)
     raise typer.Exit(ExitCode.OK if all_good else ExitCode.BUG)
+
+
+def _hip(console: Console) -> bool:
+    from understudy.cli.demo_hip import show_hip  # here, since few have hipcc
+
+    return show_hip(console)
 
 
 def _kernels(console: Console, quick: bool) -> bool:
