@@ -17,9 +17,9 @@ import typer
 from understudy.cli.attachments import ATTACHMENTS, Wanted
 from understudy.cli.engines import Engine
 from understudy.cli.exits import UsageError
+from understudy.cli.map_profiles import MapProfile
 from understudy.cli.output import Output
 from understudy.cli.reporting import ReportOption, reporting
-from understudy.cli.serve_fletcher import MapProfile
 
 SIGNALLED: Final = 128
 """Added to the number of the signal that ended a program, as shells do."""

@@ -16,6 +16,7 @@ import typer
 from understudy.cli.exits import UsageError
 from understudy.cli.files import read_file
 from understudy.cli.fletcher import need_pyarrow, parse_offset, read_files
+from understudy.cli.map_profiles import MapProfile
 from understudy.cli.output import Output
 from understudy.cli.serving import Repeated, rule_of
 from understudy.core.errors import UnderstudyError
@@ -31,13 +32,6 @@ class DeviceProfile(StrEnum):
 
     SPEC = "spec"
     HARDWARE = "hardware"
-
-
-class MapProfile(StrEnum):
-    """Whose register map."""
-
-    FLETCHGEN = "fletchgen"
-    RUNTIME = "runtime"
 
 
 def serve_fletcher(
