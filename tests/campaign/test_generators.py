@@ -8,15 +8,24 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from understudy.campaign.generators.registry import GENERATORS
 from understudy.campaign.perform import perform, run_generated
 from understudy.campaign.task import Task
+from understudy.core.errors import WireError
 from understudy.host.compiling import named
+from understudy.testing import generated_programs
 
 PINNED = {
-    "opencl 1": "1cadecff7e90a80f", "gcn 1": "7360504d3b6b213c", "rv64 1": "c6186b4a47369c92",
-}  # fmt: skip
+    "opencl 1": "1cadecff7e90a80f",
+    "gcn 1": "7360504d3b6b213c",
+    "refsi 1": "2f68f1fc528d5415",
+    "acceldev 1": "af3b461cc384db0c",
+    "aql 1": "7a145cba138e8a59",
+    "rv64 1": "c6186b4a47369c92",
+}
 """Digests of the first programs of each generator's version: another program for a seed is another version."""
 every = pytest.mark.parametrize("name", GENERATORS)
 
@@ -42,6 +51,44 @@ def test_assembly_gives_the_same_on_both_engines(seed: int) -> None:
         found = {engine: outcome("gcn", seed, agent=agent, engine=engine) for engine in ("jit", "reference")}
         assert found["jit"] == found["reference"]
         assert found["jit"][0] == "ok"
+
+
+@pytest.mark.parametrize("name", ["refsi", "acceldev", "aql"])
+def test_commands_do_the_same_on_both_engines(name: str) -> None:
+    for seed in range(6):
+        found = {engine: outcome(name, seed, engine=engine) for engine in ("jit", "reference")}
+        assert found["jit"] == found["reference"]
+        assert found["jit"][0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "message"),
+    [
+        ("a.refsi.txt", b"COPY", "no command 'COPY'"),
+        ("a.acceldev.txt", b"fill 1 2", "'fill 1 2' is no user command: fill SLOT VALUE START LENGTH, fence, nop"),
+        ("a.aql.txt", b"add 1\n", "'add 1' is no packet: add CELL VALUE GRID GROUP BARRIER, and, or"),
+        ("a.gcn.s", b"v_nothing v0", "v_nothing"),
+    ],
+)
+def test_files_that_are_none(program: str, text: bytes, message: str) -> None:
+    found = perform(Task(program, ""), text, run_generated)
+    assert found["outcome"] == "fault"
+    assert message in found["message"]
+
+
+@given(st.data())
+@settings(max_examples=15)
+def test_hypothesis_decides_instead_of_a_seed(data: st.DataObject) -> None:
+    for name, ending in (("refsi", "FINISH\n"), ("gcn", "s_endpgm\n")):
+        text = data.draw(generated_programs(name))
+        assert text.endswith(ending)
+    found = perform(Task("a.refsi.txt", ""), data.draw(generated_programs("refsi")).encode(), run_generated)
+    assert found["outcome"] == "ok"
+
+
+def test_a_strategy_of_no_generator() -> None:
+    with pytest.raises(WireError, match="no generator 'opncl'; close to it: opencl"):
+        generated_programs("opncl")
 
 
 @pytest.mark.slow

@@ -131,6 +131,18 @@ def _run_gcn(task: Task, source: bytes) -> tuple[Found, None]:
     return run_kernel(whole, agent, task), None
 
 
+def _run_commands(task: Task, source: bytes) -> tuple[Found, None]:
+    from understudy.campaign import perform_commands as commands
+
+    text = source.decode("utf-8", "replace")
+    kind = task.generator or generated_kind(task.program)
+    if kind == "aql":
+        left, seconds = commands.run_aql(task, text, task.agent or DEFAULT_AGENT)
+    else:
+        left, seconds = (commands.run_refsi if kind == "refsi" else commands.run_acceldev)(task, text)
+    return Found(left, text.count("\n"), seconds), None
+
+
 def run_kernel(code: bytes, agent: str, task: Task) -> Found:
     """Run a kernel ``k`` of the generators over its 256 work-items."""
     began = time.perf_counter()
@@ -196,4 +208,7 @@ RUNNERS: Final[dict[str, Callable[[Task, bytes], tuple[Found, Compiled | None]]]
     "opencl": _run_opencl,
     "gcn": _run_gcn,
     "rv64": _run_rv64,
+    "refsi": _run_commands,
+    "acceldev": _run_commands,
+    "aql": _run_commands,
 }

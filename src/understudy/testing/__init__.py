@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from understudy.testing.strategies.drawn import Drawn
     from understudy.testing.strategies.fletcher import fletcher_schemas
     from understudy.testing.strategies.gcn import gcn_kernels
+    from understudy.testing.strategies.programs import generated_programs
     from understudy.testing.strategies.refsi import refsi_buffers, refsi_commands
     from understudy.testing.strategies.riscv import riscv_kernels
 
@@ -23,6 +24,7 @@ __all__ = [
     "code_objects",
     "fletcher_schemas",
     "gcn_kernels",
+    "generated_programs",
     "refsi_buffers",
     "refsi_commands",
     "riscv_kernels",
@@ -35,6 +37,7 @@ _HOMES = {
     "code_objects": "code_objects",
     "fletcher_schemas": "fletcher",
     "gcn_kernels": "gcn",
+    "generated_programs": "programs",
     "refsi_buffers": "refsi",
     "refsi_commands": "refsi",
     "riscv_kernels": "riscv",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Generator:
     """A generator by name. `version` changes whenever a seed gives another program than before.
 
-    `make` of `module` makes a program, a tree; `suffix` is that of the file of one.
+    `maker` of `module` makes a program, a tree; `suffix` is that of the file of one.
     """
 
     name: str
@@ -24,10 +24,11 @@ class Generator:
     module: str
     suffix: str
     about: str
+    maker: str = "make"
 
     def tree(self, choices: Choices) -> Node:
         """A program as these choices have it."""
-        made: Node = self._loaded.make(choices)
+        made: Node = getattr(self._loaded, self.maker)(choices)
         return made
 
     def seeded(self, seed: int) -> Node:
@@ -48,5 +49,8 @@ def _all(*generators: Generator) -> Mapping[str, Generator]:
 GENERATORS: Final = _all(
     Generator("opencl", 1, "opencl", ".opencl.cl", "OpenCL C: a kernel over 256 work-items in groups of 128"),
     Generator("gcn", 1, "gcn", ".gcn.s", "GCN assembly: 256 work-items, the same result on GFX7 to GFX9"),
+    Generator("refsi", 1, "command_text", ".refsi.txt", "command buffers of RefSi", "make_refsi"),
+    Generator("acceldev", 1, "command_text", ".acceldev.txt", "user commands of Acceldev", "make_acceldev"),
+    Generator("aql", 1, "command_text", ".aql.txt", "sequences of AQL packets", "make_aql"),
     Generator("rv64", 1, "rv64", ".rv64.c", "C for RV64: a program that prints what it computed"),
 )

@@ -1,0 +1,111 @@
+"""Generated command buffers and packets on their devices."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import numpy as np
+
+from understudy.campaign.generators.command_text import ACCELDEV_SLOTS, AQL_CELLS, REFSI_BYTES
+from understudy.campaign.task import Task
+from understudy.core.errors import WireError
+from understudy.device.acceldev.commands import Fence, Fill, Nop, UserCommand
+
+REFSI_BUFFER: Final = 0x4100_0000
+"""Where RefSi's command buffer lies: behind what its commands write."""
+ADD: Final = """s_load_dwordx2 s[4:5], s[0:1], 0x0
+s_load_dword s6, s[0:1], {offset}
+s_waitcnt lgkmcnt(0)
+v_mov_b32 v1, s4
+v_mov_b32 v2, s5
+v_mov_b32 v3, s6
+flat_atomic_add v[1:2], v3
+s_endpgm
+"""
+
+
+def run_refsi(task: Task, source: str) -> tuple[bytes, float]:
+    """What a command buffer leaves in DRAM; whatever the device refuses is raised."""
+    from understudy.device.refsi.device import RefSiDevice
+    from understudy.device.refsi.registers import DRAM_BASE
+    from understudy.device.refsi.toolkit.listing import assemble
+
+    data = assemble(source)
+    began = time.perf_counter()
+    with RefSiDevice("m", engine=task.engine) as device:
+        device.write(REFSI_BUFFER, data)
+        device.submit(REFSI_BUFFER, len(data))
+        for status in device.wait():
+            if status.error is not None:
+                raise status.error
+        return bytes(device.read(DRAM_BASE, REFSI_BYTES)), time.perf_counter() - began
+
+
+def run_acceldev(task: Task, source: str) -> tuple[bytes, float]:
+    """What user commands leave in their buffers, and how many fences they counted."""
+    from understudy.host.acceldev.acceldev import Acceldev
+
+    commands = [_user_command(line) for line in source.splitlines() if line]
+    began = time.perf_counter()
+    with Acceldev.open(engine=task.engine) as driver, driver.open_context() as context:
+        buffers = [context.create_buffer(size) for size in ACCELDEV_SLOTS]
+        if commands:
+            context.run(context.create_code(*commands))
+            context.drain()
+        left = b"".join(bytes(each.view) for each in buffers)
+        return left + context.fence_counter.to_bytes(8, "little"), time.perf_counter() - began
+
+
+def _user_command(line: str) -> UserCommand:
+    match line.split():
+        case ["fill", *numbers] if len(numbers) == 4:
+            slot, value, start, length = (int(each, 0) for each in numbers)
+            return Fill(value=value, buffer_slot=slot, start=start, length=length)
+        case ["fence"]:
+            return Fence()
+        case ["nop"]:
+            return Nop()
+    raise WireError(f"{line!r} is no user command: fill SLOT VALUE START LENGTH, fence, nop")
+
+
+def run_aql(task: Task, source: str, agent: str) -> tuple[bytes, float]:
+    """What packets leave in their cells; whatever stops the queue is raised."""
+    from understudy.device.hsa.launch.packet import KernelDispatchPacket
+    from understudy.device.hsa.packets import BarrierPacket, PacketType
+    from understudy.host.hsa.gpu import Gpu
+    from understudy.image.hsa.bare import bare_code_object
+    from understudy.isa.gcn.asm.assembler import assemble
+    from understudy.isa.gcn.target import target
+
+    code = assemble(target(agent), ADD.format(offset="0x2" if target(agent).level == 7 else "0x8"))
+    whole = bare_code_object(
+        code, agent, name="add", vgprs=4, sgprs=16, kernarg_bytes=16, user_sgprs=("kernarg_segment_ptr",)
+    )
+    began = time.perf_counter()
+    with Gpu.open(agent, engine=task.engine, time_limit_seconds=task.time_limit) as gpu:
+        kernel = gpu.load(whole).kernel("add")
+        cells = gpu.zeros(AQL_CELLS, np.uint32)
+        numbers = gpu.zeros((max(1, source.count("\n")), 4), np.uint32)
+        queue = gpu.queue(64)
+        for row, line in enumerate(filter(None, source.splitlines())):
+            match line.split():
+                case ["add", *words] if len(words) == 5:
+                    cell, value, grid, group, barrier = (int(each, 0) for each in words)
+                    address = gpu.address(cells) + 4 * cell
+                    numbers[row] = address & 0xFFFF_FFFF, address >> 32, value, 0
+                    packet = KernelDispatchPacket(
+                        kernel_object=kernel.address, dimensions=1, workgroup_size_x=group, workgroup_size_y=1,
+                        workgroup_size_z=1, grid_size_x=grid, grid_size_y=1, grid_size_z=1, barrier=barrier,
+                        kernarg_address=gpu.address(numbers) + 16 * row,
+                    ).pack()  # fmt: skip
+                case ["and"]:
+                    packet = BarrierPacket(packet_type=PacketType.BARRIER_AND).pack()
+                case ["or"]:
+                    packet = BarrierPacket(packet_type=PacketType.BARRIER_OR).pack()
+                case _:
+                    raise WireError(f"{line!r} is no packet: add CELL VALUE GRID GROUP BARRIER, and, or")
+            queue.submit(packet)
+            if queue.error is not None:
+                raise queue.error
+        return cells.tobytes(), time.perf_counter() - began
