@@ -256,9 +256,10 @@ ROUGH = tuple(
         f"s_mov_b32 m0, -1 | v_cvt_f32_u32 v1, v0 | {op} v2, v1 | v_add_f32 v3, v1, v1 |" + text.format("v3"),
         "fidelity",
         LDS,
+        (("gfx700", "gfx803", "gfx900")[(number + other) % 3],),
     )
-    for op in APPROXIMATE
-    for what, (insn, text) in DECIDES.items()
+    for number, op in enumerate(APPROXIMATE)
+    for other, (what, (insn, text)) in enumerate(DECIDES.items())
 )
 QUOTIENT = Planted(
     "a quotient before its last step",

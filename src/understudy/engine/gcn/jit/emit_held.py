@@ -16,17 +16,19 @@ from understudy.isa.gcn.state import LANES
 class HeldLoops:
     """Those of a region."""
 
-    def __init__(self, text: LaneText, loops: list[HeldLoop], vectors: VectorFile, control: Control) -> None:
+    def __init__(self, text: LaneText, loops: list[HeldLoop], files: list[VectorFile], control: Control) -> None:
         self.text = text
         self.loops = loops
-        self.vectors = vectors
+        self.files = files
         self.control = control
         self._by_place = {place: loop for loop in loops for place in loop.places}
 
     def begin(self, place: BlockKey) -> str:
         """A block begins: the label that it has for its loop, or for everybody."""
         loop = self._by_place.get(place)
-        self.control.loop = self.vectors.loop = loop
+        self.control.loop = loop
+        for file in self.files:
+            file.loop = loop
         return self.control.label(place)
 
     def ways(self, liveness: Liveness) -> None:
@@ -35,7 +37,8 @@ class HeldLoops:
         for loop in self.loops:
             for n in sorted(loop.registers):
                 for chunk in range(LANES // text.lanes):
-                    text.alloca(f"{loop.variable(n, chunk)} = alloca {text.itype(32, True)}")
+                    for file in self.files:
+                        text.alloca(f"{loop.variable(n, chunk, file.home.prefix)} = alloca {text.itype(32, True)}")
             for place in loop.entries:
                 text.start(labels[place])
                 self._move(loop, loop.registers, self._load)
@@ -55,10 +58,12 @@ class HeldLoops:
         for n in sorted(registers):
             for chunk in range(LANES // self.text.lanes):
                 at = 4 * (n * LANES + chunk * self.text.lanes)
-                move(self.text.let(f"getelementptr i8, ptr %st, i64 {at}"), loop.variable(n, chunk))
+                for file in self.files:
+                    row = self.text.let(f"getelementptr i8, ptr {file.home.state}, i64 {at}")
+                    move(row, loop.variable(n, chunk, file.home.prefix))
 
     def _load(self, row: str, variable: str) -> None:
-        self.vectors.store_chunk(self.vectors.load_chunk(row), variable)
+        self.files[0].store_chunk(self.files[0].load_chunk(row), variable)
 
     def _store(self, row: str, variable: str) -> None:
-        self.vectors.store_chunk(self.vectors.load_chunk(variable), row)
+        self.files[0].store_chunk(self.files[0].load_chunk(variable), row)

@@ -47,8 +47,10 @@ class RegionEmitter:
         self._control = self._algebra.control
         self._float_control = self._algebra.float_control
         self._strips = StripEmitter(self.text, self._algebra, self._perform)
-        loops = [] if kinds else held_loops(region, self.liveness, lanes)
-        self._loops = HeldLoops(self.text, loops, self._algebra.vectors, self._control)
+        loops = held_loops(region, self.liveness, lanes)
+        self._loops = HeldLoops(
+            self.text, loops, [each.vectors for each in (self._algebra, *self._algebra.twins)], self._control
+        )
 
     def _performer(self, kinds: tuple[str, ...]) -> Callable[[Insn], None]:
         """What writes an instruction: its meaning over the algebra, or over values with marks."""

@@ -218,7 +218,7 @@ class VectorFile:
     def row(self, n: int, label: str = "") -> str:
         """Where this chunk of vector register n is, in the loop `label` or the one that is being written."""
         if self.loop is not None:
-            return self.loop.variable(n, self.which)
+            return self.loop.variable(n, self.which, self.home.prefix)
         return self.text.let(f"getelementptr i8, ptr {self.rows(label or self.label)}, i64 {LANES * 4 * n}")
 
     def rows(self, label: str) -> str:

@@ -37,9 +37,9 @@ class HeldLoop:
     stored: set[int] = field(default_factory=set)
     exits: set[BlockKey] = field(default_factory=set)
 
-    def variable(self, n: int, chunk: int) -> str:
+    def variable(self, n: int, chunk: int, prefix: str = "") -> str:
         """The variable of a chunk of a register."""
-        return f"%held{n}.{chunk}"
+        return f"%{prefix}held{n}.{chunk}"
 
 
 def held_loops(region: Region, liveness: Liveness, lanes: int) -> list[HeldLoop]:
