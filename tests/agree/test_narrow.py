@@ -22,9 +22,8 @@ MASKED = ["--vlen", "512", "--names", "vmerge.vvm,vadc.vvm,vmerge.vim,vsbc.vvm"]
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("x86-64", ["--cases", "60"]),
-        ("x86-64-v2", ["--cases", "40"]),
-        ("x86-64-v3", ["--cases", "60"]),
+        ("x86-64", ["--cases", "40"]),
+        ("x86-64-v3", ["--cases", "40"]),
         ("x86-64-v3", ["--cases", "80", *MASKED]),
     ],
 )

@@ -11,11 +11,11 @@ from tests.hostile import programs, vectors
 
 @pytest.mark.slow
 def test_vectors_in_any_state() -> None:
-    for number in range(250):
+    for number in range(120):
         vectors.check(Random(f"vectors/{number}"))
 
 
 @pytest.mark.slow
 def test_programs_that_nobody_compiled() -> None:
-    for number in range(120):
+    for number in range(60):
         programs.check(Random(f"programs/{number}"))

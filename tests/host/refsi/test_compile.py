@@ -256,7 +256,7 @@ void upper(uint64_t id, char *text) { text[id] = toupper(text[id]); }
 
 
 @PICOLIBC
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["ziglang", "riscv64-unknown-elf-gcc"])
 def test_what_our_library_has_not_comes_from_picolibc(name: str, tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text(FUNCTIONS)
     x = np.concatenate([np.random.default_rng(2).uniform(-b, b, 20) for b in (1e-3, 10.0, 700.0)])
@@ -293,7 +293,7 @@ def test_what_no_hart_has(body: str, told: str, tmp_path: Path) -> None:
         compile_kernels(tmp_path / "k.c", compiler="ziglang")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["ziglang", "riscv64-unknown-elf-gcc"])
 def test_without_picolibc_it_is_said_what_to_install(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
