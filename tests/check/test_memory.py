@@ -87,8 +87,14 @@ def test_suppressions_that_are_none(tmp_path: Path) -> None:
     file.write_text("memory/leak\na b c d\n")
     with pytest.raises(WireError, match=r"4 patterns, expected up to three: CHECK/KIND, a kernel, a place.*line 2"):
         read_suppressions(file)
-    with pytest.raises(WireError, match="cannot read suppressions from"):
+    with pytest.raises(WireError, match=r"cannot read .*none: No such file"):
         read_suppressions(tmp_path / "none")
+    file.write_bytes(b"\xff")
+    with pytest.raises(WireError, match="known is no text"):
+        read_suppressions(file)
+    file.write_text("memroy/leak\n")
+    with pytest.raises(WireError, match=r"no check is called 'memroy': there are memory.*line 1"):
+        read_suppressions(file)
 
 
 def test_findings_as_json_and_sarif() -> None:

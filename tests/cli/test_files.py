@@ -29,11 +29,13 @@ Capture = pytest.CaptureFixture[str]
 
 PROGRAM = str(FOLDER / f"{vectors('vadd')[0]}.clo")
 SOURCE = str(Path(CODE).parent / "kernels.c")
+SAXPY = ["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"]
 READS = {
     ("amdcl2 patch", "file"): ["amdcl2", "patch", "FILE", "k", CODE, "-o", "out.clo"],
     ("amdcl2 patch", "code"): ["amdcl2", "patch", PROGRAM, "vadd", "FILE", "-o", "out.clo"],
     ("asm", "file"): ["asm", "FILE"],
     ("bench", "kernel"): ["bench", "--kernel", "FILE"],
+    ("campaign", "file"): ["campaign", "FILE", "-o", "OUT"],
     ("check", "path"): ["check", "FILE"],
     ("diff", "one"): ["diff", "FILE", CODE],
     ("diff", "other"): ["diff", CODE, "FILE"],
@@ -54,6 +56,7 @@ READS = {
     ("rv64", "stdin"): ["rv64", "--stdin", "FILE", CODE],
     ("run", "file"): ["run", "FILE", "saxpy"],
     ("run", "file, a source"): ["run", "FILE", "saxpy", "--agent", "gfx900"],
+    ("run", "suppressions"): ["run", CODE, "saxpy", *SAXPY, "--check", "memory", "--suppressions", "FILE"],
     ("run", "arguments"): ["run", CODE, "saxpy", "--arg", "@FILE"],
     ("serve fletcher", "kernel"): ["serve", "fletcher", "--no-library", "--kernel", "FILE:sum"],
     ("serve fletcher", "schemas"): ["serve", "fletcher", "--no-library", "--schema", "FILE"],
@@ -69,19 +72,23 @@ WRITES = {
     ("trace", "output"): ["trace", "EVENTS", "-o", "FILE"],
     ("rv64", "signature"): ["rv64", "--signature", "FILE", "EXIT.s"],
     ("exec", "report"): ["exec", "--report", "FILE", "true"],
-    ("run", "report"): [
-        "run",
-        CODE,
-        "saxpy",
-        *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"],
-        "--report",
-        "FILE",
-    ],
-    ("run", "save"): ["run", CODE, "saxpy", *["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"], "--save", "2=FILE"],
+    ("exec", "json_file"): ["exec", "--agent", "gfx900", "--json", "FILE", "true"],
+    ("exec", "trace_file"): ["exec", "--agent", "gfx900", "--trace-file", "FILE", "true"],
+    ("run", "findings"): ["run", CODE, "saxpy", *SAXPY, "--check", "memory", "--findings", "FILE"],
+    ("run", "report"): ["run", CODE, "saxpy", *SAXPY, "--report", "FILE"],
+    ("run", "save"): ["run", CODE, "saxpy", *SAXPY, "--save", "2=FILE"],
 }
 SOCKETS = {("serve acceldev", "paths"), ("serve fletcher", "socket"), ("serve refsi", "socket")}
 FOLDERS = {("fletcher new", "folder")}
 """Made where they are not there."""
+CAMPAIGNS = {
+    ("campaign", "output"),
+    ("compare", "folder"),
+    ("compare", "html"),
+    ("compare", "junit"),
+    ("triage", "folder"),
+}
+"""What campaigns write, and what is made of that: tests/campaign."""
 NAMED_BY_TEXT = {("serve fletcher", "kernel"), ("run", "arguments"), ("run", "save")}
 
 
@@ -100,7 +107,7 @@ def parameters(group: typer.Typer, name: str = "") -> Iterator[tuple[str, str]]:
 
 def test_every_command_that_takes_a_file_is_in_the_tables() -> None:
     found = set(parameters(tree(list(COMMANDS))))
-    listed = {(command, what.partition(",")[0]) for command, what in [*READS, *WRITES]} | SOCKETS | FOLDERS
+    listed = {(command, what.partition(",")[0]) for command, what in [*READS, *WRITES]} | SOCKETS | FOLDERS | CAMPAIGNS
     assert found | NAMED_BY_TEXT == listed
 
 
@@ -220,7 +227,9 @@ def test_what_cannot_be_written(capsys: Capture, tmp_path: Path, which: tuple[st
     (tmp_path / "events").write_text('{"event": "command-started", "time": 0}\n')
     (tmp_path / "exit.s").write_text(".globl _start\n_start: li a7, 93\necall\n")
     names = {each.upper(): str(tmp_path / each) for each in ("text", "words", "events", "exit")}
-    for target, reason in ((tmp_path / "none" / "out", "No such file or directory"), (tmp_path, "Is a directory")):
+    folder = tmp_path / "folder.json"  # some commands know by the suffix what to write
+    folder.mkdir()
+    for target, reason in ((tmp_path / "none" / "out.json", "No such file or directory"), (folder, "Is a directory")):
         status, err = run(capsys, WRITES[which], **names, FILE=str(target))
         assert (status, err) == (2, f"error: cannot write {target}: {reason}\n")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from understudy.cli.exits import UsageError
+from understudy.cli.files import writing
 
 if TYPE_CHECKING:
     from understudy.cli.reporting import Report
@@ -139,7 +140,9 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
         if wanted.trace_file is not None:
             from understudy.trace import JsonlTrace
 
-            stack.enter_context(JsonlTrace(wanted.trace_file)).follow(device.probes)
+            with writing(wanted.trace_file):
+                trace = JsonlTrace(wanted.trace_file)
+            stack.enter_context(trace).follow(device.probes)
         server = stack.enter_context(Server(device))
         server.write_files(Path(folder))
         path = Path(folder, "rocm.sock")

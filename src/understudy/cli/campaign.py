@@ -37,8 +37,8 @@ def campaign(
     """Run a matrix of programs, compilers and seeds, on many machines.
 
     All combinations that a file asks for are run, and what comes of each is kept.
-    The file says in [[matrix]] which programs (files, or generate:NAME), kernels,
-    inputs (of [inputs.NAME]), agents, compilers, options, engines, checks and seeds.
+    The file says in tables matrix which programs (files, or generate:NAME), kernels,
+    inputs (of tables inputs.NAME), agents, compilers, options, engines, checks and seeds.
     The same command once more goes on where it was stopped, whatever stopped it.
 
     Tasks that fail, hang or end their process are outcomes. Exit status 1 where

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from understudy.cli.files import writing
 from understudy.cli.serving import Repeated, rule_of
 from understudy.core.event import Event
 from understudy.core.limits import checked_time_limit, default_time_limit
@@ -66,4 +67,5 @@ class Verdicts:
             "calls": dict(sorted(self._calls.items())),
             "refused": {name: count for name, count in sorted(self._refused.items()) if count},
         }
-        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        with writing(path):
+            path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

@@ -16,9 +16,10 @@ import typer
 from understudy.cli.buffers import parse_number
 from understudy.cli.engines import CheckOption, Engine, EngineOption, SuppressionsOption, Tier, TierOption, checked
 from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.files import reading
 from understudy.cli.reporting import ReportOption, reporting
 from understudy.cli.told import tell_findings, write_findings
-from understudy.core.checks import default_checks
+from understudy.core.checks import default_checks, read_suppressions
 from understudy.core.errors import UnderstudyError, WireError
 from understudy.core.findings import Level
 
@@ -141,6 +142,9 @@ def run(
         raise UsageError(f"--findings {findings}: expected a name that ends in .sarif or .json")
     if (findings or suppressions) and not check:
         raise UsageError("--findings and --suppressions go with --check")
+    if suppressions:
+        with reading(suppressions):
+            read_suppressions(suppressions)
     skipped = str(suppressions) if suppressions else None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place, None, check, skipped)
     header = RawHeader(vgprs, sgprs, kernarg, lds, scratch, tuple(user_sgprs or ("kernarg_segment_ptr",)))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from understudy import __version__
+from understudy.cli.files import writing
 from understudy.core.findings import Finding
 from understudy.core.shown import count
 
@@ -30,4 +31,5 @@ def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> No
         document: object = to_sarif(program, map(Static.of_run, findings), __version__)
     else:
         document = [each.as_dict() for each in findings]
-    path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+    with writing(path):
+        path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")

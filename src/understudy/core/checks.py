@@ -7,10 +7,12 @@ checks on is what it does without.
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
 from understudy.core.errors import WireError, close_to
+from understudy.core.sources import bytes_of
 
 VARIABLE: Final = "UNDERSTUDY_CHECK"
 """Environment variable: the checks of devices that were made without `check`."""
@@ -58,18 +60,23 @@ def default_checks() -> str:
 def read_suppressions(path: str | Path) -> tuple[tuple[str, ...], ...]:
     """The lines of a suppressions file: each up to three patterns, as `core.findings.Finding.matches` takes them.
 
-    Empty lines and what stands behind # mean nothing. `WireError` with the line for what is none.
+    Empty lines and what stands behind # mean nothing. `WireError` with the line for what is none, or names no check.
     """
     try:
-        lines = Path(path).read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise WireError(f"cannot read suppressions from {path}: {error}") from None
+        lines = bytes_of(path, "a file of suppressions").decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise WireError(f"{path} is no text: {error}") from None
     found = []
     for number, line in enumerate(lines, 1):
         patterns = tuple(line.partition("#")[0].split())
         if len(patterns) > 3:
             text = f"{len(patterns)} patterns, expected up to three: CHECK/KIND, a kernel, a place"
             raise WireError(text).at(str(path), f"line {number}")
+        wanted = patterns[0].partition("/")[0] if patterns else "*"
+        if not any(fnmatchcase(check, wanted) for check in CHECKS):
+            raise WireError(f"no check is called {wanted[:80]!r}: there are {', '.join(CHECKS)}").at(
+                str(path), f"line {number}"
+            )
         if patterns:
             found.append(patterns)
     return tuple(found)
