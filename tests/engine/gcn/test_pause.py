@@ -83,9 +83,27 @@ def test_in_a_child() -> None:
     pause = Pause()
     pause.enter("another thread's")
     pause.after_fork()
+
+    def other() -> None:
+        with pause.alone():
+            pass
+
+    thread, old = threading.Thread(target=other), pause._changed
     with pause.alone():
+        thread.start()
+        there(lambda: pause._waiting == 1)
         pause.after_fork()
-        assert pause._owner == threading.get_ident()
+        assert (pause._owner, pause._wanted) == (threading.get_ident(), 1)
+    pause.enter("this thread's")
+    pause.leave("this thread's")
+    with old:  # no child has that thread; here it ends
+        old.notify_all()
+    thread.join(PATIENCE)
+
+
+def test_in_a_child_of_another_thread() -> None:
+    """What that had begun will not be finished."""
+    pause = Pause()
     thread = threading.Thread(target=lambda: pause.alone().__enter__())
     thread.start()
     thread.join(PATIENCE)

@@ -8,8 +8,7 @@ reference engines need none of this: each of their accesses is one look-up.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from understudy.core.forks import tell_forks
 from understudy.engine.gcn.ticks import TICKS
@@ -22,60 +21,93 @@ class Pause:
         self._inside: set[object] = set()
         self._wanted = 0
         """Threads that are in `alone`, or wait to be."""
-        self._owner = 0
-        self._changed = threading.Condition(threading.Lock())
+        self._owner = self._depth = 0
+        self._waiting = 0
+        """Threads that wait for something here."""
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._alone = _Alone(self)
         tell_forks(self)
 
     def after_fork(self) -> None:
         """In a child process, which has none of the threads."""
         self._inside.clear()
-        self._changed = threading.Condition(threading.Lock())
-        if self._owner != threading.get_ident():
-            self._owner = self._wanted = 0
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
+        is_mine = self._owner == threading.get_ident()
+        self._wanted = int(is_mine)
+        if not is_mine:
+            self._owner = self._depth = 0
 
     def enter(self, user: object) -> None:
         """Machine code is about to run; what it was given before may not hold any more."""
         self._inside.add(user)  # first this, so that whoever wants to be alone sees it
         if self._wanted:
-            self._wait(user)
+            self._let_go_first(user)
 
     def leave(self, user: object) -> None:
         """It has come back."""
         self._inside.discard(user)
         if self._wanted:
-            with self._changed:
+            with self._lock:
                 self._changed.notify_all()
 
-    def _wait(self, user: object) -> None:
-        """Let those go first who want to be alone."""
-        with self._changed:
+    def alone(self) -> AbstractContextManager[None]:
+        """No machine code runs in here, and nobody else is in here. A thread that is may enter again."""
+        return self._alone
+
+    def _let_go_first(self, user: object) -> None:
+        with self._lock:
             self._inside.discard(user)
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._wanted)
+            while self._wanted:
+                self._wait()
             self._inside.add(user)
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """No machine code runs in here, and nobody else is in here. A thread that is may enter again."""
+    def _begin(self) -> None:
         me = threading.get_ident()
         if self._owner == me:
-            yield
+            self._depth += 1
             return
-        with self._changed:
+        with self._lock:
             self._wanted += 1
             try:
                 if self._inside:
                     TICKS.nudge()
-                self._changed.wait_for(lambda: not self._owner and not self._inside)
-                self._owner = me
+                while self._owner or self._inside:
+                    self._wait()
             except BaseException:  # Ctrl-C
                 self._wanted -= 1
                 self._changed.notify_all()
                 raise
-        try:
-            yield
-        finally:
-            with self._changed:
+            self._owner, self._depth = me, 1
+
+    def _end(self) -> None:
+        self._depth -= 1
+        if not self._depth:
+            with self._lock:
                 self._owner = 0
                 self._wanted -= 1
-                self._changed.notify_all()
+                if self._waiting:
+                    self._changed.notify_all()
+
+    def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait()
+        finally:
+            self._waiting -= 1
+
+
+class _Alone(AbstractContextManager[None]):
+    """Its ``with`` block."""
+
+    def __init__(self, pause: Pause) -> None:
+        self._pause = pause
+
+    def __enter__(self) -> None:
+        self._pause._begin()
+
+    def __exit__(self, *_: object) -> None:
+        self._pause._end()
