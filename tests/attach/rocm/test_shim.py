@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -154,6 +155,13 @@ def test_who_is_turned_away() -> None:
         assert status == messages.OTHER_VERSION
         sock.close()
         sock, status = greeted(there)
+        sock.sendall(REQUEST.pack(messages.OPEN, 0, 8, 0))
+        status, size, _, _ = REPLY.unpack(sock.recv(REPLY.size, socket.MSG_WAITALL))
+        text = sock.recv(size, socket.MSG_WAITALL).decode()
+        assert status == errno.EPERM
+        assert text.startswith("the server cannot read this program's memory (read of 8 bytes at 0x8: ")
+        sock.close()
+        sock, status = greeted(there)
         sock.sendall(REQUEST.pack(messages.JOIN, 0, 12345, 0))
         assert REPLY.unpack(sock.recv(REPLY.size, socket.MSG_WAITALL))[0] == errno.ENODEV
         sock.sendall(REQUEST.pack(messages.IOCTL, 0x8008_4B01, 0, 8) + bytes(8))
@@ -171,7 +179,8 @@ def test_a_program_that_does_not_lend_its_hands_keeps_its_memory() -> None:
     """Pages stay foreign, and are reached through the kernel."""
     with served() as there:
         sock, _ = greeted(there)
-        sock.sendall(REQUEST.pack(messages.OPEN, 0, 0, 0))
+        mark = ctypes.c_uint64(messages.MAGIC)
+        sock.sendall(REQUEST.pack(messages.OPEN, 0, ctypes.addressof(mark), 0))
         _, _, key, _ = REPLY.unpack(sock.recv(REPLY.size, socket.MSG_WAITALL))
         _, files, _, _ = socket.recv_fds(sock, 1, 4)
         assert (len(files), key in there.server._keys) == (1, True)

@@ -21,6 +21,7 @@ from understudy.device.kfd.ioctls import MOST_BYTES
 if TYPE_CHECKING:
     from understudy.device.kfd.shared_memory import SharedMemory
 
+MARK_BYTES: Final = 8
 _UCRED: Final = struct.Struct("3i")
 
 
@@ -56,7 +57,7 @@ class Session(HostSession):
 
     def _serve(self, op: int, value: int, address: int, size: int) -> bool:
         if op == messages.OPEN and not size:
-            return self._open()
+            return self._open(address)
         if op == messages.JOIN and not size:
             self._number = self._keys.find(address)
             self._reply(0 if self._number else errno.ENODEV)
@@ -73,10 +74,20 @@ class Session(HostSession):
             self._reply(0, data=answer)
         return True
 
-    def _open(self) -> bool:
-        """The program opens the driver; the connection is the server's from then on, until the program is gone."""
+    def _open(self, mark: int) -> bool:
+        """The program opens the driver; the connection is the server's from then on, until the program is gone.
+
+        `mark` is an address of the program, where the magic number lies: calls cannot be answered where that cannot be
+        read.
+        """
         pid, _, _ = _UCRED.unpack(self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
         files: list[int] = []
+        try:
+            Hands(pid, self._socket).read(mark, MARK_BYTES)
+        except Refused as error:
+            text = f"the server cannot read this program's memory ({error.message}): it has to be its parent, and "
+            self._reply(errno.EPERM, text=text + "process_vm_readv(2) allowed in its container")
+            return False
 
         def client(shared: SharedMemory) -> Hands:
             files.append(shared.descriptor)

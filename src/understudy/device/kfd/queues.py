@@ -47,6 +47,8 @@ class AgentQueues:
         name = f"understudy-{node.agent.name}"
         self._aql_service = Service(AqlEngine(device), self._page, name)
         self._sdma_service = Service(self._copies, doorbells(), f"{name}-sdma")
+        self._aql_service.others.append(self._sdma_service)
+        self._sdma_service.others.append(self._aql_service)
         self._known: dict[int, Queue | SdmaQueue] = {}
 
     def create(self, number: int, asked: CreateQueue) -> int:

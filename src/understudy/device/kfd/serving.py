@@ -12,7 +12,7 @@ from understudy.device.kfd.doorbells import Doorbells
 from understudy.device.kfd.sdma import SdmaQueue
 
 LOOKS: Final = 20_000
-"""Looks at doorbells before sleeping: some 50 us."""
+"""Looks at doorbells when there was something to do just before: some 50 us. A thread that has slept looks once."""
 SHORT_SECONDS: Final = 50e-6
 LONG_SECONDS: Final = 500e-6
 SHORT_SLEEPS: Final = 200
@@ -95,6 +95,9 @@ class Service:
         self._lock = threading.Lock()
         self._is_changed = self._is_closed = False
         self._thread: threading.Thread | None = None
+        self._pause = threading.Event()
+        self.others: list[Service] = []
+        """Services whose packets may wait for what this one's do."""
         self.failure: BaseException | None = None
         """What ended the thread, if anything did."""
 
@@ -114,6 +117,11 @@ class Service:
             self._slots.pop(slot, None)
             self._is_changed = True
 
+    def wake(self) -> None:
+        """Something has changed that a packet may wait for."""
+        if self._engine.has_work:
+            self._pause.set()
+
     def close(self) -> None:
         """End the thread, which may be processing a packet."""
         self._is_closed = True
@@ -129,11 +137,10 @@ class Service:
 
     def _serve(self) -> None:
         sleeps = 0
-        pause = threading.Event()
         while not self._is_closed:
             if self._is_changed:
                 self._watch()
-            rung = self._doorbells.next(LOOKS)
+            rung = self._doorbells.next(1 if sleeps else LOOKS)
             if rung is not None:
                 with self._lock:
                     is_watched = rung[0] in self._slots
@@ -143,9 +150,12 @@ class Service:
                     self._engine.ring(*rung)
             if (rung is not None or self._engine.has_work) and self._engine.work():
                 sleeps = 0
+                for other in self.others:
+                    other.wake()
             elif rung is None:
                 sleeps += 1
-                pause.wait(SHORT_SECONDS if sleeps < SHORT_SLEEPS else LONG_SECONDS)
+                self._pause.wait(SHORT_SECONDS if sleeps < SHORT_SLEEPS else LONG_SECONDS)
+                self._pause.clear()
 
     def _watch(self) -> None:
         with self._lock:
