@@ -10,12 +10,15 @@ from typing import Final
 from understudy.core.errors import AccessFault, UnderstudyError
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.exceptions import QueueError
+from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.packets import PacketType
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import AmdQueue
 from understudy.device.kfd.address_space import AddressSpace
 from understudy.device.kfd.doorbells import NEVER_RUNG, SLOTS, Doorbells
 from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.ioctls import CreateQueue, QueueKind, UpdateQueue
+from understudy.device.kfd.kernel_names import kernel_name
 from understudy.device.kfd.node import Node
 from understudy.device.kfd.sdma import SdmaQueue
 from understudy.device.kfd.serving import AqlEngine, SdmaEngine, Service
@@ -76,16 +79,21 @@ class AgentQueues:
             return self._device.adopt_queue(
                 asked.read_pointer_address - _READ_AT,
                 number,
-                on_error=lambda queue, code, error: self._stopped(number, code, error),
+                on_error=lambda queue, code, error: self._stopped(queue, number, code, error),
             )
         except AccessFault as error:
             raise Refused(error.message, errno.EFAULT) from None
         except UnderstudyError as error:
             raise Refused(str(error)) from None
 
-    def _stopped(self, number: int, code: int, error: UnderstudyError) -> None:
+    def _stopped(self, queue: Queue, number: int, code: int, error: UnderstudyError) -> None:
         if code & QueueError.INSUFFICIENT_SCRATCH:
             return  # the run-time library is asked for private memory, gives it, and the packet starts again
+        packet = queue.packet(queue.load_read_index())
+        if packet[0] == PacketType.KERNEL_DISPATCH:
+            name = kernel_name(self._space.memory, KernelDispatchPacket.parse(packet).kernel_object)
+            if name:
+                error.at("kernel", name)
         self._failed(self.node, number, error)
 
     def _check(self, address: int, size: int, what: str) -> None:

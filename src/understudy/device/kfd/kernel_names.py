@@ -1,0 +1,77 @@
+"""Which kernel a packet runs: a loader puts whole code objects into memory, their dynamic symbols too.
+
+The ELF header stands at a page before the kernel's descriptor, and says where the symbols are ("ELF Header", "Symbols"
+of the code object document; System V ABI for the rest).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from understudy.core.errors import AccessFault
+from understudy.core.space import PAGE_SIZE
+from understudy.engine.gcn.memory import GpuMemory
+
+MAGIC: Final = b"\x7fELF\x02\x01"
+"""Of 64 bits, little-endian."""
+MOST_PAGES: Final = 1 << 15
+"""How far a header is looked for."""
+MOST_SYMBOLS: Final = 1 << 16
+DESCRIPTOR: Final = ".kd"
+"""Behind the names of kernel descriptors."""
+STT_AMDGPU_HSA_KERNEL: Final = 10
+"""Type of a kernel's symbol in code objects of version 2, which has no such ending."""
+_HEADER: Final = struct.Struct("<32xQ14xHH")
+"""e_phoff, e_phentsize, e_phnum."""
+_SEGMENT: Final = struct.Struct("<IIQQQQQQ")
+_PAIR: Final = struct.Struct("<QQ")
+_SYMBOL: Final = struct.Struct("<IBBHQQ")
+_PT_DYNAMIC, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 2, 4, 5, 6, 10
+
+
+def kernel_name(memory: GpuMemory, kernel_object: int) -> str:
+    """The symbol of the descriptor at an address, without its ending; "" where memory does not tell."""
+    try:
+        base = _header_before(memory, kernel_object)
+        return _symbol(memory, base, kernel_object - base) if base else ""
+    except (AccessFault, struct.error, OverflowError):  # no code object, or a damaged one
+        return ""
+
+
+def _header_before(memory: GpuMemory, address: int) -> int:
+    """The address of the ELF header at or before it, in the same stretch of memory; 0 for none."""
+    page = address & -PAGE_SIZE
+    for _ in range(MOST_PAGES):
+        if memory.plain(page, len(MAGIC)) is None:
+            return 0
+        if memory.read(page, len(MAGIC)) == MAGIC:
+            return page
+        page -= PAGE_SIZE
+    return 0
+
+
+def _symbol(memory: GpuMemory, base: int, value: int) -> str:
+    table, start, size, count = _dynamic(memory, base)
+    for index in range(min(count, MOST_SYMBOLS)):
+        at, info, _, _, its, _ = _SYMBOL.unpack(memory.read(base + table + _SYMBOL.size * index, _SYMBOL.size))
+        if its == value and at < size:
+            text = memory.read(base + start + at, size - at).split(b"\0", 1)[0].decode("utf-8", "replace")
+            if text.endswith(DESCRIPTOR) or info & 0xF == STT_AMDGPU_HSA_KERNEL:
+                return text.removesuffix(DESCRIPTOR)
+    return ""
+
+
+def _dynamic(memory: GpuMemory, base: int) -> tuple[int, int, int, int]:
+    """Where symbols and strings are, the strings' size, and how many symbols there are."""
+    offset, entry, count = _HEADER.unpack(memory.read(base, _HEADER.size))
+    found: dict[int, int] = {}
+    for number in range(count):
+        segment = _SEGMENT.unpack(memory.read(base + offset + entry * number, _SEGMENT.size))
+        if segment[0] == _PT_DYNAMIC:
+            data = memory.read(base + segment[3], segment[6] & -_PAIR.size)
+            found = dict(_PAIR.iter_unpack(data))
+    if not found.keys() >= {_DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ}:
+        return 0, 0, 0, 0
+    count = int.from_bytes(memory.read(base + found[_DT_HASH] + 4, 4), "little")  # nchain
+    return found[_DT_SYMTAB], found[_DT_STRTAB], found[_DT_STRSZ], count
