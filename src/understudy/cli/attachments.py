@@ -16,6 +16,8 @@ from understudy.cli.files import writing
 
 if TYPE_CHECKING:
     from understudy.cli.reporting import Report
+    from understudy.core.event import Probes
+    from understudy.device.hsa.device import HsaDevice
 
 FLETCHER_PROFILES: Final = ("spec", "hardware")
 REFSI_PROFILES: Final = ("refsidrv", "spec")
@@ -137,12 +139,23 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         verdicts = Verdicts(device, say, calls=wanted.trace)
+        followers: list[Callable[[Probes], object]] = []
         if wanted.trace_file is not None:
             from understudy.trace import JsonlTrace
 
             with writing(wanted.trace_file):
                 trace = JsonlTrace(wanted.trace_file)
-            stack.enter_context(trace).follow(device.probes)
+            followers.append(stack.enter_context(trace).follow)
+        if wanted.report is not None:
+            followers.append(wanted.report.follow)
+        for follow in followers:
+            follow(device.probes)
+
+        def follow_agent(agent: HsaDevice) -> None:
+            for follow in followers:
+                follow(agent.probes)
+
+        device.on_device = follow_agent
         server = stack.enter_context(Server(device))
         server.write_files(Path(folder))
         path = Path(folder, "rocm.sock")

@@ -75,7 +75,7 @@ def exec_program(
     ] = None,
     trace_file: Annotated[
         Path | None,
-        typer.Option("--trace-file", metavar="FILE", help="ROCm: write every call of the driver, as JSON lines."),
+        typer.Option("--trace-file", metavar="FILE", help="ROCm: write every call and packet, as JSON lines."),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
     report: ReportOption = None,

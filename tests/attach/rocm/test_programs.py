@@ -215,6 +215,7 @@ def test_exec(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     events = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
     assert events[0]["event"] == "process-opened"
     assert events[-1]["event"] == "process-closed"
+    assert {"packet-started", "queue-errored", "called", "queue-failed"} <= {each["event"] for each in events}
     assert shutil.which("rocminfo")
     assert main(["exec", "--device", "rocm", "--quiet", "--", "rocminfo"]) == 0
     assert "gfx900" in capfd.readouterr().out

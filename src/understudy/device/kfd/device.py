@@ -25,6 +25,7 @@ from understudy.device.kfd.node import nodes
 from understudy.device.kfd.topology import files
 
 if TYPE_CHECKING:
+    from understudy.device.hsa.device import HsaDevice
     from understudy.device.hsa.settings import Settings
     from understudy.device.kfd.process import KfdProcess
     from understudy.device.kfd.shared_memory import SharedMemory
@@ -46,6 +47,8 @@ class KfdDevice:
         self.probes = Probes()
         self.time = 0
         """Calls of the driver so far."""
+        self.on_device: Callable[[HsaDevice], None] | None = None
+        """Called with each agent that a program gets, before it is used: who wants to, listens to its probes."""
         self._lock = threading.Lock()
         self._open: dict[int, KfdProcess] = {}
         self._opened = 0
@@ -96,6 +99,7 @@ class KfdDevice:
             lambda node, queue, error: self._emit(
                 lambda time: QueueFailed(time, number, node.agent.name, queue, error)
             ),
+            self._made,
         )  # fmt: skip
         with self._lock:
             self._open[number] = process
@@ -133,6 +137,10 @@ class KfdDevice:
             self._is_closed = True
         for number in self.processes:
             self.close_process(number)
+
+    def _made(self, device: HsaDevice) -> None:
+        if self.on_device is not None:
+            self.on_device(device)
 
     def _emit(self, make: Callable[[int], Event]) -> None:
         if self.probes.active:

@@ -50,13 +50,15 @@ class KfdProcess:
     """
 
     def __init__(
-        self, nodes: Sequence[Node], shared: SharedMemory, client: Client, settings: Settings, failed: Failed
-    ) -> None:
+        self, nodes: Sequence[Node], shared: SharedMemory, client: Client, settings: Settings, failed: Failed,
+        made: Callable[[HsaDevice], None],
+    ) -> None:  # fmt: skip
         self.nodes = nodes
         self.shared = shared
         self.client = client
         self._settings = settings
         self._failed = failed
+        self._made = made
         self._lock = threading.RLock()
         self._agents: dict[int, AgentQueues] = {}
         self._devices: dict[int, HsaDevice] = {}
@@ -134,6 +136,7 @@ class KfdProcess:
                 if self._is_closed:
                     raise Refused("the process has gone", errno.EIO)
                 made = self._devices[node.number] = HsaDevice(node.agent, self._settings)
+                self._made(made)
                 made.observe_interrupts(self.events.interrupt)
                 made.fault_handler = lambda queue, error: self._fault(node, error)
             return made
