@@ -24,6 +24,16 @@ DATA = Path(understudy.__file__).parent / "data"
 CODE = str(DATA / "hsa_kernels-gfx803.co")
 
 
+OPENCL = """kernel void twice(global int *x) {
+    x[get_global_id(0)] *= 2; // twice as much
+}
+"""
+HIP = """__global__ void twice(int *x) {
+    x[blockIdx.x * blockDim.x + threadIdx.x] *= 2; // twice as much
+}
+"""
+
+
 def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
     code = main([*arguments])
     captured = capsys.readouterr()
@@ -128,6 +138,22 @@ def test_a_report_of_a_run(capsys: Capture, tmp_path: Path) -> None:
         code, _, err = run(capsys, *arguments, "--report", str(report))
         assert (code, err.splitlines()[0]) == (status, f"report: {report}")
         assert held in content(report)
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+@pytest.mark.parametrize(("name", "source"), [("k.cl", OPENCL), ("k.hip", HIP)])
+def test_a_report_shows_the_source_that_was_compiled(capsys: Capture, tmp_path: Path, name: str, source: str) -> None:
+    (tmp_path / name).write_text(source)
+    report = tmp_path / "run.html"
+    code, out, _ = run(
+        capsys, *("run", str(tmp_path / name), "twice", "--arg", "i32:64:range", "--grid", "64"),
+        *("--expect", "0=" + ",".join(str(2 * n) for n in range(64)), "--report", str(report)),
+    )  # fmt: skip
+    assert (code, "argument 0: as expected" in out) == (0, True), out
+    held = content(report)
+    assert json.dumps(str(tmp_path / name)) in held
+    assert json.dumps(source.splitlines()[1]) in held
 
 
 def content(report: Path) -> str:

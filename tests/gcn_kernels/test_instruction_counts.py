@@ -10,7 +10,7 @@ from tests.gcn_kernels.bench import CASES, kept_engine, run
 from tests.gcn_kernels.make_objects import OBJECTS
 from tests.gcn_kernels.test_committed import BUFFERS, PROGRAMS, by_llvmlite, committed
 from understudy import Gpu
-from understudy.core.errors import AccessFault, ModelBug, WireError
+from understudy.core.errors import AccessFault, BeyondModel, ModelBug, WireError
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.hsa import demo_code
@@ -79,3 +79,15 @@ def test_engines_that_do_not_count_say_so():
             engine.instruction_counts()
     with pytest.raises(WireError, match="the engine of a strict memory does not count them"):
         Gpu.open("gfx900", coherence="strict", count_instructions=True)
+
+
+def test_checks_that_need_marks_and_counts_go_together_on_the_reference_engine_alone():
+    x = np.ones(64, np.float32)
+    how = {"grid": 64, "group": 64, "args": [1.0, x, x]}
+    said = r"not counted while checks \(.*\) look after marks: run once for each"
+    with Gpu.open("gfx900", check="init", count_instructions=True) as gpu, pytest.raises(BeyondModel, match=said):
+        gpu.run(demo_code("gfx900"), "saxpy", **how)
+    for check, engine in (("init", "reference"), ("memory", "jit")):
+        with Gpu.open("gfx900", check=check, engine=engine, count_instructions=True) as gpu:
+            result = gpu.run(demo_code("gfx900"), "saxpy", **how)
+            assert sum(gpu.instruction_counts().values()) == result.instructions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ DEFAULT_GPU: Final = "gfx900"
 RISCV: Final = "rv64gc"
 MACHINE_RISCV: Final = 243
 MACHINES_AMDCL2: Final = (0xAF5A, 0xAF5B)
+LINE_TABLES: Final = ("-g",)
 GPU_SUFFIXES: Final = (".cl", ".hip")
 """Of sources that are compiled for a GPU."""
 RAW_SUFFIXES: Final = (".bin", ".raw")
@@ -47,6 +49,8 @@ class Options:
     exact: bool = False
     machine_model: str = "large"
     base: int = 0x1_0000
+    with_lines: bool = False
+    """Whether what is compiled says which line of its source code comes from."""
     report: Report | None = None
     """What hears of the device's events, and is shown the code that ran, with counts."""
     check: str = ""
@@ -59,6 +63,11 @@ class Options:
         """What devices of every interface are told of this; nothing where the environment is to say."""
         return {"check": self.check, "suppressions": self.suppressions} if self.check else {}
 
+    @property
+    def counts(self) -> bool:
+        """Whether instructions are counted: not beside checks, which have code of their own."""
+        return self.report is not None and not self.check
+
     @contextmanager
     def heard(self, findings: Callable[[], list[Any]]) -> Iterator[None]:
         """Keep what a device has found, however what is done meanwhile ends."""
@@ -66,6 +75,8 @@ class Options:
             yield
         finally:
             self.findings[:] = findings()
+            if self.report is not None:
+                self.report.found(self.findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +152,12 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
     elif path.suffix in GPU_SUFFIXES:
         from understudy.host.hsa.compile import COMPILERS
 
-        agent, source = options.agent or DEFAULT_GPU, data.decode("utf-8", "replace")
-        if options.check:  # findings name lines
-            return _hsa(COMPILERS[path.suffix](f'#line 1 "{path}"\n{source}', agent, options=["-g"]), options)
-        return _hsa(COMPILERS[path.suffix](source, agent), options)
+        agent, text = options.agent or DEFAULT_GPU, data.decode("utf-8", "replace")
+        more: tuple[str, ...] = ()
+        if options.check or options.with_lines:  # findings and reports name lines
+            shown = path.absolute() if options.with_lines else path
+            text, more = f"#line 1 {json.dumps(str(shown), ensure_ascii=False)}\n{text}", LINE_TABLES
+        return _hsa(COMPILERS[path.suffix](text, agent, options=more), options)
     if not data:
         raise WireError("the file is empty")
     from understudy.image.hsa.bundle import is_bundle
@@ -162,10 +175,10 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
     return _raw(data, options, header)
 
 
-def _show(how: Options, loaded: Loaded, counts: Mapping[int, int]) -> None:
+def _show(how: Options, loaded: Loaded, counts: Callable[[], Mapping[int, int]]) -> None:
     """Have the report show what was executed, also by a kernel that failed."""
-    assert how.report is not None
-    how.report.code(loaded, counts)
+    if how.report is not None and how.counts:
+        how.report.code(loaded, counts())
 
 
 def _assembled(source: bytes, options: Options) -> tuple[bytes, Options]:
@@ -194,7 +207,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
         from understudy.host.hsa.gpu import Gpu, Local
 
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
-        settings["count_instructions"] = how.report is not None
+        settings["count_instructions"] = how.counts
         with (
             Gpu.open(agent, exact=how.exact, **settings, **how.settings) as gpu,
             how.heard(lambda: gpu.findings),
@@ -203,7 +216,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             loaded = gpu.load(data)
             if how.report is not None:
                 how.report.follow(gpu.device.probes)
-                after.callback(lambda: _show(how, loaded, gpu.instruction_counts()))
+                after.callback(lambda: _show(how, loaded, gpu.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
                 arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
@@ -243,13 +256,13 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
         from understudy.host.amdcl2.objects import Local
         from understudy.host.amdcl2.program import Program
 
-        counting = how.report is not None
+        counting = how.counts
         engine = how.engine if counting else _engine(how)
         made = Program(container, engine, options.agent or None, count_instructions=counting, **how.settings)
         with made as program, how.heard(lambda: program.findings), ExitStack() as after:
             if how.report is not None:
                 how.report.follow(program.probes)
-                after.callback(lambda: _show(how, program, program.instruction_counts()))
+                after.callback(lambda: _show(how, program, program.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
                 values = [Local(each.size) if isinstance(each, Lds) else each for each in args]
@@ -286,7 +299,7 @@ def _refsi(data: bytes) -> KernelFile:
 
         if how.exact or how.machine_model != "large":
             raise UsageError("--exact and --machine-model are for AMD HSA")
-        counting = how.report is not None
+        counting = how.counts
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
         with (
             RefSi.open(**settings, **how.settings) as device,
@@ -296,7 +309,7 @@ def _refsi(data: bytes) -> KernelFile:
             program = device.load_elf(data)
             if how.report is not None:
                 how.report.follow(device.port.probes)
-                after.callback(lambda: _show(how, program, device.instruction_counts()))
+                after.callback(lambda: _show(how, program, device.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
                 if group is not None:

@@ -9,17 +9,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from understudy.cli.files import writing
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from understudy.core.event import Event, Probes
     from understudy.trace.code import Loaded
+    from understudy.trace.reading import Record
 
 ReportOption = Annotated[
     Path | None,
@@ -52,6 +53,14 @@ class Report:
     def code(self, loaded: Loaded, counts: Mapping[int, int], name: str = "") -> None:
         """Show what a program executed."""
         self._trace.code(loaded, counts, name)
+
+    def found(self, findings: Sequence[Any]) -> None:
+        """Show what checks have found."""
+        with self._lock:
+            for each in findings:
+                said = f"{each.message} ({each.place})" if each.place else each.message
+                record: Record = {"time": 0, "event": "finding", "check": each.name, "message": said}
+                self._trace.write(record if each.pc is None else {**record, "pc": hex(each.pc)})
 
     def finish(self) -> str:
         """The page."""

@@ -146,7 +146,8 @@ def run(
         with reading(suppressions):
             read_suppressions(suppressions)
     skipped = str(suppressions) if suppressions else None
-    options = Options(agent, engine.value, tier.value, exact, machine_model.value, place, None, check, skipped)
+    options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
+    options = replace(options, with_lines=report is not None, check=check, suppressions=skipped)
     header = RawHeader(vgprs, sgprs, kernarg, lds, scratch, tuple(user_sgprs or ("kernarg_segment_ptr",)))
     found, name, sizes = prepared(file, kernel, (grid, group), values, options, header)
     expectations = _expectations(wanted, values)

@@ -114,14 +114,14 @@ def link(docs: str, document: str, text: str = "") -> str:
 
 def _listing(listing: Listing) -> dict[str, Any]:
     """A program's code: rows are address, text, label, count, fidelity, bound, file and line."""
-    files: dict[str, int] = {}
+    files = {file: number for number, file in enumerate(_files(listing))}
     functions = [
         [
             function.name,
             [
                 [
                     *(f"{row.pc:#x}", row.text, row.label, row.count, row.fidelity if row.operation else "", row.bound),
-                    *((-1, 0) if row.place is None else (files.setdefault(row.place.file, len(files)), row.place.line)),
+                    *((-1, 0) if row.place is None else (files[row.place.file], row.place.line)),
                 ]
                 for row in function.rows
             ],
@@ -136,6 +136,17 @@ def _listing(listing: Listing) -> dict[str, Any]:
         "silentCount": len(listing.silent),
         "files": [[file, list(listing.sources.get(file, ()))] for file in files],
     }
+
+
+def _files(listing: Listing) -> list[str]:
+    """The files that code comes from: users' before our headers, and those first that executed most."""
+    counts: Counter[str] = Counter()
+    for function in listing.functions:
+        for row in function.rows:
+            if row.place is not None:
+                counts[row.place.file] += row.count
+    ours = str(files("understudy").joinpath("data"))
+    return sorted(counts, key=lambda file: (file.startswith(ours), -counts[file], file))
 
 
 def _opcodes(code: Sequence[Listing]) -> list[list[str | int]]:

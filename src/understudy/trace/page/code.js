@@ -53,7 +53,7 @@ class Code {
     return row;
   }
 
-  // The lines between the first and the last that instructions come from, of each file, with a few around them.
+  // The lines that instructions come from, of each file, with a few around them.
   source(program, rows) {
     const counts = new Map();
     for (const [, , , count, , , file, line] of rows) if (line) counts.set(`${file}:${line}`, (counts.get(`${file}:${line}`) ?? 0) + count);
@@ -62,14 +62,16 @@ class Code {
       .filter(({ lines, used }) => lines.length && used.length);
     if (!parts.length) return null;
     const body = parts.flatMap(({ path, lines, file, used }) => {
-      const first = Math.max(1, Math.min(...used) - 3), last = Math.min(lines.length, Math.max(...used) + 2, first + MOST_ROWS);
+      const shown = [...new Set(used.flatMap((line) => [-3, -2, -1, 0, 1, 2, 3].map((by) => line + by)))]
+        .filter((line) => line > 0 && line <= lines.length).sort((one, other) => one - other).slice(0, MOST_ROWS);
       const head = element("tr", {}, element("td", { class: "code soft file", colspan: "3" }, path));
-      return [head, ...lines.slice(first - 1, last).map((text, index) => {
-        const key = `${file}:${first + index}`, count = counts.get(key);
+      return [head, ...shown.flatMap((line, index) => {
+        const text = lines[line - 1], key = `${file}:${line}`, count = counts.get(key);
+        const gap = index && shown[index - 1] < line - 1 ? [element("tr", {}, element("td", {}), element("td", { class: "number soft" }, "⋯"), element("td", {}))] : [];
         const row = element("tr", { "data-line": key, class: count === 0 ? "never" : "" }, element("td", { class: "number heat", style: this.heat(count ?? 0, most) }, count === undefined ? "" : grouped(count)),
-          element("td", { class: "number soft code" }, String(first + index)), element("td", { class: "code text" }, text));
+          element("td", { class: "number soft code" }, String(line)), element("td", { class: "code text" }, text));
         if (count !== undefined) row.addEventListener("click", () => this.mark(key));
-        return row;
+        return [...gap, row];
       })];
     });
     return this.table(["times", "line", "source"], body, `instructions by line, of ${parts.length === 1 ? "one file" : `${parts.length} files`}; click a line for its code`);

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.errors import BeyondModel, ModelBug, UnderstudyError
 from understudy.core.forks import tell_forks
 from understudy.core.shown import count
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
@@ -215,6 +215,9 @@ class Launch:
         self.engine = engine
         self.dispatch = dispatch
         kinds = () if dispatch.marks is None else dispatch.marks.kinds
+        if kinds and engine.tally is not None:
+            text = f"instructions are not counted while checks ({', '.join(kinds)}) look after marks"
+            raise BeyondModel(f"{text}: run once for each, or on the engine 'reference'")
         self.code = engine.code(dispatch.target, dispatch.memory, kinds)
         self._workers = [Worker(engine, self.code, dispatch, 0)]
         self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())
