@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.attach.fletcher.rig import ROOT, needs_compiler
+from tests.attach.refsi.rig import compiled
 from tests.cli.test_run import content
 from understudy.cli import main
 from understudy.cli.attachments import ATTACHMENTS
@@ -62,6 +63,19 @@ def test_a_report_of_what_the_device_saw(capfd: Capture, host: str, tmp_path: Pa
     assert "<title>sum_host · Understudy</title>" in report.read_text()
     assert '"rows-moved"' in content(report)
     assert "unfinished" not in content(report)
+
+
+def test_a_report_of_devices_that_a_program_opens(capfd: Capture, tmp_path: Path) -> None:
+    report, script = tmp_path / "run.html", tmp_path / "script"
+    script.write_text("open m\ncb 0x10000000000 0 \n")
+    player = compiled("player", tmp_path)
+    command = ["--device", "refsi", "--quiet", "--report", str(report), "sh", "-c", f"{player} < {script}"]
+    code, _, err = run(capfd, *command)
+    assert (code, err.splitlines()[-1]) == (0, f"report: {report}")
+    assert '"buffer-submitted"' in content(report)
+    report.unlink()
+    code, _, err = run(capfd, "--device", "refsi", "--quiet", "--report", str(report), "true")
+    assert (code, err, report.exists()) == (0, "report: no device did anything, none was written\n", False)
 
 
 def test_the_exit_status_is_the_programs(capfd: Capture) -> None:

@@ -79,12 +79,18 @@ def reporting(path: Path | None, title: str) -> Iterator[Report | None]:
         path.open("ab").close()
     was_empty = not path.stat().st_size
     report = Report(title, os.environ.get(DOCS_VARIABLE, ""))
+    told = "report: no device did anything, none was written"
     try:
         yield report
+    except BaseException:
+        told = ""  # what went wrong says enough
+        raise
     finally:
         if report.is_empty:
             if was_empty:
-                path.unlink()  # nothing ran
+                path.unlink()
+            if told:
+                print(told, file=sys.stderr)
         else:
             text = report.finish()
             with writing(path):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.attach.rocm.rig import PATIENCE_S, Served, hip_program, needs_compiler, needs_rocm, served
+from tests.cli.test_run import content
 from understudy.cli import main
 from understudy.core.errors import AccessFault, GuestFault
 from understudy.core.limits import TimeLimit
@@ -203,10 +204,12 @@ def test_sparse_matrices(there: Served) -> None:
 
 def test_exec(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     told, trace = tmp_path / "told.json", tmp_path / "trace.jsonl"
-    words = ["--json", str(told), "--trace-file", str(trace), "--time-limit", "60"]
+    report = tmp_path / "run.html"
+    words = ["--json", str(told), "--trace-file", str(trace), "--time-limit", "60", "--report", str(report)]
     code = main(["exec", "--agent", "gfx803", "--agent", "gfx900", *words, "--", hip_program("programs"), "wild"])
     out, err = capfd.readouterr()
-    assert (code, out) == (128 + signal.SIGABRT, "")
+    assert (code, out, err.splitlines()[-1]) == (128 + signal.SIGABRT, "", f"report: {report}")
+    assert '"queue-errored"' in content(report)
     assert "gfx803: write of 4 bytes at 0x" in err
     document = json.loads(told.read_text(encoding="utf-8"))
     assert (document["agents"], document["programs"]) == (["gfx803", "gfx900"], 1)
@@ -217,5 +220,5 @@ def test_exec(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert events[-1]["event"] == "process-closed"
     assert {"packet-started", "queue-errored", "called", "queue-failed"} <= {each["event"] for each in events}
     assert shutil.which("rocminfo")
-    assert main(["exec", "--device", "rocm", "--quiet", "--", "rocminfo"]) == 0
+    assert main(["exec", "--device", "rocm", "--quiet", "--report", str(report), "--", "rocminfo"]) == 0
     assert "gfx900" in capfd.readouterr().out
