@@ -140,6 +140,14 @@ def test_a_report_of_a_run(capsys: Capture, tmp_path: Path) -> None:
         assert held in content(report)
 
 
+def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path) -> None:
+    report = tmp_path / "run.html"
+    arguments = ["run", CODE, "saxpy", "--arg", "2.0", "--arg", "f32:60", "--arg", "f32:64", "--grid", "64"]
+    code, _, _ = run(capsys, *arguments, "--check", "memory", "--report", str(report))
+    assert code == 1
+    assert '"memory/out-of-bounds","read of 4 bytes' in content(report)
+
+
 @pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.parametrize(("name", "source"), [("k.cl", OPENCL), ("k.hip", HIP)])
