@@ -49,20 +49,11 @@ def connected(scheduler: str, workers: int) -> Iterator[Any]:
     with (
         need("dask").config.set(settings),
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=_dashboard(), silence_logs=50
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
-
-
-def _dashboard() -> str | None:
-    """Where Dask's pages are shown: at any port that is free; nowhere without bokeh, which draws them."""
-    try:
-        need("bokeh")
-    except CampaignError:
-        return None
-    return ":0"
 
 
 def run(
@@ -98,16 +89,20 @@ def run(
 
 
 def _link(client: Any) -> str:
-    return client.dashboard_link if _dashboard() is not None else ""
+    """Where Dask's pages are shown; "" without bokeh, which draws them."""
+    try:
+        need("bokeh")
+    except CampaignError:
+        return ""
+    return str(client.dashboard_link)
 
 
 def _check(client: Any, compilers: Sequence[str]) -> None:
     """`CampaignError` that names workers without one of the compilers; waits for the first worker."""
-    distributed = need("distributed")
     try:
         client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         found = client.run(lacking, compilers, on_error="return")
-    except (OSError, TimeoutError, distributed.CommClosedError) as error:
+    except (OSError, TimeoutError) as error:
         raise CampaignError(f"no worker has come within {CONNECT_SECONDS} s: {error}") from None
     for worker, missing in sorted(found.items()):
         if isinstance(missing, Exception):
