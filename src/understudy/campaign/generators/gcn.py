@@ -1,8 +1,8 @@
-"""Kernels in GCN assembly for GFX7 to GFX9: one result on every generation and engine.
+"""Kernels in GCN assembly of what GFX7 to GFX9 all have: one result of a generation on both engines.
 
 256 work-items in groups of 128: v1 is the work-item, v8 to v15 and s16 to s23 are computed with, from a number that is
-loaded; at the end all of them are in two numbers that are stored. Only instructions that all generations have, by the
-same name, and whose results the manuals say to the bit.
+loaded; at the end all of them are in two numbers that are stored. Instructions have the same name in all generations;
+a few programs have another result on GFX9 than on GFX7 and GFX8.
 """
 
 from __future__ import annotations

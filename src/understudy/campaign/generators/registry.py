@@ -48,7 +48,7 @@ def _all(*generators: Generator) -> Mapping[str, Generator]:
 
 GENERATORS: Final = _all(
     Generator("opencl", 1, "opencl", ".opencl.cl", "OpenCL C: a kernel over 256 work-items in groups of 128"),
-    Generator("gcn", 1, "gcn", ".gcn.s", "GCN assembly: 256 work-items, the same result on GFX7 to GFX9"),
+    Generator("gcn", 1, "gcn", ".gcn.s", "GCN assembly: 256 work-items, the same result on both engines"),
     Generator("refsi", 1, "command_text", ".refsi.txt", "command buffers of RefSi", "make_refsi"),
     Generator("acceldev", 1, "command_text", ".acceldev.txt", "user commands of Acceldev", "make_acceldev"),
     Generator("aql", 1, "command_text", ".aql.txt", "sequences of AQL packets", "make_aql"),
