@@ -51,7 +51,7 @@ CONTENTS = {
         "fletcher-maps",
     ],
     "Machine code": ["gcn", "gcn-opcodes", *OPCODES, "riscv-vectors", "engines"],
-    "Tools": ["command-line", "assembly-and-running", "reports", "campaigns", "findings"],
+    "Tools": ["command-line", "assembly-and-running", "checks-of-values", "reports", "campaigns", "findings"],
     "How to": ["pytest", "howto/ci", "howto/qemu", "howto/hip", "howto/rocm", "howto/debugging", "howto/vscode"],
     "Reference": ["exact", "rules", "public", "api", "performance", "performance-history", "glossary"],
     "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
