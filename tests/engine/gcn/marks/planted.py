@@ -271,4 +271,12 @@ QUOTIENT = Planted(
     + "v_div_fixup_f32 v2, v2, v4, v1 | v_cmp_lt_f32 vcc, v2, v1 | s_and_b64 exec, exec, vcc" + END,
     "fidelity",
 )  # fmt: skip
-CASES += (*ROUGH, QUOTIENT)
+WHOLE = Planted(
+    "a reciprocal that is not that of integer divisions",
+    "exec",
+    "s_and_b64",
+    "v_cvt_f32_u32 v1, v0 | v_rcp_f32 v2, v1 | v_cmp_lt_f32 vcc, v2, v1 | s_and_b64 exec, exec, vcc" + END,
+    "v_cvt_f32_u32 v1, v0 | v_rcp_iflag_f32 v2, v1 | v_cmp_lt_f32 vcc, v2, v1 | s_and_b64 exec, exec, vcc" + END,
+    "fidelity",
+)
+CASES += (*ROUGH, QUOTIENT, WHOLE)

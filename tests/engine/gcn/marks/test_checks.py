@@ -9,6 +9,7 @@ from understudy.core.errors import BeyondModel
 from understudy.core.findings import Level
 from understudy.host.hsa.compile import compilers
 from understudy.hsa import Executable, Gpu, Result
+from understudy.refsi import RefSi
 
 SOURCE = """
 kernel void decides(global float* out, global const float* in, uint n) {
@@ -125,6 +126,20 @@ def test_fresh_memory(engine: str) -> None:
 
 
 def test_refused() -> None:
-    """A strict memory knows no marks, and says so."""
+    """What knows no marks says so."""
     with pytest.raises(BeyondModel, match="check 'init' with coherence 'strict', expected one of them"):
         Gpu.open("gfx900", check="init", coherence="strict")
+    with pytest.raises(BeyondModel, match="count_instructions with check 'init' on the engine 'jit'"):
+        Gpu.open("gfx900", check="init", count_instructions=True)
+    with pytest.raises(BeyondModel, match="check init on this device, which has the others"):
+        RefSi.open(check="init")
+
+
+def test_counted_on_the_reference_engine() -> None:
+    """Instructions are counted and marks travel."""
+    if not compilers():
+        pytest.skip("no compiler for OpenCL C is installed")
+    with Gpu.open("gfx900", check="init", count_instructions=True, engine="reference") as gpu:
+        result = gpu.run(gpu.compile(SOURCE), "copies", 64, 64, [np.zeros(64, np.float32), 48])
+        assert told(result) == [("init/undefined-result", 16)]
+        assert sum(gpu.device.instruction_counts().values()) == result.instructions
