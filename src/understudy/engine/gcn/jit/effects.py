@@ -89,6 +89,11 @@ class Effects:
         return any(kind == "atomic" for kind, _ in self.accesses)
 
     @property
+    def is_repeatable(self) -> bool:
+        """Whether all its accesses are stores: done once more, memory is the same."""
+        return all(kind == "store" for kind, _ in self.accesses)
+
+    @property
     def meets_itself(self) -> bool:
         """Whether all lanes must have done one access before the first of them does another."""
         return any(

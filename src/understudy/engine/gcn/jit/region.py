@@ -19,7 +19,7 @@ from understudy.ir.integers import IntegerOps
 from understudy.isa.gcn.hwreg import HW_MODE
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import MODE_BITS, Mode
+from understudy.isa.gcn.state import CHECKED, MODE_BITS, Mode
 
 LIMIT: Final = 1200
 """Instructions of a region."""
@@ -38,7 +38,9 @@ class Node:
     def __post_init__(self) -> None:
         found = self.effects
         crosses = found.meets_itself and found.phases == 1 and any(kind != "store" for kind, _ in found.accesses)
-        self.is_step = crosses or found.reference or found.environment is None
+        # Where LDS is looked after any of several accesses may be left: only stores can be done once more.
+        twice = bool(self.after & CHECKED) and found.phases > 1 and not found.is_repeatable
+        self.is_step = crosses or twice or found.reference or found.environment is None
 
     @property
     def is_site(self) -> bool:

@@ -20,6 +20,7 @@ from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch
 from understudy.engine.gcn.jit.context import AT
+from understudy.engine.gcn.jit.effects import effects
 from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.runtime import Runtime
 from understudy.engine.gcn.jit.translation import CodeSpace
@@ -37,6 +38,7 @@ from understudy.isa.gcn.state import (
     SLEPT,
     STATE_BYTES,
     STATUS,
+    Mode,
     Wave,
     aligned,
 )
@@ -413,7 +415,7 @@ class Worker:
         for insn in resume.insns:
             words[PC] = insn.pc
             self._count(insn.pc, -1)  # until it is done: translated code has counted it
-            self.stepper.step(wave, rest)
+            self.stepper.step(wave, FULL if self._is_phased(insn, wave) else rest)
             self._count(insn.pc)
             self.interpreted += 1
         # Masks last: earlier instructions may read the registers as what they were.
@@ -423,6 +425,13 @@ class Worker:
             for number, n in enumerate(masks):
                 twin.set_s64(n, int(twin.words[layout.PARTIAL + number]) & before | twin.s64(n) & rest)
         words[PC] = behind
+
+    def _is_phased(self, insn: Insn, wave: Wave) -> bool:
+        """Whether lanes before LANE may have done some of its stores only: then all are done once more.
+
+        Unchecked ones are never left.
+        """
+        return self.dispatch.memory.guard is not None and effects(insn, Mode.decode(int(wave.words[MODE]))).phases > 1
 
 
 def _fuel(wave: Wave) -> int:

@@ -25,8 +25,6 @@ LONGEST: Final = 12
 """Bytes that may have to be looked at to decode an instruction."""
 WAVE: Final = 0x3F
 """Of HW_ID: the number of the wave in its work-group."""
-GRANULE: Final = 512
-"""LDS is allocated in steps of so many bytes."""
 
 
 class CheckedAccesses(LaneAtomics):
@@ -139,9 +137,8 @@ class CheckedAccesses(LaneAtomics):
         super()._write(space, size, addresses, lanes, data)
 
     def _local(self) -> Plain:
-        """LDS as it is allocated, in whole granules: what is behind the bytes asked for is there all the same."""
-        words = self.current.words
-        key = (words[LDS_BASE], -(-words[LDS_SIZE] // GRANULE) * GRANULE)
+        """LDS as it is allocated: what is behind the bytes asked for is there all the same."""
+        key = (self.current.words[LDS_BASE], self._dispatch.lds_bytes)
         if key != self._lds_key:
             self._lds, self._lds_key = shared(*key, "LDS"), key
         return self._lds
