@@ -52,7 +52,16 @@ CONTENTS = {
     ],
     "Machine code": ["gcn", "gcn-opcodes", *OPCODES, "riscv-vectors", "engines"],
     "Tools": ["command-line", "assembly-and-running", "checks-of-values", "reports", "campaigns", "findings"],
-    "How to": ["pytest", "howto/ci", "howto/qemu", "howto/hip", "howto/rocm", "howto/debugging", "howto/vscode"],
+    "How to": [
+        "pytest",
+        "howto/checks",
+        "howto/ci",
+        "howto/qemu",
+        "howto/hip",
+        "howto/rocm",
+        "howto/debugging",
+        "howto/vscode",
+    ],
     "Reference": ["exact", "rules", "public", "api", "performance", "performance-history", "glossary"],
     "Inside": ["architecture", "decisions", "site/contributing", "site/security", "site/changes"],
 }
