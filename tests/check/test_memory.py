@@ -115,7 +115,10 @@ def test_findings_as_json_and_sarif() -> None:
 def test_names_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks_of("memory, leaks") == {"memory", "leaks"}
     assert checks_of("all") == frozenset(CHECKS)
-    with pytest.raises(WireError, match="no check 'memroy', expected some of memory, leaks, all; close to it: memory"):
+    with pytest.raises(
+        WireError,
+        match="no check 'memroy', expected some of memory, leaks, init, fidelity, waits, all; close to it: memory",
+    ):
         Gpu.open("gfx900", check="memroy")
     monkeypatch.setenv("UNDERSTUDY_CHECK", "memory")
     with Gpu.open("gfx900", threads=1) as gpu:

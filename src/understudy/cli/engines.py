@@ -33,7 +33,7 @@ CheckOption = Annotated[
     typer.Option(
         "--check",
         metavar="NAMES",
-        help="What to look for while kernels run: memory (and leaks); several with commas, or all.",
+        help="What to look for while kernels run: memory (and leaks), waits; several with commas, or all.",
     ),
 ]
 SuppressionsOption = Annotated[

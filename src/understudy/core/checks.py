@@ -20,6 +20,7 @@ MEMORY: Final = "memory"
 LEAKS: Final = "leaks"
 INIT: Final = "init"
 FIDELITY: Final = "fidelity"
+WAITS: Final = "waits"
 MARKED: Final = frozenset({INIT, FIDELITY})
 """Those for which marks travel with values."""
 CHECKS: Final[dict[str, str]] = {
@@ -27,6 +28,7 @@ CHECKS: Final[dict[str, str]] = {
     LEAKS: "what the host allocated and had not freed when the device was closed; with memory",
     INIT: "values of registers and memory that nobody has written, where they decide something or the host reads them",
     FIDELITY: "values that hardware only approximates, where they decide something",
+    WAITS: "results of GCN code that are used before they are waited for; RISC-V code that is stored without FENCE.I",
 }
 """What there is, by name."""
 KEEP: Final = "keep"

@@ -12,6 +12,7 @@ from typing import Any, Final
 from understudy.core.allocations import Allocation
 from understudy.core.checks import FINDINGS
 from understudy.core.errors import GuestFault
+from understudy.core.rule import Rule
 from understudy.core.shown import Rows, Shown
 
 MOST_LANES: Final = 8
@@ -37,7 +38,8 @@ class Finding(Shown):
     `distance`: bytes from the end of `allocation` (or of the memory that `space` names) to the access, negative before
     its start, 0 where it begins inside. `lanes` are those of the first sight; `unit` is the wave or hart, `group` the
     work-group. `pc` counts in device memory, `at` is the same as kernel and offset, `source` file and line where
-    the object tells. `count` counts accesses, lane by lane.
+    the object tells. `other` is the place of the other party where it takes two, `rule` the sentence that is broken.
+    `count` counts accesses, lane by lane.
     """
 
     check: str
@@ -58,6 +60,8 @@ class Finding(Shown):
     kernel: str = ""
     at: str = ""
     source: str = ""
+    other: str = ""
+    rule: Rule | None = None
     suggestion: str = ""
     count: int = 1
     seen: int = field(default=0, repr=False)
@@ -71,7 +75,8 @@ class Finding(Shown):
     @property
     def key(self) -> tuple[object, ...]:
         """What makes two sights one finding: the same mistake at the same instruction, with the same allocation."""
-        return self.check, self.kind, self.pc, self.access, id(self.allocation) if self.allocation else self.space
+        about = id(self.allocation) if self.allocation else self.space
+        return self.check, self.kind, self.pc, self.other, self.access, about
 
     @property
     def place(self) -> str:
@@ -124,6 +129,8 @@ class Finding(Shown):
                 "made": made.made,
                 "freed": made.freed,
             },
+            "other": self.other,
+            "rule": self.rule.id if self.rule else None,
             "suggestion": self.suggestion,
         }
 
@@ -135,16 +142,21 @@ class Finding(Shown):
         yield "level", self.level.value
         yield "check", self.name
         yield "place", self.place
+        if self.other:
+            yield "other place", self.other
         if self.allocation is not None:
             yield "allocation", f"{self.allocation}"
         yield "count", self.count
         if self.suggestion:
             yield "suggestion", self.suggestion
+        if self.rule is not None:
+            yield "rule", f"{self.rule.id}: {self.rule.text} ({self.rule.clause})"
 
     def __str__(self) -> str:
         where = f", at {self.place}" if self.place else ""
+        other = f", see {self.other}" if self.other else ""
         often = f", {self.count} times" if self.count > 1 else ""
-        return f"{self.level.value}: {self.name}: {self.message}{where}{often}"
+        return f"{self.level.value}: {self.name}: {self.message}{where}{other}{often}"
 
 
 class FindingError(GuestFault):

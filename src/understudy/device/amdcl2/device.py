@@ -33,6 +33,7 @@ from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics, wave_scratch_bytes
 from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.waits.asked import waits_of
 from understudy.isa.gcn.state import LANES
 from understudy.isa.gcn.target import Target
 
@@ -103,6 +104,7 @@ class OpenclDevice(Stateful):
         self.heap = Heap(memory, places) if check is None else CheckedHeap(memory, check, places)
         self.memory = self.heap.gpu
         self.marks = marks_of(checks, self.memory, log)
+        self.waits = waits_of(checks, log)
         self.queue: PlacedQueue | None = None
         self._special_address, self._special = self.allocate(AmdQueue.size_bytes, "special buffer")
         self._packet_address, self._packet = self.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
@@ -253,7 +255,8 @@ class OpenclDevice(Stateful):
     def _ran(self, dispatch: Dispatch) -> Statistics:
         """Run it, and tell what checks have found."""
         try:
-            return self.engine.run(dispatch)
+            checked = None if self.waits is None else self.waits.run(dispatch, self.engine)
+            return self.engine.run(dispatch) if checked is None else checked
         finally:
             if self.marks is not None:
                 self.marks.tell(dispatch)

@@ -15,6 +15,7 @@ from understudy.engine.gcn.jit.tier import Tier
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
     from understudy.engine.gcn.marks.check import MarkCheck
+    from understudy.engine.gcn.waits.checker import WaitChecker
 
 TIERS: Final = {AUTO: None, FIRST: Tier.THREADED, OPTIMISED: Tier.OPTIMISED}
 """Those of the engine by the setting's words."""
@@ -23,12 +24,19 @@ TIERS: Final = {AUTO: None, FIRST: Tier.THREADED, OPTIMISED: Tier.OPTIMISED}
 class Compute:
     """The engine of one device. `fences` are those of a strict memory, whose engine is theirs; None: it is coherent.
 
-    `marks`: what looks after marks, for the checks that need them.
+    `marks`: what looks after marks, for the checks that need them; `waits`: what looks at waits.
     """
 
-    def __init__(self, settings: Settings, fences: Fences | None, marks: MarkCheck | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        fences: Fences | None,
+        marks: MarkCheck | None = None,
+        waits: WaitChecker | None = None,
+    ) -> None:
         self.fences = fences
         self.marks = marks
+        self.waits = waits
         self._settings = settings
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -55,7 +63,8 @@ class Compute:
         """How often each instruction has retired, by address; `WireError` where they are not counted."""
         if not self._settings.count_instructions:
             raise WireError(NOT_COUNTED)
-        return cast("CountingEngine", self.engine).instruction_counts()
+        counts = cast("CountingEngine", self.engine).instruction_counts()
+        return counts if self.waits is None else self.waits.added(counts)
 
     def run(self, dispatch: Dispatch) -> Statistics:
         """Run the waves of a dispatch; what a strict memory finds is kept, and told."""
@@ -67,6 +76,16 @@ class Compute:
                 self.marks.tell(dispatch)
             if self.fences is not None:
                 self.fences.tell(self.fences.engine.findings)
+
+    def checked(self, dispatch: Dispatch) -> Statistics | None:
+        """Run a dispatch whose waits have to be looked at; None where `run` may, as ever."""
+        if self.waits is None:
+            return None
+        try:
+            return self.waits.run(dispatch, self.engine)
+        finally:
+            if self.marks is not None:
+                self.marks.tell(dispatch)
 
     def close(self) -> None:
         """End its threads."""

@@ -52,6 +52,7 @@ from understudy.engine.gcn.api import Engine
 from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.engine.gcn.strict.findings import Finding
+from understudy.engine.gcn.waits.asked import waits_of
 from understudy.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class HsaDevice(Device[Settings]):
         self.fine_mtype = memory.fine_mtype
         strict = settings.coherence == STRICT
         self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings) if strict else None
-        self._compute = compute = Compute(settings, fences, self.marks)
+        self._compute = compute = Compute(settings, fences, self.marks, waits_of(settings.checks, self._log))
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._timestamps = timestamps = Timestamps(settings, ticks)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry)

@@ -288,6 +288,8 @@ class Processor:
             from understudy.engine.gcn.reference.exceptions import ExceptionEngine
 
             statistics = ExceptionEngine(enabled, self._memory.watched).run(dispatch)
+        elif (checked := self._compute.checked(dispatch)) is not None:
+            statistics = checked
         else:
             statistics = self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
         queue.progress.note(index, statistics.interpreted)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.checks import MARKED
+from understudy.core.checks import MARKED, WAITS
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, KernelSettings
 from understudy.device.refsi import registers as r
@@ -33,7 +33,7 @@ class Settings(KernelSettings):
     `seed` is kept for schedules that vary.
     """
 
-    UNCHECKED: ClassVar[frozenset[str]] = MARKED
+    UNCHECKED: ClassVar[frozenset[str]] = MARKED | {WAITS}
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "profile": PROFILES,
         "engine": (JIT, REFERENCE),

@@ -202,7 +202,8 @@ class Program(Shown):
         """
         if not self.settings.count_instructions:
             raise WireError(NOT_COUNTED)
-        return cast("CountingEngine", self.engine).instruction_counts()
+        counts = cast("CountingEngine", self.engine).instruction_counts()
+        return counts if self.device.waits is None else self.device.waits.added(counts)
 
     def read_code(self, address: int, size: int) -> bytes:
         """Bytes of the device's memory."""

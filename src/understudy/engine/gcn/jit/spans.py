@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from understudy.core.errors import GuestFault
@@ -22,6 +23,18 @@ def holds(spans: Spans, memory: GpuMemory) -> bool:
         if plain is None or plain.view[address - plain.base : address - plain.base + len(data)] != data:
             return False
     return True
+
+
+def joined(code: Mapping[int, bytes]) -> Spans:
+    """Instructions by address; those that lie behind each other as one."""
+    spans: Spans = []
+    for pc, data in sorted(code.items()):
+        start, before = spans[-1] if spans else (-1, b"")
+        if pc == start + len(before):
+            spans[-1] = start, before + data
+        else:
+            spans.append((pc, data))
+    return spans
 
 
 def fetch_of(target: Target, spans: Spans) -> Fetch:

@@ -12,7 +12,7 @@ from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_r
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
 from understudy.engine.gcn.jit.outline import Outline
 from understudy.engine.gcn.jit.region import Region, discover, node_of
-from understudy.engine.gcn.jit.spans import Spans
+from understudy.engine.gcn.jit.spans import Spans, joined
 from understudy.engine.gcn.jit.translation import Compiled
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.threaded.builder import build_program
@@ -107,12 +107,4 @@ class Translator:
 
 def spans_of(region: Region) -> Spans:
     """The code that a region was made of."""
-    code = {pc: b"".join(word.to_bytes(4, "little") for word in words) for pc, _, words in region.words}
-    spans: Spans = []
-    for pc, data in sorted(code.items()):
-        start, before = spans[-1] if spans else (-1, b"")
-        if pc == start + len(before):
-            spans[-1] = start, before + data
-        else:
-            spans.append((pc, data))
-    return spans
+    return joined({pc: b"".join(word.to_bytes(4, "little") for word in words) for pc, _, words in region.words})

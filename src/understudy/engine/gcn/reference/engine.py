@@ -18,6 +18,7 @@ from understudy.engine.gcn.api import Dispatch, Statistics
 from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.lane_float import quiet
+from understudy.engine.gcn.reference.lane_memory import LaneMemory
 from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.engine.gcn.reference.replay import Replay, record
 from understudy.isa.gcn.asm.printer import text
@@ -89,7 +90,8 @@ class Stepper:
     """Executes instructions of waves of one dispatch. Not for several threads at once: make one for each.
 
     `on_retire` is called after every retired instruction. `lanes`: the algebra, if it is not the plain one.
-    `code`: what was decoded of the memory as it is mapped now, by address, to go on with.
+    `code`: what was decoded of the memory as it is mapped now, by address, to go on with. `accesses`: memory,
+    if it is not the plain one.
     """
 
     def __init__(
@@ -98,8 +100,10 @@ class Stepper:
         on_retire: OnRetire | None = None,
         lanes: Lanes | None = None,
         code: dict[int, Cached] | None = None,
+        accesses: LaneMemory | None = None,
     ) -> None:
         self.dispatch = dispatch
+        self._accesses = accesses
         self.memory = dispatch.memory
         self.on_retire = on_retire
         if lanes is not None:
@@ -111,7 +115,7 @@ class Stepper:
     @cached_property
     def lanes(self) -> Any:
         """The algebra, made when it is first needed: most launches of translated code never need it."""
-        plain = Lanes.of(self.dispatch)
+        plain = Lanes.of(self.dispatch, self._accesses)
         if self.dispatch.marks is None:
             return plain
         from understudy.engine.gcn.marks.reference import MarkedLanes  # few programs ask for checks

@@ -22,6 +22,7 @@ from understudy.engine.gcn.strict.caches import Caches, Store
 from understudy.engine.gcn.strict.findings import Finding, Host, Place
 from understudy.engine.gcn.waits.board import Missed
 from understudy.engine.gcn.waits.issue import LDS, MEMORY
+from understudy.engine.gcn.waits.observing import REACHED
 from understudy.engine.gcn.waits.path import Paths
 from understudy.engine.gcn.waits.report import said
 from understudy.isa.gcn.asm.printer import text
@@ -30,8 +31,6 @@ from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import MODE, PC, RETIRED
 from understudy.isa.gcn.target import GFX9, Target
 
-REACHED: Final = {"global": MEMORY, "private": MEMORY, "shared": LDS}
-"""What the scoreboard calls the spaces that flat addresses reach."""
 BUFFERS: Final = frozenset({"MUBUF", "MTBUF"})
 MTYPE_AT: Final = 27
 """Lowest bit of MTYPE in the last dword of a V# of GFX7 and GFX8."""
