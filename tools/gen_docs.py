@@ -12,6 +12,7 @@ and for an instruction set whose package is `understudy.isa.NAME`:
     choices NAME         the table of its choices, from its choices.toml
     slots NAME           opcode slots by encoding and processor
     fidelity NAME        operations by fidelity and processor
+    hazards NAME         what software must wait for, from its hazards.toml
     opcodes NAME FAMILY  every operation of a family
 
 and for the package's public names:
@@ -40,7 +41,7 @@ from understudy.report.rules import choice_table, rule_table
 INSTRUCTION_SETS = ("gcn",)
 ELSEWHERE = {"gcn": "isa.gcn", "vector": "isa.riscv.vector"}
 """Packages of rules and choices that are no device's."""
-COVERAGE = {"slots": False, "fidelity": False, "opcodes": True}
+COVERAGE = {"slots": False, "fidelity": False, "hazards": False, "opcodes": True}
 """Kinds of section about an instruction set, and whether they name an item."""
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,7 +68,7 @@ def generate(name: str, tests_dir: Path) -> str:
         raise SectionError(f"section {name}: {error}") from error
     raise SectionError(
         f"section {name} must be one of: rules NAME, choices NAME, choices host NAME, registers NAME MAP, slots NAME, "
-        "fidelity NAME, opcodes NAME FAMILY, api NAME"
+        "fidelity NAME, hazards NAME, opcodes NAME FAMILY, api NAME"
     )
 
 
@@ -107,6 +108,8 @@ def _coverage(kind: str, family: str, tests_dir: Path) -> str:
         return gcn.slot_table()
     if kind == "fidelity":
         return gcn.fidelity_table()
+    if kind == "hazards":
+        return gcn.hazard_table()
     if family not in gcn.FAMILIES:
         raise SectionError(f"family {family} must be one of {', '.join(gcn.FAMILIES)}")
     return gcn.opcode_table(family, tests_dir)

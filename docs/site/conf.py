@@ -50,7 +50,7 @@ CONTENTS = {
         "fletcher",
         "fletcher-maps",
     ],
-    "Machine code": ["gcn", "gcn-opcodes", *OPCODES, "riscv-vectors", "engines"],
+    "Machine code": ["gcn", "waits", "gcn-opcodes", *OPCODES, "riscv-vectors", "engines"],
     "Tools": ["command-line", "assembly-and-running", "checks-of-values", "reports", "campaigns", "findings"],
     "How to": [
         "pytest",

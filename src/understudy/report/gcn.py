@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from understudy.isa.gcn.asm.assembler import forms
+from understudy.isa.gcn.hazards import load_hazards
 from understudy.isa.gcn.insn import Op
 from understudy.isa.gcn.operations.table import OPS
 from understudy.isa.gcn.target import LEVELS, TARGETS, Target
@@ -56,6 +57,20 @@ def fidelity_table() -> str:
     rows.append(("together", *(str(len(_on(name))) for name in PROCESSORS)))
     rows.append(("reference engine only", *(str(sum(op.concrete for op in _on(name))) for name in PROCESSORS)))
     return table(("meaning", *PROCESSORS), rows)
+
+
+def hazard_table() -> str:
+    """Markdown: what must stand between two instructions, by generation, and who says so."""
+    rows = []
+    for each in load_hazards().values():
+        said = [each.basis, each.note, f"not looked for: {each.absent}" if each.absent else ""]
+        if each.doubtful and not each.absent:
+            level = "note" if each.basis == "disputed" else "warning"
+            said.append(f"a {level} on {', '.join(f'GFX{level}' for level in sorted(each.doubtful))}")
+        needs = [str(each.need[level] or "-") for level in LEVELS]
+        cells = (each.before, each.after, *needs, each.manual, "; ".join(filter(None, said)))
+        rows.append((f"`{each.id}`", *map(cell, cells)))
+    return table(("hazard", "first", "then", "GFX7", "GFX8", "GFX9", "manual", "basis"), rows)
 
 
 def opcode_table(family: str, tests_dir: Path) -> str:

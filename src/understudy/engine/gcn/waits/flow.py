@@ -6,7 +6,7 @@ A computed jump ends a path. A call comes back with nothing outstanding, as comp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from understudy.core.errors import UnderstudyError
@@ -36,6 +36,8 @@ def reachable(entries: Iterable[Place], fetch: Callable[[int], Insn]) -> Code:
     """The code that can be reached from some places without a computed jump; words that are no instruction end it."""
     code = Code()
     work = list(entries)
+    known: dict[tuple[tuple[int, ...], int], tuple[Issue, int]] = {}
+    """By words and MODE: instructions whose meaning does not depend on where they stand."""
     while work:
         place = work.pop()
         if place in code.issues:
@@ -49,10 +51,18 @@ def reachable(entries: Iterable[Place], fetch: Callable[[int], Insn]) -> Code:
         except UnderstudyError:
             code.following[place] = ()
             continue
+        same = known.get((insn.words, mode))
+        if same is not None:
+            code.issues[place] = replace(same[0], insn=insn, _text=[])
+            code.following[place] = ((insn.next_pc, same[1]),)
+            work.append((insn.next_pc, same[1]))
+            continue
         node = node_of(insn, mode)
         issue = issue_of(insn, node.effects)
         code.issues[place] = issue
         behind = (insn.next_pc, node.after)
+        if issue.flow == "next" and insn.name not in CALLS:
+            known[insn.words, mode] = issue, node.after
         if insn.name in CALLS:
             code.calls.add(place)
             following = [behind] + ([(issue.target, mode)] if issue.flow == "jump" else [])
