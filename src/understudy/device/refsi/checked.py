@@ -64,6 +64,10 @@ class CheckedPort:
         page = align_down(address, PAGE_SIZE)
         return self._port.page(address, access) if start <= page and page + PAGE_SIZE <= end else None
 
+    def whole_page(self, address: int) -> int | None:
+        """See `SpecPort.page`, for loads: whoever's it is."""
+        return self._port.page(address, "load")
+
     def extent(self, address: int, access: str) -> tuple[int, int]:
         """See `SpecPort.extent`: the part of it that is memory of one allocation, or no DRAM at all."""
         start, end = self._port.extent(address, access)

@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any, Final
 
 from understudy.core.allocator import Allocator
+from understudy.core.checks import WAITS
 from understudy.core.device import Device
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.findings import Finding, FindingLog
 from understudy.core.forks import FORKED
 from understudy.core.limits import CLOSED
-from understudy.core.memory_check import MemoryCheck
+from understudy.core.memory_check import MemoryCheck, log_of
 from understudy.core.occupied import Occupied
 from understudy.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED
 from understudy.core.snapshot import Stateful
@@ -110,6 +111,9 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.cores, self.harts_per_core = settings.cores, settings.harts
         self.probes = Probes()
         self.telemetry = Telemetry(self.probes, lints=settings.lints)
+        self.findings: list[Finding] = []
+        self._check = check = MemoryCheck.of(settings, self.findings)
+        self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
         self.engine = self._make_engine()
         self.accelerator = Accelerator(
             self._port,
@@ -118,12 +122,10 @@ class RefSiDevice(Stateful, Device[Settings]):
             vlen=settings.vlen or (r.M1_VLEN if family == "m" else r.G1_VLEN),
             step_limit=settings.step_limit,
             time_limit_seconds=settings.time_limit_seconds,
-            threads=settings.threads if settings.coherence == EAGER and settings.engine == JIT else 1,
+            threads=settings.threads if self._has_threads else 1,
         )
         self.telemetry.clock = lambda: self.accelerator.steps
         self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
-        self.findings: list[Finding] = []
-        self._check = check = MemoryCheck.of(settings, self.findings)
         self._checked = CheckedAllocator(self.allocator, check, self.accelerator.flush_pages) if check else None
         self.memory: MemorySystem
         self.processor: CommandProcessor | None = None
@@ -143,14 +145,24 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     # -- making the parts ---------------------------------------------------------------------------------------
 
+    @property
+    def _has_threads(self) -> bool:
+        """Whether groups may run on several threads."""
+        settings = self.settings
+        return settings.coherence == EAGER and settings.engine == JIT and WAITS not in settings.checks
+
     def _make_engine(self) -> Engine:
-        kind = _jit_engine(self.settings.tier) if self.settings.engine == JIT else ReferenceEngine
+        reference: Callable[..., Engine] = ReferenceEngine
+        if WAITS in self.settings.checks and self._log is not None:
+            reference = _code_store_engine(self._log)
+        is_jit = self.settings.engine == JIT and reference is ReferenceEngine
+        kind = _jit_engine(self.settings.tier) if is_jit else reference
         counting = self.settings.count_instructions
         if self.profile_name == SPEC:
             return kind(coherent=self.settings.coherence == EAGER, counting=counting)
         entries = REFERENCE_TLB_ENTRIES
         if self.settings.profile_level >= PROFILE_LEVEL_COUNTING:
-            return ReferenceEngine(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting)
+            return reference(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting)
         return kind(coherent=False, tlb_entries=entries, counting=counting)
 
     def instruction_counts(self) -> dict[int, int]:
@@ -290,7 +302,7 @@ class RefSiDevice(Stateful, Device[Settings]):
     @property
     def log(self) -> FindingLog | None:
         """Where findings of checks go, which `findings` has; None where there is no check."""
-        return None if self._check is None else self._check.log
+        return self._log
 
     @property
     def steps(self) -> int:
@@ -465,3 +477,16 @@ def _jit_engine(tier: str) -> Callable[..., Engine]:
     from understudy.ir import llvm
 
     return partial(JitEngine, tier={AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[tier])
+
+
+def _code_store_engine(log: FindingLog) -> Callable[..., Engine]:
+    """Imported where it is needed: few devices are checked."""
+    from understudy.engine.riscv.code_stores import CodeStoreEngine
+
+    return partial(CodeStoreEngine, log.note, page=_page)
+
+
+def _page(hart: Hart, address: int) -> int | None:
+    """Of a hart's port, whether memory is checked or not."""
+    port = hart.port
+    return port.whole_page(address) if isinstance(port, CheckedPort) else port.page(address, "load")
