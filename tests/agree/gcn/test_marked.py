@@ -19,3 +19,9 @@ def test_marks_change_nothing(name: str) -> None:
 def test_what_a_wave_does_alone_has_no_lanes_to_leave_from() -> None:
     """ds_append, whose M0 may be undefined."""
     assert one("gfx906", "7/20") == []
+
+
+@pytest.mark.slow
+def test_what_has_phases_is_left_before_the_first() -> None:
+    """ds_wrxchg2, whose operands may be undefined."""
+    assert one("gfx700", "11/68") == []

@@ -56,6 +56,11 @@ class Memory:
         self._phase = phase
         self._accesses = self._stores = 0
 
+    @property
+    def phase(self) -> int:
+        """Which access of the instruction is meant; 0 for all, `AHEAD` for none."""
+        return self._phase
+
     def _given(self, count: int, w: int, access: Callable[[], list[Value]]) -> list[Value]:
         """The `count` values that an access gives to lanes; they wait in memory where phases follow."""
         self._accesses += 1

@@ -21,7 +21,7 @@ from understudy.engine.gcn.jit.held import held_loops
 from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.liveness import Liveness
 from understudy.engine.gcn.jit.region import Block, Node, Region
-from understudy.engine.gcn.jit.strip import Strip
+from understudy.engine.gcn.jit.strip import AHEAD, Strip
 from understudy.ir.builder import LaneText, vector_width
 from understudy.isa.gcn import state
 from understudy.isa.gcn.insn import Insn
@@ -216,7 +216,7 @@ class RegionEmitter:
         found = node.effects
         if found.phases > 1:
             self._close(index)
-            for phase in range(1, found.phases + 1):
+            for phase in (*((AHEAD,) if self._is_marked else ()), *range(1, found.phases + 1)):
                 self._open.first, self._open.phase = index, phase
                 self._open.add(node)
                 self._close(index + 1)

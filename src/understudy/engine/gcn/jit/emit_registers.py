@@ -196,9 +196,8 @@ class VectorFile:
         self.loop: HeldLoop | None = None
         self.begin("")
 
-    def begin(self, label: str, is_across: bool = False, writes: bool = True, is_alone: bool = False) -> None:
-        """A strip begins, or what the wave does alone for one."""
-        self.is_alone = is_alone
+    def begin(self, label: str, is_across: bool = False, writes: bool = True) -> None:
+        """A strip begins."""
         self.is_across = is_across
         self.writes = writes
         self.written_masks: dict[int, str] = {}

@@ -64,7 +64,7 @@ class StripEmitter:
         """What the wave does itself, before its lanes."""
         g = self.text.fresh("g")
         for each in self._files:
-            each.begin(g, writes=False, is_alone=True)
+            each.begin(g, writes=False)
         with self._in_strip():
             self._doing(strip)
 

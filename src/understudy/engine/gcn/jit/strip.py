@@ -23,6 +23,8 @@ def _pairs(firsts: set[int]) -> set[int]:
     return firsts | {n + 1 for n in firsts}
 
 
+AHEAD: Final = -1
+"""A phase before the first one, in which nothing is done: what must not be is looked for."""
 SAYING_WHERE: Final = _pairs(set(FLAT_SCRATCH.values()))
 """Registers that say where flat private memory lies."""
 

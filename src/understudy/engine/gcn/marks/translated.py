@@ -61,15 +61,18 @@ class TranslatedKind(Kind):
         """Leave where any lane is marked."""
         o, text = self.algebra, self.algebra.text
         found = mark.whole(o)
-        if found.number == 0 or (found.vec and o.vectors.is_alone):
+        if found.number == 0 or o.memory.phase > 0:  # what has phases is looked at ahead of them
             return
-        if o.scalars.in_strip and not o.vectors.is_alone:
+        if o.scalars.in_strip:
             lanes = o.and_(1, o.active(), found)
             if where is not None:
                 lanes = o.and_(1, lanes, where)
             bits = o.vectors.compressed(lanes)
             kind, out = f"i{text.lanes}", f"leave{o.vectors.label}"
-            o.vectors.leaves = True
+            if o.memory.phase:
+                out = o.control.step_exit()
+            else:
+                o.vectors.leaves = True
             none = text.let(f"icmp eq {kind} {bits}, 0")
         else:
             if where is not None:
