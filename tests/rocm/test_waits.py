@@ -18,9 +18,9 @@ from understudy.image.hsa.code_object import read_code_object
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_nothing_is_missed_in_libraries(processor: str) -> None:
     instructions = 0
-    for name in members(SMALL, processor)[::25]:
+    for name in members(SMALL, processor)[::75]:
         [code] = codes_of(read_code_object(read(SMALL, name)))
         some = replace(code, entries=dict(list(code.entries.items())[::16]))
         instructions += sum(len(reachable([entry], code.fetch).issues) for entry in some.entries.values())
         assert [str(each) for each in waits(some)] == []
-    assert instructions > 5_000
+    assert instructions > 1_000

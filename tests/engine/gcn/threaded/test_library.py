@@ -15,6 +15,7 @@ from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.threaded import library as module
 from understudy.engine.gcn.threaded.library import Library, shared_library
 from understudy.ir import llvm
+from understudy.ir.background import Task
 from understudy.ir.object_cache import ObjectCache
 
 TEXT = "s_movk_i32 s8, 3 | again: | v_add_u32_e32 v3, 7, v3 | s_sub_u32 s8, s8, 1 | s_cmp_lg_u32 s8, 0 | "
@@ -120,3 +121,21 @@ def test_handlers_are_optimised_where_much_is_run(tmp_path: Path) -> None:
     index = Library(ObjectCache(tmp_path), 16).index
     assert all(known is None or known.is_optimised for known in map(index.__getitem__, index))
     assert run(tmp_path) == 0
+
+
+def test_two_threads_take_up_what_was_optimised(tmp_path: Path) -> None:
+    """Another one was faster, between the look and the lock."""
+    library = Library(ObjectCache(tmp_path), 16)
+    task: Task[list[str]] = Task(list)
+    task.run()
+
+    class Late:
+        def __enter__(self) -> None:
+            library._optimising.clear()
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    library._optimising, library.lock = {task: []}, Late()  # type: ignore[assignment]
+    library.adopt()
+    assert not library.is_optimising

@@ -180,7 +180,7 @@ class JitEngine:
         if self.tier is not None:
             return
         now = time.perf_counter()
-        if now < self._next_look and not any(task.done for task in self._tiering_up):
+        if now < self._next_look and not any(task.done for task in tuple(self._tiering_up)):
             return
         self._next_look = now + LOOK_SECONDS
         with self.lock:

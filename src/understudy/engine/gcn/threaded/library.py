@@ -230,11 +230,10 @@ class Library:
             self._left -= 1
             if self._left < 0:
                 self.optimise()
-        done = [task for task in self._optimising if task.done]
-        if not done:
+        if not any(task.done for task in tuple(self._optimising)):
             return
-        with self.lock:
-            for task in done:
+        with self.lock:  # another thread may have taken them up meanwhile
+            for task in [task for task in self._optimising if task.done]:
                 del self._optimising[task]
                 old = {key: self._addresses.pop(key) for key in task.result() if key in self._addresses}
                 found = {address: self.find(key) for key, address in old.items()}
