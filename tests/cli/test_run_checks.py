@@ -45,7 +45,11 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--check", "memroy"], "--check: no check 'memroy', expected some of memory, leaks, all; close to it: memory"),
+        (
+            ["--check", "memroy"],
+            "--check: no check 'memroy', expected some of memory, leaks, init, fidelity, waits, all; "
+            "close to it: memory",
+        ),
         (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif or .json"),
         (["--findings", "a.json"], "--findings and --suppressions go with --check"),
     ],

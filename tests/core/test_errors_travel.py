@@ -1,6 +1,7 @@
 """Every error of the package survives pickle, copy and a pool of processes: campaigns run in many of them."""
 
 import copy
+import copyreg
 import importlib
 import inspect
 import multiprocessing
@@ -110,6 +111,14 @@ class Awkward(Exception):
         super().__init__(f"{first} and {second}")
 
 
+@pytest.fixture
+def plain_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what another package (Dask's tblib) may have registered for all exceptions of this process."""
+    for cls in [each for each in copyreg.dispatch_table if issubclass(each, BaseException)]:
+        monkeypatch.delitem(copyreg.dispatch_table, cls)
+
+
+@pytest.mark.usefixtures("plain_pickle")
 @pytest.mark.parametrize("cause", [Awkward(1, 2), ValueError(threading.Lock())], ids=["not back", "not there"])
 def test_a_cause_that_cannot_travel_is_told_instead(cause):
     error = WireError("no command")

@@ -36,7 +36,7 @@ BUFFER = Image(np.zeros((16, 4), np.uint8), RGBA, UNORM, ImageKind.BUFFER_1D)
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (None, "arguments are given one after the other, as a list: expected that, not NoneType"),
+        (None, "arguments are given one after the other, as a list: expected that, not None"),
         ({"a": ARRAY}, "as a list: expected that, not dict"),
         ("abcd", "as a list: expected that, not str"),
         ([np.ma.array([1, 2]), *GOOD[1:]], "array for a is masked, which a device cannot see"),
@@ -102,8 +102,8 @@ def test_global_offsets(offset: Any, message: str) -> None:
 
 def test_programs_engines_processors() -> None:
     data = vector("vadd-tonga-64-200406")
-    for source in (None, 5, ["a"]):
-        with pytest.raises(WireError, match=f"a program is a path or its bytes, not {type(source).__name__}"):
+    for source, name in ((None, "None"), (5, "an int"), (["a"], "a list")):
+        with pytest.raises(WireError, match=f"a program is a path or its bytes, not {name}"):
             load(source)  # type: ignore[arg-type]
     for wrong in (None, 5):
         with pytest.raises(WireError, match=f"engine {wrong}, expected jit, reference or an engine"):

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
 from understudy.core.errors import UnderstudyError
 from understudy.device.hsa import rules
 from understudy.device.hsa.exceptions import PacketRefused, QueueError
-from understudy.device.hsa.fences import Fences
 from understudy.device.hsa.packets import Pm4IbPacket
 from understudy.engine.gcn.memory import GpuMemory
+
+if TYPE_CHECKING:
+    from understudy.device.hsa.fences import Fences
 
 TYPE_3: Final = 3
 """Bits 31:30 of a header: the dwords behind it number bits 29:16, and one more; the command is bits 15:8."""

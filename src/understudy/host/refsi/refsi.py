@@ -128,7 +128,7 @@ class RefSi(RefSiDriver):
 
         >>> with RefSi.open(count_instructions=True) as device:
         ...     program = device.load_elf(demo_kernels())
-        ...     result = device.launch("hello", 2)
+        ...     result = device.launch("hello", 2, [device.array(np.frombuffer(b"hello", np.uint8))])
         ...     print(sum(device.instruction_counts().values()) == result.instructions)
         True
         """

@@ -20,7 +20,6 @@ from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch
 from understudy.engine.gcn.jit.context import AT
-from understudy.engine.gcn.jit.effects import effects
 from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.runtime import Runtime
 from understudy.engine.gcn.jit.translation import CodeSpace
@@ -431,6 +430,8 @@ class Worker:
 
         Unchecked ones are never left.
         """
+        from understudy.engine.gcn.jit.effects import effects  # all of the instruction set goes with it
+
         return self.dispatch.memory.guard is not None and effects(insn, Mode.decode(int(wave.words[MODE]))).phases > 1
 
 

@@ -22,28 +22,24 @@ REACHED: Final = {"global": MEMORY, "private": MEMORY, "shared": LDS}
 """What the scoreboard calls the spaces that flat addresses reach."""
 
 
-class NotingMemory(LaneAtomics):
-    """Memory that notes what flat addresses reach, in `reached`. It is made as the class behind it is."""
+def noting(memory: LaneAtomics) -> set[str]:
+    """Have a memory note what flat addresses and read-modify-writes reach; where it does."""
+    reached: set[str] = set()
+    spaces_of, update_of = memory._spaces, memory._update
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.reached: set[str] = set()
-
-    def _spaces(self, space: str, addresses: Array) -> list[tuple[str, Any]]:
-        """Which spaces the addresses mean."""
-        parts = super()._spaces(space, addresses)
+    def spaces(space: str, addresses: Array) -> list[tuple[str, Any]]:
+        parts = spaces_of(space, addresses)
         if space == "flat":
-            self.reached |= {REACHED[name] for name, _ in parts}
+            reached.update(REACHED[name] for name, _ in parts)
         return parts
 
-    def _update(self, kind: str, bits: int, place: tuple[Plain | None, int] | None, v: int, compare: int) -> int:
-        """Read-modify-writes: LDS, or memory."""
-        self.reached.add(LDS if place is not None and place[0] is self._lds else MEMORY)
-        return super()._update(kind, bits, place, v, compare)
+    def update(kind: str, bits: int, place: tuple[Plain | None, int] | None, v: int, compare: int) -> int:
+        reached.add(LDS if place is not None and place[0] is memory._lds else MEMORY)
+        return update_of(kind, bits, place, v, compare)
 
-
-class NotingAccesses(NotingMemory, CheckedAccesses):
-    """The same where accesses are judged as well."""
+    for name, method in (("_spaces", spaces), ("_update", update)):
+        setattr(memory, name, method)
+    return reached
 
 
 class ObservingStepper(Stepper):
@@ -54,17 +50,18 @@ class ObservingStepper(Stepper):
 
     def __init__(self, dispatch: Dispatch, on_retire: OnRetire | None = None) -> None:
         guard = dispatch.memory.guard
-        self.noting = NotingMemory(dispatch.memory, dispatch.gds) if guard is None else NotingAccesses(dispatch, guard)
-        super().__init__(dispatch, on_retire, accesses=self.noting)
+        plain = LaneAtomics(dispatch.memory, dispatch.gds) if guard is None else CheckedAccesses(dispatch, guard)
+        self.reached = noting(plain)
+        super().__init__(dispatch, on_retire, accesses=plain)
         self.paths = Paths(dispatch.target)
         self.missed: dict[tuple[str, int, int], Missed] = {}
         self.counts: Counter[tuple[str, int, int]] = Counter()
 
     def _step(self, view: View, lanes: int | None) -> Insn:
         mode = view.words[MODE]
-        self.noting.reached.clear()
+        self.reached.clear()
         insn = super()._step(view, lanes)
-        for missed in self.paths.step(view.wave.address, insn, mode, frozenset(self.noting.reached)):
+        for missed in self.paths.step(view.wave.address, insn, mode, frozenset(self.reached)):
             self.missed.setdefault(missed.key, missed)
             self.counts[missed.key] += 1
         return insn
