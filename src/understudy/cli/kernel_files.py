@@ -28,7 +28,7 @@ DEFAULT_GPU: Final = "gfx900"
 RISCV: Final = "rv64gc"
 MACHINE_RISCV: Final = 243
 MACHINES_AMDCL2: Final = (0xAF5A, 0xAF5B)
-LINE_TABLES: Final = ("-g",)
+LINE_TABLES: Final = ("-g", "-fdebug-compilation-dir=.")
 GPU_SUFFIXES: Final = (".cl", ".hip")
 """Of sources that are compiled for a GPU."""
 RAW_SUFFIXES: Final = (".bin", ".raw")

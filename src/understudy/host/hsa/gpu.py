@@ -237,7 +237,7 @@ class Gpu(Shown):
 
         if language not in SOURCES:
             raise WireError(f"language {language!r}, expected {' or '.join(SOURCES)}")
-        make, lines = COMPILERS[language], ("-g",) if self.device.settings.checks else ()
+        make, lines = COMPILERS[language], ("-g", "-fdebug-compilation-dir=.") if self.device.settings.checks else ()
         made = make(text_of(source, "source"), self.device.agent.name, options=(*lines, *options), version=version)
         return self.load(made)
 
