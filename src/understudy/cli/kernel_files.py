@@ -28,7 +28,6 @@ DEFAULT_GPU: Final = "gfx900"
 RISCV: Final = "rv64gc"
 MACHINE_RISCV: Final = 243
 MACHINES_AMDCL2: Final = (0xAF5A, 0xAF5B)
-LINE_TABLES: Final = ("-g", "-fdebug-compilation-dir=.")
 GPU_SUFFIXES: Final = (".cl", ".hip")
 """Of sources that are compiled for a GPU."""
 RAW_SUFFIXES: Final = (".bin", ".raw")
@@ -150,7 +149,7 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
     if path.suffix == ".s":
         data, options = _assembled(data, options)
     elif path.suffix in GPU_SUFFIXES:
-        from understudy.host.hsa.compile import COMPILERS
+        from understudy.host.hsa.compile import COMPILERS, LINE_TABLES
 
         agent, text = options.agent or DEFAULT_GPU, data.decode("utf-8", "replace")
         more: tuple[str, ...] = ()

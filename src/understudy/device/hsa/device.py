@@ -81,14 +81,16 @@ class HsaDevice(Device[Settings]):
         self._interrupts: Observers[int] = Observers()
         self._executor = executor = Executor(settings, telemetry)
         self._memory = memory = DeviceMemory(chosen, settings, executor, check)
-        self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
-        self.marks = marks_of(settings.checks, memory.gpu, self._log)
+        self.log: FindingLog | None
+        """Where findings of checks go, which `findings` has; None where there is no check."""
+        self.log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self.marks = marks_of(settings.checks, memory.gpu, self.log)
         memory.gpu.on_write = None if self.marks is None else self.marks.marking.written
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
         self.fine_mtype = memory.fine_mtype
         strict = settings.coherence == STRICT
         self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings) if strict else None
-        self._compute = compute = Compute(settings, fences, self.marks, waits_of(settings.checks, self._log))
+        self._compute = compute = Compute(settings, fences, self.marks, waits_of(settings.checks, self.log))
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._timestamps = timestamps = Timestamps(settings, ticks)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry)
@@ -145,11 +147,6 @@ class HsaDevice(Device[Settings]):
         For a device of the setting `count_instructions`; `WireError` for another.
         """
         return self._compute.instruction_counts()
-
-    @property
-    def log(self) -> FindingLog | None:
-        """Where findings of checks go, which `findings` has; None where there is no check."""
-        return self._log
 
     @property
     def trap_handler(self) -> Callable[[Trapped], bool] | None:

@@ -28,6 +28,8 @@ _TYPED_POINTERS: Final = ("-Xclang", "-no-opaque-pointers")
 """What clang 15 needs to see formats of printf: with opaque pointers it drops the calls."""
 SOURCE: Final = "kernel.cl"
 """What diagnostics call the source."""
+LINE_TABLES: Final = ("-g", "-fdebug-compilation-dir=.")
+"""Options for code that says which line it comes from, by names as they were given."""
 HIP_SOURCE: Final = "kernel.hip"
 _HIP: Final = "hip"
 """The folder of ``hip/hip_runtime.h``."""

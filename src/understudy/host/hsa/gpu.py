@@ -233,11 +233,11 @@ class Gpu(Shown):
         `options` are clang's, behind -g where the device has checks: findings name lines. `version` is the code object
         version. `CompileError` with the compiler's diagnostics.
         """
-        from understudy.host.hsa.compile import COMPILERS  # here, since few programs compile
+        from understudy.host.hsa.compile import COMPILERS, LINE_TABLES  # here, since few programs compile
 
         if language not in SOURCES:
             raise WireError(f"language {language!r}, expected {' or '.join(SOURCES)}")
-        make, lines = COMPILERS[language], ("-g", "-fdebug-compilation-dir=.") if self.device.settings.checks else ()
+        make, lines = COMPILERS[language], LINE_TABLES if self.device.settings.checks else ()
         made = make(text_of(source, "source"), self.device.agent.name, options=(*lines, *options), version=version)
         return self.load(made)
 
