@@ -45,6 +45,9 @@ SCRIPTS: Final = (
         "fletcher_sum",
         "fletcher_mmio",
         "shipped",
+        "gcn_checks",
+        "checks",
+        "rocm",
     ),
 )
 RESULTS: Final = FOLDER / "results" / "latest.json"
