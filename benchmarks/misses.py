@@ -37,6 +37,24 @@ REASONS: Final = (
         "A locked instruction of the host for each of 64 lanes, since other threads and the host may write there.",
     ),
     (
+        r"gcn_left: image_load, sRGB",
+        "Each of three components is gathered out of a table of 256 numbers.",
+    ),
+    (
+        r"gcn_left: image_store, sRGB",
+        "Each of three components is looked for among 255 steps: 24 gathers and comparisons, exact to the last bit.",
+    ),
+    (r"gcn_left: ds_wrxchg2", "Two exchanges, which may meet: lane after lane, one after the other."),
+    (
+        r"gcn_checks: .*matmul.*init",
+        "Marks are as exact as bits, at addresses of their own: each load is done twice, and looked at once.",
+    ),
+    (
+        r"refsi_driver: matmul f32 .*refsidrv",
+        "Each second element of a column lies on another page, and the profile plays the reference's translation "
+        "buffer of 256 entries access by access.",
+    ),
+    (
         r"hsa_queue: .*arrays of the device",
         "Python writes packet, kernel arguments and signal anew for each launch.",
     ),

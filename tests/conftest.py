@@ -12,6 +12,8 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
+import time
 from collections import Counter
 from collections.abc import Generator
 
@@ -19,6 +21,9 @@ import pytest
 from hypothesis import settings
 
 pytest_plugins = ["pytester"]
+
+OWN = "understudy"
+"""How names of the product's own threads begin, which end with their devices."""
 
 # Compiled code of the tests stays out of the user's cache; processes side by side share it, as a user's do.
 if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -35,6 +40,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Same examples in every run, and no time limits: a slow machine is no failure.
 settings.register_profile("understudy", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("understudy")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_thread_is_left() -> Generator[None]:
+    """A file's threads end with it: others' calls wait for what a thread may yet do, as they would in a program."""
+    before = set(threading.enumerate())
+    yield
+    end = time.monotonic() + 10
+    while left := [each for each in threading.enumerate() if each not in before and not each.name.startswith(OWN)]:
+        assert time.monotonic() < end, f"left behind: {left}"
+        time.sleep(0.05)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,10 @@ def test_a_worker_that_lacks_something_is_named(workers: Workers, message: str, 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://x"])
 def test_a_scheduler_that_is_not_there(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
+    before = threading.enumerate()
     with pytest.raises(CampaignError, match=f"cannot reach the scheduler {address}: "), cluster.connected(address, 1):
         pass
+    assert threading.enumerate() == before
 
 
 def test_a_kernel_that_there_is_not_is_told_with_its_line(tmp_path: Path, capsys: Capture) -> None:

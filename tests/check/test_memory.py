@@ -92,6 +92,9 @@ def test_suppressions_that_are_none(tmp_path: Path) -> None:
     file.write_bytes(b"\xff")
     with pytest.raises(WireError, match="known is no text"):
         read_suppressions(file)
+    file.write_text("*\n" + "[" * 100_000)
+    with pytest.raises(WireError, match=r"a pattern of more than 1000 characters.*line 2"):
+        read_suppressions(file)
     file.write_text("memroy/leak\n")
     with pytest.raises(WireError, match=r"no check is called 'memroy': there are memory.*line 1"):
         read_suppressions(file)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -39,6 +41,7 @@ def connected(scheduler: str, workers: int) -> Iterator[Any]:
     distributed = need("distributed")
     if scheduler:
         try:
+            _knock(distributed, scheduler)
             client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise CampaignError(f"cannot reach the scheduler {scheduler}: {error}") from None
@@ -54,6 +57,16 @@ def connected(scheduler: str, workers: int) -> Iterator[Any]:
         distributed.Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+def _knock(distributed: Any, scheduler: str) -> None:
+    """Connect to a scheduler once: a client that reaches none leaves its thread behind."""
+
+    async def knock() -> None:
+        await (await distributed.comm.connect(scheduler, timeout=CONNECT_SECONDS)).close()
+
+    with ThreadPoolExecutor(1) as pool:  # this thread may have a loop of its own, as notebooks do
+        pool.submit(asyncio.run, knock()).result()
 
 
 def run(

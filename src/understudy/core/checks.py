@@ -37,6 +37,8 @@ ON_FINDING: Final = (KEEP, RAISE)
 """What becomes of a finding: it is kept in a list; or the first one ends the kernel, as an error."""
 FINDINGS: Final = 100
 """Places of findings that a device keeps."""
+LONGEST: Final = 1000
+"""Characters of a suppression's pattern: with more of them, matching may take minutes."""
 
 
 def checks_of(words: str) -> frozenset[str]:
@@ -74,6 +76,8 @@ def read_suppressions(path: str | Path) -> tuple[tuple[str, ...], ...]:
         if len(patterns) > 3:
             text = f"{len(patterns)} patterns, expected up to three: CHECK/KIND, a kernel, a place"
             raise WireError(text).at(str(path), f"line {number}")
+        if any(len(pattern) > LONGEST for pattern in patterns):
+            raise WireError(f"a pattern of more than {LONGEST} characters").at(str(path), f"line {number}")
         wanted = patterns[0].partition("/")[0] if patterns else "*"
         if not any(fnmatchcase(check, wanted) for check in CHECKS):
             raise WireError(f"no check is called {wanted[:80]!r}: there are {', '.join(CHECKS)}").at(
