@@ -20,6 +20,11 @@ from understudy.isa.gcn.target import target
 
 TOGETHER = 24
 """Instructions of one program."""
+WHOLE: Final = "gfx906"
+"""The processor that is gone through in all forms."""
+SAME: Final = 5
+OTHER: Final = 2
+"""Of forms that others share with it, every so many: of its own level, or not."""
 
 
 def beyond(op: Op) -> bool:
@@ -115,13 +120,18 @@ class Results:
 
 
 @cache
-def results(name: str) -> Results:
-    """All operations in all forms, then again those that some fault kept from being reached."""
+def results(name: str, all_forms: bool) -> Results:
+    """All operations, then again those that some fault kept from being reached: in all forms that gfx906 has.
+
+    Of forms that others share with it each fifth or second, but with `all_forms` all.
+    """
     found = Results([], set(), set())
     engines = [Translated(lanes, Tier.THREADED) for lanes in widths()] + [Translated(widths()[-1], Tier.OPTIMISED)]
     forms: list[tuple[Op, str]] = [pair for pair in every(target(name)) if pair[0].on(target(name))]
-    if name == "gfx900":  # gfx906 has all the others
-        forms = [pair for pair in forms if not pair[0].on(target("gfx906"))] + forms[::5]
+    if name != WHOLE and not all_forms:
+        others = [pair for pair in forms if pair[0].on(target(WHOLE))]
+        each = SAME if target(name).level == target(WHOLE).level else OTHER
+        forms = [pair for pair in forms if not pair[0].on(target(WHOLE))] + others[::each]
     for seed in range(5):
         for number, case in enumerate(cases(name, seed, forms)):
             engine, code = engines[number % len(engines)], case.program.code()
