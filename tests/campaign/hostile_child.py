@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from typing import Any
@@ -11,11 +12,16 @@ from typing import Any
 from understudy.campaign.child import serve
 from understudy.campaign.task import Task
 
+ENDLESS = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"
+"""A compiler that does not end, and leaves its number in a file."""
+
 
 def perform(task: Task, data: bytes) -> dict[str, Any]:
     print("what a task prints is no answer")
     if task.options == "hang":
         time.sleep(1000)
+    if task.options.startswith("compile "):
+        subprocess.run([sys.executable, "-c", ENDLESS, task.options.partition(" ")[2]], check=False)
     if task.options == "end":
         sys.stdout.flush()
         os._exit(3)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +21,14 @@ COMMAND = (sys.executable, "-m", "tests.campaign.hostile_child")
 def batch(*options: str, time_limit: float = 60.0) -> list[dict[str, Any]]:
     tasks = [Task("a.cl", "0", options=each, seed=n, time_limit=time_limit) for n, each in enumerate(options)]
     return run_batch(tasks, {"a.cl": b"four"}, COMMAND)
+
+
+def until(found: Callable[[], Any]) -> Any:
+    end = time.monotonic() + 60
+    while not (value := found()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return value
 
 
 def test_tasks_are_run_in_one_process() -> None:
@@ -34,6 +46,22 @@ def test_whatever_a_task_does_the_next_is_run(monkeypatch: pytest.MonkeyPatch) -
     ]  # fmt: skip
     assert rows[2]["message"] == "its process was ended by SIGSEGV"
     assert rows[4]["message"] == "nothing came of it within 0.1 s"
+
+
+def test_nothing_stays_of_a_worker_that_is_killed(tmp_path: Path) -> None:
+    """Not even what its child had started, and waited for."""
+    note = tmp_path / "number"
+    text = f"""
+from tests.campaign.test_worker import COMMAND
+from understudy.campaign.child import Child
+from understudy.campaign.task import Task
+Child(COMMAND).run(Task("a.cl", "0", options="compile {note}"), b"", 100)
+"""
+    with subprocess.Popen([sys.executable, "-c", text]) as worker:
+        number = int(until(lambda: note.exists() and note.read_text()))
+        assert Path(f"/proc/{number}").exists()
+        worker.kill()
+    until(lambda: not Path(f"/proc/{number}").exists() or "Z" in Path(f"/proc/{number}/stat").read_text().split()[2])
 
 
 def test_compilers_that_a_machine_lacks() -> None:

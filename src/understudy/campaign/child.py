@@ -111,9 +111,11 @@ def serve(perform: Performer) -> None:
 
 
 def _follow(parent: int) -> None:
-    """End with the worker: it may be killed while a task hangs."""
+    """End with the worker, and with what was started here: it may be killed while a task hangs, or a compiler."""
     while os.getppid() == parent:
         time.sleep(1)
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
