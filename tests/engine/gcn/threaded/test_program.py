@@ -11,7 +11,7 @@ from tests.engine.gcn.jit.leaving import exits
 from tests.engine.gcn.jit.test_jit import engine, store
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import CODE, DATA
-from understudy.engine.gcn.api import Dispatch
+from understudy.engine.gcn.api import Dispatch, StepLimit
 from understudy.engine.gcn.jit import engine as jit
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.tier import Tier
@@ -60,6 +60,23 @@ def test_loops_and_changes_of_mode_never_leave(monkeypatch: pytest.MonkeyPatch) 
         ReferenceEngine().run(expected)
         assert dwords(dispatch, 256) == dwords(expected, 256)
     assert dwords(dispatch, 1) == [0x0040_0000], "the denormal of the first product, the zero of the second"
+
+
+@pytest.mark.parametrize("skips", ["", "s_cbranch_vccz here{0} | here{0}: | "])
+def test_ways_that_are_longer_than_a_turn_go_on(skips: str) -> None:
+    """Without a loop fuel is looked at now and then all the same; a limit of steps is kept on the instruction."""
+    part = "v_add_u32_e32 v1, 3, v1 | " * 500
+    text = "v_mov_b32_e32 v1, 0 | " + "".join(part + skips.format(n) for n in range(20)) + store(1)
+    dispatch = program(text, step_limit=20_000)
+    engine(tier=Tier.THREADED).run(dispatch)
+    assert dwords(dispatch, 1) == [30_000]
+    counts = []
+    for one in (engine(tier=Tier.THREADED), ReferenceEngine()):
+        stopped = program(text, step_limit=9_000)
+        with pytest.raises(StepLimit) as caught:
+            one.run(stopped)
+        counts.append(str(caught.value))
+    assert counts[0] == counts[1]
 
 
 def test_data_behind_a_jump_is_no_code() -> None:

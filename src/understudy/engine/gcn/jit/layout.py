@@ -7,6 +7,8 @@ from typing import Final
 from understudy.isa.gcn.state import ENGINE
 
 # Words of a wave's state that are the JIT's own.
+LEAST_TURN: Final = 4096
+"""Instructions: between two looks at fuel there are never more, or a wave would wait for its next turn forever."""
 HELPERS: Final = ENGINE
 """Host address of the table of helper functions."""
 TABLES: Final = ENGINE + 1

@@ -55,8 +55,6 @@ NAP_SECONDS: Final = 0.00025
 """How long the host's thread pauses where waves do nothing else."""
 ROUNDS: Final = 16
 """Orders of waves drawn in advance; they repeat."""
-LEAST_TURN: Final = 4096
-"""No block of translated code is longer than a turn."""
 MOST_FUEL: Final = 1 << 62
 """Turns and limits that are longer never end: translated code counts them in signed words."""
 STEPS: Final = 64
@@ -233,7 +231,7 @@ class Worker:
             "rounds": ROUNDS, "most_waves": most, "rows": shapes.vgprs.shape[2],
             "group_x": x, "group_y": y, "group_z": z, "info": dispatch.group_info_sgpr,
             "entry": dispatch.entry, "mode": dispatch.mode,
-            "turn": min(max(dispatch.turn, LEAST_TURN), MOST_FUEL), "step_limit": self._limit,
+            "turn": min(max(dispatch.turn, layout.LEAST_TURN), MOST_FUEL), "step_limit": self._limit,
             "lds_size": dispatch.lds_bytes,
             "undefined": undefined, "ticks": TICKS.address,
         }  # fmt: skip

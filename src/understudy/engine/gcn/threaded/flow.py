@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.float_control import host_has, of_mode
+from understudy.engine.gcn.jit.layout import LEAST_TURN
 from understudy.engine.gcn.jit.region import Node
 from understudy.engine.gcn.threaded.front import Code, Front, Numbers, Plan, Words, groups
 from understudy.isa.gcn.encoding.bounds import format_names, instruction_bounds
@@ -155,6 +156,7 @@ class Flow:
         self.is_whole = control.is_whole
         self.reached = self._reach()
         self._walk()
+        self._cut_ways()
 
     # ---- what is reached -----------------------------------------------------------------------------------------
     @property
@@ -229,6 +231,7 @@ class Flow:
             last = starts[number] if number < len(starts) else self.listing.count
             while not self.reached[last - 1]:
                 last -= 1
+            last = min(last, first + LEAST_TURN)
             block = self.blocks[point] = self._block(first, last, mode)
             work += [each for each in (block.after, block.target) if each is not None and self._is_reached(each)]
 
@@ -255,6 +258,18 @@ class Flow:
                 self.entries.add(following)
                 self.heads.add(following)
         return block
+
+    def _cut_ways(self) -> None:
+        """Fuel is looked at also where a way without a loop is longer than a turn."""
+        found: dict[Point, int] = {}
+        for point in sorted(self.blocks, reverse=True):
+            block = self.blocks[point]
+            following = [each for each in (block.after, block.target) if each in found and each not in self.heads]
+            own = block.last - block.first
+            found[point] = own + max((found[each] for each in following if each), default=0)
+            if found[point] > LEAST_TURN:
+                self.heads |= {each for each in following if each}
+                found[point] = own
 
     def needs(self) -> dict[Point, int]:
         """How many instructions may run from each block on until fuel is looked at again."""
