@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from understudy.campaign.child import serve
@@ -16,7 +17,13 @@ ENDLESS = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid()));
 """A compiler that does not end, and leaves its number in a file."""
 
 
-def perform(task: Task, data: bytes) -> dict[str, Any]:
+def perform(tasks: Sequence[Task], data: bytes) -> list[dict[str, Any]]:
+    if any(task.options == "seed 2 crashes" and task.seed == 2 for task in tasks):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return [perform_one(task, data) | {"instructions": len(tasks)} for task in tasks]
+
+
+def perform_one(task: Task, data: bytes) -> dict[str, Any]:
     print("what a task prints is no answer")
     if task.options == "hang":
         time.sleep(1000)

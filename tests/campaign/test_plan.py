@@ -68,6 +68,32 @@ def test_a_task_is_the_same_wherever_it_stands(tmp_path: Path) -> None:
     assert not set(before) & {task.id for task in plan(text, tmp_path).tasks()}
 
 
+TOGETHER = """
+[campaign]
+together = 10
+[[matrix]]
+programs = ["generate:rv64-small"]
+compilers = ["a", "b", "c"]
+options = ["-O0", "-O1", "-O2"]
+combinations = 2
+seeds = "5..24"
+"""
+
+
+def test_seeds_that_are_compiled_together_get_the_same_combinations() -> None:
+    found = plan(TOGETHER)
+    tasks = list(found.tasks())
+    assert (found.batch, len(tasks), len(found)) == (16, 40, 40)
+    ways: dict[int, list[tuple[str, str]]] = {}
+    for task in tasks:
+        ways.setdefault(task.seed, []).append((task.compiler, task.options))
+    assert [ways[seed] == ways[seed + 1] for seed in (5, 8, 10, 18, 20)] == [True] * 5
+    assert len({tuple(each) for each in ways.values()}) == 3
+    assert all(len(set(each)) == 2 for each in ways.values())
+    assert [task.seed for task in tasks[:10]] == [*range(5, 10)] * 2
+    assert {task.seed: task.id for task in tasks} == {task.seed: task.id for task in plan(TOGETHER).tasks()}
+
+
 MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
 
 
@@ -81,6 +107,8 @@ MATRIX = '[[matrix]]\nprograms = ["generate:opencl"]\n'
         ("[campaign]\ntime-limit = 0\n" + MATRIX,
          "time-limit 0, expected seconds of one task, up to 86400, at line c.toml:2"),
         ("[campaign]\n\nbatch = 0\n" + MATRIX, "batch 0, expected 1 to 10000, at line c.toml:3"),
+        ("[campaign]\ntogether = 501\n" + MATRIX, "together 501, expected 1 to 500, at line c.toml:2"),
+        (MATRIX + "combinations = 3\noptions = ['a', 'b']", "combinations 3, expected 1 to 2, at line c.toml:3"),
         ("[campaign]\n", "no [[matrix]] that says what to run, at line c.toml:1"),
         ("[[matrix]]\n", "no programs: files, or generate:NAME, at line c.toml:1"),
         (MATRIX + "engines = ['jti']\n", "engines: 'jti'; close to it: jit, at line c.toml:3"),

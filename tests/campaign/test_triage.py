@@ -42,6 +42,20 @@ def test_failures_that_are_the_same_come_together() -> None:
     assert alone.failures[0].good is None
 
 
+def test_who_disagrees_is_named() -> None:
+    """Generators whose programs have one result everywhere are held together over agents; ties name both sides."""
+
+    def made(agent: str, options: str, digest: str, program: str = "opencl") -> dict[str, Any]:
+        task = Task(f"generate:{program}", f"{program} 1", agent=agent, compiler="c", options=options)
+        return row_of(task, 0) | {"outcome": "ok", "digest": digest}
+
+    two = [made("gfx700", "-O1", "x"), made("gfx900", "-O2", "y")]
+    assert [each.signature for each in groups(two)] == ["opencl differs: gfx900 c -O2 against gfx700 c -O1"]
+    third = made("gfx900", "-O3", "y")
+    assert [each.signature for each in groups([*two, third])] == ["opencl differs: gfx700 c -O1"]
+    assert not groups([made("gfx700", "-O1", "x", "gcn"), made("gfx900", "-O1", "y", "gcn")])
+
+
 @pytest.mark.parametrize("name", ["gcn", "opencl", "rv64"])
 def test_what_does_not_matter_goes(name: str) -> None:
     program = GENERATORS[name].seeded(11)

@@ -64,5 +64,16 @@ Child(COMMAND).run(Task("a.cl", "0", options="compile {note}"), b"", 100)
     until(lambda: not Path(f"/proc/{number}").exists() or "Z" in Path(f"/proc/{number}/stat").read_text().split()[2])
 
 
+def test_one_of_several_that_ends_the_process_is_found() -> None:
+    some = [Task("generate:rv64", "rv64 1", options="seed 2 crashes", seed=n) for n in range(5)]
+    others = [Task("a.cl", "0", seed=n) for n in range(2)]
+    rows = run_batch([*some, *others], {"a.cl": b""}, COMMAND, together=4)
+    assert [(row["outcome"], row["seed"], row["instructions"]) for row in rows] == [
+        ("ok", 0, 2), ("ok", 1, 2), ("died", 2, 0), ("ok", 3, 1), ("ok", 4, 1), ("ok", 0, 1), ("ok", 1, 1),
+    ]  # fmt: skip
+    assert rows[2]["message"] == "its process was ended by SIGSEGV"
+    assert [row["instructions"] for row in run_batch(some[:2], {}, COMMAND)] == [1, 1]
+
+
 def test_compilers_that_a_machine_lacks() -> None:
     assert lacking(("clang-7", "gcc-x")) == ("clang-7", "gcc-x")

@@ -13,7 +13,13 @@ from understudy.campaign.dataset import Dataset
 from understudy.campaign.plan import read_plan
 
 FOLDER = Path(__file__).parents[2] / "examples" / "campaigns"
-COUNTS = {"smallest.toml": 92, "nightly.toml": 128, "compilers.toml": 60_000, "findings.toml": 360}
+COUNTS = {
+    "smallest.toml": 92,
+    "many.toml": 100_000,
+    "nightly.toml": 128,
+    "compilers.toml": 60_000,
+    "findings.toml": 360,
+}
 PATIENCE_S = 300.0
 
 

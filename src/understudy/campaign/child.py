@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
@@ -24,8 +24,8 @@ GRACE_S: Final = 20.0
 """What a task may take beyond its limit, to begin a process and compile."""
 _LENGTH: Final = struct.Struct("<Q")
 _MOST_BYTES: Final = 1 << 32
-Performer = Callable[[Task, bytes], dict[str, Any]]
-"""Runs a task, given its program's file; gives what came of it."""
+Performer = Callable[[Sequence[Task], bytes], list[dict[str, Any]]]
+"""Runs tasks, given their program's file; gives what came of each."""
 
 
 class Died(Exception):
@@ -43,8 +43,8 @@ class Child:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self, task: Task, data: bytes, limit: float) -> dict[str, Any]:
-        """What came of a task; `TimeoutError` where nothing did within `limit` seconds, `Died`."""
+    def run(self, tasks: Sequence[Task], data: bytes, limit: float) -> list[dict[str, Any]]:
+        """What came of some tasks; `TimeoutError` where nothing did within `limit` seconds, `Died`."""
         process = self._process
         if process is None or process.poll() is not None:
             environment = os.environ | {"PYTHONUNBUFFERED": "1"}
@@ -55,8 +55,8 @@ class Child:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            _send(process.stdin, (task, data))
-            found: dict[str, Any] = pickle.loads(self._receive(process.stdout.fileno(), limit))
+            _send(process.stdin, (tuple(tasks), data))
+            found: list[dict[str, Any]] = pickle.loads(self._receive(process.stdout.fileno(), limit))
         except (EOFError, BrokenPipeError):
             status = process.wait()
             self.close()

@@ -175,7 +175,7 @@ class _Runner:
 
     def _submit(self, batch: Sequence[Task], arriving: Any) -> None:
         data = {name: self._plan.data(name) for name in {task.program for task in batch if not task.generator}}
-        future = self._client.submit(run_batch, batch, data, self._command, pure=False)
+        future = self._client.submit(run_batch, batch, data, self._command, self._plan.together, pure=False)
         self._under_way[future] = batch
         arriving.add(future)
 

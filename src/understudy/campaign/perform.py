@@ -94,9 +94,10 @@ def generated_kind(program: str) -> str:
 
 def run_generated(task: Task, data: bytes) -> tuple[Found, Compiled | None]:
     """Run a generated program: that of the task's seed, or one in a file."""
-    kind = task.generator or generated_kind(task.program)
-    source = GENERATORS[kind].seeded(task.seed).text().encode() if task.generator else data
-    return RUNNERS[kind](task, source)
+    if task.generator:
+        generator = GENERATORS[task.generator]
+        return RUNNERS[generator.runs_as](task, generator.seeded(task.seed).text().encode())
+    return RUNNERS[generated_kind(task.program)](task, data)
 
 
 # ---- compiled programs -----------------------------------------------------------------------------------------------
@@ -109,12 +110,17 @@ def _run_opencl(task: Task, source: bytes) -> tuple[Found, Compiled]:
 
 
 def _run_rv64(task: Task, source: bytes) -> tuple[Found, Compiled]:
+    compiled = compile_generated(source, "rv64", "", task.compiler, task.options, task.time_limit)
+    return run_rv64(compiled.code, task), compiled
+
+
+def run_rv64(code: bytes, task: Task) -> Found:
+    """Run a program: what it prints is its result."""
     from understudy.host.rv64.run import RV64
 
-    compiled = compile_generated(source, "rv64", "", task.compiler, task.options, task.time_limit)
-    result = RV64.run(compiled.code, engine=task.engine, time_limit_seconds=task.time_limit)
+    result = RV64.run(code, engine=task.engine, time_limit_seconds=task.time_limit)
     wrong = f"it ended with {result.status}" if result.status else ""
-    return Found(result.console, result.instructions, result.time, wrong=wrong), compiled
+    return Found(result.console, result.instructions, result.time, wrong=wrong)
 
 
 def _run_gcn(task: Task, source: bytes) -> tuple[Found, None]:
@@ -143,20 +149,19 @@ def _run_commands(task: Task, source: bytes) -> tuple[Found, None]:
     return Found(left, text.count("\n"), seconds), None
 
 
-def run_kernel(code: bytes, agent: str, task: Task) -> Found:
-    """Run a kernel ``k`` of the generators over its 256 work-items."""
+def run_kernel(code: bytes, agent: str, task: Task, name: str = "k") -> Found:
+    """Run a kernel of the generators over its 256 work-items. What was loaded last stays loaded for the next."""
     began = time.perf_counter()
-    gpu = _gpus.get(agent, task)
     try:
-        executable = gpu.load(code)
+        gpu = _gpus.get(agent, task)
+        executable = _gpus.loaded(code)
         numbers = gpu.array(_INPUT)
         out = gpu.zeros(opencl.GRID, np.uint64)
         sums = gpu.array(_SUMS)
-        result = gpu.run(executable, "k", opencl.GRID, opencl.GROUP, [out, numbers, sums])
+        result = gpu.run(executable, name, opencl.GRID, opencl.GROUP, [out, numbers, sums])
         data = out.tobytes() + sums.tobytes()
         for array in (numbers, out, sums):
             gpu.free(array)
-        executable.unload()
     except BaseException:
         _gpus.drop()
         raise
@@ -181,6 +186,8 @@ class _Gpus:
         self._wanted: tuple[Any, ...] = ()
         self._kept = ExitStack()
         self._gpu: Any = None
+        self._code = b""
+        self._executable: Any = None
 
     def get(self, agent: str, task: Task) -> Any:
         """The device for a task."""
@@ -196,9 +203,18 @@ class _Gpus:
             self._wanted = wanted
         return self._gpu
 
+    def loaded(self, code: bytes) -> Any:
+        """Code on the device, in place of what was loaded before."""
+        if self._executable is None or code != self._code:
+            if self._executable is not None:
+                self._executable.unload()
+            self._code, self._executable = code, None
+            self._executable = self._gpu.load(code)
+        return self._executable
+
     def drop(self) -> None:
         """Close it."""
-        self._wanted = ()
+        self._wanted, self._executable = (), None
         self._kept.close()
 
 

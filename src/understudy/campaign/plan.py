@@ -7,11 +7,13 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import groupby, product
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
 from understudy.campaign.errors import CampaignError
+from understudy.campaign.generators.choices import Seeded
 from understudy.campaign.generators.registry import GENERATORS
 from understudy.campaign.lines import Lines
 from understudy.campaign.task import GENERATE, Input, Task
@@ -27,9 +29,10 @@ _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 _SPAN: Final = re.compile(r"(\d+)\.\.(\d+)")
 _TOP: Final = ("campaign", "matrix", "inputs")
-_CAMPAIGN: Final = ("name", "time-limit", "batch")
+_CAMPAIGN: Final = ("name", "time-limit", "batch", "together")
 _INPUT: Final = ("arguments", "grid", "group", "expect")
 BATCH: Final = 16
+MOST_TOGETHER: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +46,32 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """All combinations of its axes."""
+    """All combinations of its axes, or so many of them for each seed."""
 
     programs: tuple[Program, ...]
     axes: Mapping[str, tuple[str, ...]]
     seeds: Sequence[int]
     lines: Mapping[str, int]
+    combinations: int = 0
 
     def __len__(self) -> int:
-        count = len(self.programs) * len(self.seeds)
-        for values in self.axes.values():
-            count *= len(values)
-        return count
+        return len(self.programs) * len(self.seeds) * (self.combinations or prod(map(len, self.axes.values())))
+
+    def points(self, program: Program, number: int) -> list[tuple[str, ...]]:
+        """Values of all axes: all combinations, or those that seeds of this number get, drawn anew for each number."""
+        found = list(product(*(self.axes[name] for name in AXES)))
+        if not self.combinations:
+            return found
+        choices = Seeded(f"{program.name} {number}")
+        return [found.pop(choices.integer(0, len(found) - 1)) for _ in range(self.combinations)]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A campaign as its file says it. `batch` tasks are sent to a worker together; times are in seconds."""
+    """A campaign as its file says it. `batch` tasks are sent to a worker together; times are in seconds.
+
+    Programs whose seeds give the same number when divided by `together` are compiled as one source.
+    """
 
     name: str
     path: str
@@ -68,16 +80,18 @@ class Plan:
     inputs: Mapping[str, Input]
     time_limit: float = 60.0
     batch: int = BATCH
+    together: int = 1
 
     def __len__(self) -> int:
         return sum(map(len, self.matrices))
 
     def tasks(self) -> Iterator[Task]:
-        """All tasks, those of one program and seed behind each other."""
+        """All tasks, those of one program and seed behind each other, or those that are compiled together."""
         for matrix in self.matrices:
-            axes = [matrix.axes[name] for name in AXES]
-            for program, seed in product(matrix.programs, matrix.seeds):
-                for kernel, given, agent, compiler, options, engine, check in product(*axes):
+            seeds = [(number, list(some)) for number, some in groupby(matrix.seeds, lambda n: n // self.together)]
+            for program, (number, some) in product(matrix.programs, seeds):
+                points = matrix.points(program, number)
+                for (kernel, given, agent, compiler, options, engine, check), seed in product(points, some):
                     yield Task(
                         program.name, program.content, kernel, given, self.inputs[given], agent, compiler, options,
                         engine, check, seed, self.time_limit, matrix.lines["kernels"],
@@ -129,9 +143,8 @@ class _Reader:
         matrices = self._document.get("matrix")
         if not isinstance(matrices, list) or not matrices or not all(isinstance(each, dict) for each in matrices):
             raise self._wrong("no [[matrix]] that says what to run", "matrix")
-        batch = head.get("batch", BATCH)
-        if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= 10_000:
-            raise self._wrong(f"batch {batch!r}, expected 1 to 10000", "campaign", "batch")
+        together = self._count("campaign", "together", head.get("together", 1), MOST_TOGETHER)
+        batch = self._count("campaign", "batch", head.get("batch", max(BATCH, together)), 10_000)
         return Plan(
             self._text("campaign", "name", head.get("name", Path(self._path).stem)),
             self._path,
@@ -140,6 +153,7 @@ class _Reader:
             inputs,
             self._seconds(head.get("time-limit", 60.0)),
             batch,
+            together,
         )
 
     # ---- tables ----------------------------------------------------------------------------------------------------
@@ -156,7 +170,7 @@ class _Reader:
         return Input(texts["arguments"], sizes["grid"], sizes["group"], texts["expect"])
 
     def _matrix(self, given: dict[str, Any], number: int, inputs: Mapping[str, Input]) -> Matrix:
-        self._known("matrix", given, ("programs", "seeds", *AXES), number)
+        self._known("matrix", given, ("programs", "seeds", "combinations", *AXES), number)
         axes = {name: self._axis(name, given, number) for name in AXES}
         for key, allowed in (("engines", ENGINES), ("checks", CHECKS), ("inputs", tuple(inputs))):
             for value in axes[key]:
@@ -166,7 +180,11 @@ class _Reader:
                     raise self._wrong(f"{key}: {value!r}{near}", "matrix", key, number)
         lines = {key: self._lines.of("matrix", key, number) for key in ("programs", *AXES)}
         programs = tuple(self._programs(given, number))
-        return Matrix(programs, axes, self._seeds(given.get("seeds", [0]), number), lines)
+        most = prod(map(len, axes.values()))
+        wanted = 0
+        if "combinations" in given:
+            wanted = self._count("matrix", "combinations", given["combinations"], most, number)
+        return Matrix(programs, axes, self._seeds(given.get("seeds", [0]), number), lines, wanted)
 
     def _axis(self, name: str, given: dict[str, Any], number: int) -> tuple[str, ...]:
         if name not in given:
@@ -224,6 +242,11 @@ class _Reader:
             text = f"time-limit {given!r}, expected seconds of one task, up to {MOST_SECONDS:g}"
             raise self._wrong(text, "campaign", "time-limit")
         return float(given)
+
+    def _count(self, table: str, key: str, given: Any, most: int, number: int = 0) -> int:
+        if isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= most:
+            return given
+        raise self._wrong(f"{key} {given!r}, expected 1 to {most}", table, key, number)
 
     def _table(self, name: str, given: Any) -> dict[str, Any]:
         if not isinstance(given, dict):

@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
+from understudy.campaign.generators.registry import COMPILED, GENERATORS
+
 COLUMNS: Final = ("program", "kernel", "input", "agent", "compiler", "options", "engine", "check", "seed")
 """What tells the tasks of a matrix apart."""
 
@@ -53,6 +55,11 @@ class Task:
     def generator(self) -> str:
         """The name of the generator of its program, or ""."""
         return self.program.removeprefix(GENERATE) if self.program.startswith(GENERATE) else ""
+
+    @property
+    def joins(self) -> bool:
+        """Whether one source can hold its program and others."""
+        return bool(self.generator) and GENERATORS[self.generator].runs_as in COMPILED
 
     def columns(self) -> dict[str, str | int]:
         """What tells it from others."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from understudy.campaign.compare import GOOD
+from understudy.campaign.generators.registry import GENERATORS
 from understudy.campaign.task import GENERATE
 
 SAME: Final = ("program", "content", "kernel", "input", "agent", "seed")
@@ -51,11 +52,9 @@ def groups(rows: Iterable[Row]) -> list[Group]:
     found: dict[str, Group] = {}
     for same in _programs(rows):
         failures = list(_failures(same))
-        names = sorted({_maker(each.row) for each in failures if each.is_difference})
+        differs = _disagreement(same, [each for each in failures if each.is_difference])
         for failure in failures:
-            signature = failure.row["signature"]
-            if failure.is_difference:
-                signature = f"{failure.row['program'].removeprefix(GENERATE)} differs: {', '.join(names)}"
+            signature = differs if failure.is_difference else failure.row["signature"]
             found.setdefault(signature, Group(signature)).failures.append(failure)
     return sorted(found.values(), key=lambda group: (-len(group.seeds), group.signature))
 
@@ -64,7 +63,10 @@ def _programs(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Runs of the same program with the same input."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row[name] for name in SAME), []).append(row)
+        is_generated = row["program"].startswith(GENERATE)
+        everywhere = is_generated and GENERATORS[row["program"].removeprefix(GENERATE)].everywhere
+        same = [name for name in SAME if name != "agent" or not everywhere]
+        found.setdefault(tuple(row[name] for name in same), []).append(row)
     yield from found.values()
 
 
@@ -77,7 +79,21 @@ def _failures(same: list[Row]) -> Iterator[Failure]:
             yield Failure(row, right)
 
 
-def _maker(row: Row) -> str:
+def _disagreement(same: list[Row], failures: list[Failure]) -> str:
+    """Who differs; from whom, where no more agree about the other result."""
+    if not failures:
+        return ""
+    several = len({row["agent"] for row in same}) > 1
+    names = sorted({_maker(each.row, several) for each in failures})
+    [(right, most)] = Counter(row["digest"] for row in same if row["outcome"] == GOOD).most_common(1)
+    alike = max(Counter(each.row["digest"] for each in failures).values()) == most
+    others = sorted({_maker(row, several) for row in same if row["outcome"] == GOOD and row["digest"] == right})
+    against = f" against {', '.join(others)}" if alike else ""
+    return f"{same[0]['program'].removeprefix(GENERATE)} differs: {', '.join(names)}{against}"
+
+
+def _maker(row: Row, with_agent: bool) -> str:
     """Who made and ran it."""
-    words = (row["compiler"], row["options"], "" if row["engine"] == "jit" else row["engine"])
+    engine = "" if row["engine"] == "jit" else row["engine"]
+    words = (row["agent"] if with_agent else "", row["compiler"], row["options"], engine)
     return " ".join(word for word in words if word) or row["engine"]

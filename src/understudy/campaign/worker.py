@@ -7,9 +7,11 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
+from itertools import groupby
 from typing import Any, Final
 
 from understudy.campaign.child import GRACE_S, Child, Died
@@ -35,27 +37,51 @@ def lacking(compilers: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in compilers if named(name) is None)
 
 
-def run_batch(tasks: Sequence[Task], data: Mapping[str, bytes], command: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The rows of some tasks; `data` are their programs' files by name."""
+def run_batch(
+    tasks: Sequence[Task], data: Mapping[str, bytes], command: tuple[str, ...], together: int = 1
+) -> list[dict[str, Any]]:
+    """The rows of some tasks; `data` are their programs' files by name. So many are compiled `together`."""
     child = _child(command, threading.get_ident())
-    return [_run(task, data.get(task.program, b""), child) for task in tasks]
+    rows: list[dict[str, Any]] = []
+    for some in _joined(tasks, together):
+        started = time.time_ns() // 1_000_000
+        found = run_some(some, data.get(some[0].program, b""), child, GRACE_S)
+        rows += [row_of(task, started) | each for task, each in zip(some, found, strict=True)]
+    return rows
 
 
-def _run(task: Task, data: bytes, child: Child) -> dict[str, Any]:
-    started = time.time_ns() // 1_000_000
-    return row_of(task, started) | run_alone(task, data, child, GRACE_S)
+def _joined(tasks: Sequence[Task], together: int) -> Iterator[Sequence[Task]]:
+    """Tasks behind each other that one source can hold."""
+    if together == 1:
+        yield from ((task,) for task in tasks)
+        return
+    for (_, joins), same in groupby(tasks, lambda task: (replace(task, seed=0), task.joins)):
+        some = tuple(same)
+        size = together if joins else 1
+        yield from (some[at : at + size] for at in range(0, len(some), size))
 
 
-def run_alone(task: Task, data: bytes, child: Child, grace: float) -> dict[str, Any]:
-    """What came of a task, also where it hangs (`grace` seconds longer than it may) or ends its process."""
+def run_some(tasks: Sequence[Task], data: bytes, child: Child, grace: float) -> list[dict[str, Any]]:
+    """What came of tasks, also where one hangs (`grace` seconds longer than they may) or ends its process.
+
+    Of several, halves are tried then, so that nothing is said of the others.
+    """
     try:
-        found = child.run(task, data, task.time_limit + grace)
+        return child.run(tasks, data, tasks[0].time_limit + len(tasks) - 1 + grace)
     except TimeoutError:
-        text = f"nothing came of it within {task.time_limit:g} s"
+        text = f"nothing came of it within {tasks[0].time_limit:g} s"
         found = {"outcome": "timeout", "signature": "timeout", "message": text}
     except Died as died:
         found = _death(died.status)
-    return found
+    if len(tasks) == 1:
+        return [found]
+    half = len(tasks) // 2
+    return run_some(tasks[:half], data, child, grace) + run_some(tasks[half:], data, child, grace)
+
+
+def run_alone(task: Task, data: bytes, child: Child, grace: float) -> dict[str, Any]:
+    """What came of one task."""
+    return run_some((task,), data, child, grace)[0]
 
 
 def _death(status: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -13,6 +14,7 @@ from understudy.campaign.child import serve
 from understudy.campaign.compilation import Compiled, version_of
 from understudy.campaign.perform import Found, generated_kind, perform, run_generated
 from understudy.campaign.task import Task
+from understudy.campaign.together import perform_together
 from understudy.campaign.worker import REFUSED
 from understudy.cli.exits import UsageError
 from understudy.cli.kernel_files import KernelFile, Options, RawHeader, read_kernels
@@ -111,5 +113,10 @@ def perform_task(task: Task, data: bytes) -> dict[str, Any]:
     return found | {"outcome": REFUSED} if refused else found
 
 
+def perform_tasks(tasks: Sequence[Task], data: bytes) -> list[dict[str, Any]]:
+    """The columns of tasks; several are of programs that differ in their seed alone."""
+    return perform_together(tasks, lambda task: perform_task(task, data))
+
+
 if __name__ == "__main__":
-    serve(perform_task)
+    serve(perform_tasks)

@@ -46,8 +46,8 @@ class Scope:
 class Expressions:
     """Draws expressions."""
 
-    def __init__(self, choices: Choices, dialect: Dialect) -> None:
-        self.choices, self.dialect = choices, dialect
+    def __init__(self, choices: Choices, dialect: Dialect, deepest: int = DEEPEST) -> None:
+        self.choices, self.dialect, self._deepest = choices, dialect, deepest
 
     def node(self, kind: Type, form: str, *kids: Node) -> Node:
         """An expression of a type."""
@@ -55,7 +55,7 @@ class Expressions:
 
     def draw(self, kind: Type, scope: Scope, depth: int = 0) -> Node:
         """An expression of that type."""
-        if depth >= DEEPEST or chance(self.choices, 12 + 14 * depth):
+        if depth >= self._deepest or chance(self.choices, 12 + 14 * depth):
             return self.simple(kind, scope)
         makers = self._makers(kind)
         return pick(self.choices, makers)(kind, scope, depth + 1)

@@ -21,6 +21,20 @@ ROUNDS: Final = (1, 2, 3, 4, 7)
 ARRAY_LENGTHS: Final = (2, 4, 8, 16)
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of programs: bounds of how many functions, variables and statements they have; how deep expressions are."""
+
+    functions: int
+    variables: tuple[int, int]
+    statements: tuple[int, int]
+    depth: int
+
+
+SMALL: Final = Size(1, (2, 4), (1, 3), 2)
+"""A third to a tenth of the time to compile and run: many of them find more than a few large ones."""
+
+
 @dataclass(slots=True)
 class Frame:
     """What statements of one function may write, besides what `scope` has; `loops` is how deep they are in loops."""
@@ -50,9 +64,9 @@ class Struct:
 class Statements:
     """Draws statements, functions and structs of one program."""
 
-    def __init__(self, choices: Choices, dialect: Dialect) -> None:
+    def __init__(self, choices: Choices, dialect: Dialect, size: Size) -> None:
         self.choices, self.dialect = choices, dialect
-        self.expressions = Expressions(choices, dialect)
+        self.expressions = Expressions(choices, dialect, size.depth)
         self.structs: list[Struct] = []
         self.functions = Scope()
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from understudy.campaign.generators.c_expressions import Scope, prelude
-from understudy.campaign.generators.c_statements import Frame, Statements
+from understudy.campaign.generators.c_expressions import DEEPEST, Scope, prelude
+from understudy.campaign.generators.c_statements import SMALL, Frame, Size, Statements
 from understudy.campaign.generators.c_types import UINT, ULONG, Dialect, Type
 from understudy.campaign.generators.choices import Choices, chance, pick
 from understudy.campaign.generators.tree import Node, leaf, lines
@@ -31,17 +31,27 @@ _HEAD: Final = """#pragma OPENCL FP_CONTRACT OFF
 """
 
 
+LARGE: Final = Size(3, (3, 8), (3, 9), DEEPEST)
+HEAD: Final = _HEAD + prelude(DIALECT)
+"""What all programs begin with."""
+
+
 def make(choices: Choices) -> Node:
     """A kernel called ``k``."""
-    return _Kernel(choices).node()
+    return _Kernel(choices, LARGE).node()
+
+
+def make_small(choices: Choices) -> Node:
+    """A small one."""
+    return _Kernel(choices, SMALL).node()
 
 
 class _Kernel:
     """One kernel."""
 
-    def __init__(self, choices: Choices) -> None:
-        self.choices = choices
-        self.statements = Statements(choices, DIALECT)
+    def __init__(self, choices: Choices, size: Size) -> None:
+        self.choices, self.size = choices, size
+        self.statements = Statements(choices, DIALECT, size)
         self.expressions = self.statements.expressions
         self.frame = Frame(self.statements.functions)
         self.shared: list[Node] = []
@@ -49,13 +59,13 @@ class _Kernel:
     def node(self) -> Node:
         choices, statements = self.choices, self.statements
         structs = statements.declare_structs()
-        functions = [statements.function(number) for number in range(choices.integer(0, 3))]
+        functions = [statements.function(number) for number in range(choices.integer(0, self.size.functions))]
         scope = Scope(functions=statements.functions.functions)
         self.frame = frame = Frame(scope)
         for name in ("gid", "lid", "x0", "x1"):
             scope.add(UINT, name)
-        variables = lines(*statements.declare(frame, choices.integer(3, 8)))
-        body = lines(*(self._uniform(0) for _ in range(choices.integer(3, 9))))
+        variables = lines(*statements.declare(frame, choices.integer(*self.size.variables)))
+        body = lines(*(self._uniform(0) for _ in range(choices.integer(*self.size.statements))))
         ending = statements.hashed(frame)
         head = "\n".join([
             "__kernel void k(__global ulong *out, __global const uint *in, __global uint *sums) {",
@@ -67,7 +77,7 @@ class _Kernel:
             f"{head}\n{{}}\n{{}}\n{{}}\nulong h = 0;\n{{}}\nout[gid] = h;\n}}\n",
             [lines(*self.shared), variables, body, ending],
         )
-        return lines(leaf(_HEAD + prelude(DIALECT)), *structs, *functions, kernel)
+        return lines(leaf(HEAD), *structs, *functions, kernel)
 
     def _uniform(self, depth: int) -> Node:
         """A statement that all work-items of a group come to."""

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class Generator:
     """A generator by name. `version` changes whenever a seed gives another program than before.
 
-    `maker` of `module` makes a program, a tree; `suffix` is that of the file of one.
+    `maker` of `module` makes a program, a tree; `suffix` is that of the file of one. `kind` names the generator whose
+    programs these are like, where it is another one. `everywhere`: all agents give one result.
     """
 
     name: str
@@ -25,6 +26,13 @@ class Generator:
     suffix: str
     about: str
     maker: str = "make"
+    kind: str = ""
+    everywhere: bool = False
+
+    @property
+    def runs_as(self) -> str:
+        """The name of the generator whose programs are compiled and run as these are."""
+        return self.kind or self.name
 
     def tree(self, choices: Choices) -> Node:
         """A program as these choices have it."""
@@ -42,15 +50,23 @@ class Generator:
         return import_module(f"understudy.campaign.generators.{self.module}")
 
 
+COMPILED: Final = ("opencl", "rv64")
+"""Generators of what a compiler makes code of."""
+
+
 def _all(*generators: Generator) -> Mapping[str, Generator]:
     return {each.name: each for each in generators}
 
 
 GENERATORS: Final = _all(
-    Generator("opencl", 1, "opencl", ".opencl.cl", "OpenCL C: a kernel over 256 work-items in groups of 128"),
+    Generator("opencl", 1, "opencl", ".opencl.cl", "OpenCL C: a kernel over 256 work-items in groups of 128",
+              everywhere=True),
+    Generator("opencl-small", 1, "opencl", ".opencl.cl", "the same with a few variables and statements", "make_small",
+              "opencl", everywhere=True),
     Generator("gcn", 1, "gcn", ".gcn.s", "GCN assembly: 256 work-items, the same result on both engines"),
     Generator("refsi", 1, "command_text", ".refsi.txt", "command buffers of RefSi", "make_refsi"),
     Generator("acceldev", 1, "command_text", ".acceldev.txt", "user commands of Acceldev", "make_acceldev"),
-    Generator("aql", 1, "command_text", ".aql.txt", "sequences of AQL packets", "make_aql"),
+    Generator("aql", 1, "command_text", ".aql.txt", "sequences of AQL packets", "make_aql", everywhere=True),
     Generator("rv64", 1, "rv64", ".rv64.c", "C for RV64: a program that prints what it computed"),
-)
+    Generator("rv64-small", 1, "rv64", ".rv64.c", "the same with a few variables and statements", "make_small", "rv64"),
+)  # fmt: skip

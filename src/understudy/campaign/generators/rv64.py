@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from understudy.campaign.generators.c_expressions import Scope, prelude
-from understudy.campaign.generators.c_statements import Frame, Statements
+from understudy.campaign.generators.c_expressions import DEEPEST, Scope, prelude
+from understudy.campaign.generators.c_statements import SMALL, Frame, Size, Statements
 from understudy.campaign.generators.c_types import UINT, Dialect
 from understudy.campaign.generators.choices import Choices
 from understudy.campaign.generators.tree import Node, leaf, lines
@@ -30,13 +30,14 @@ __OWN(memmove)(void *to, const void *from, ulong n) {
 """
 """What compilers call of their own accord."""
 _PROGRAM: Final = "/* ---- the program ---- */"
-_MAIN: Final = f"""static long call(long number, long a, long b, long c) {{
+CALL: Final = """static long call(long number, long a, long b, long c) {
     register long a7 __asm__("a7") = number; register long a0 __asm__("a0") = a;
     register long a1 __asm__("a1") = b; register long a2 __asm__("a2") = c;
     __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2) : "memory");
     return a0;
-}}
-static ulong out[{ROUNDS}];
+}
+"""
+_MAIN: Final = f"""static ulong out[{ROUNDS}];
 void _start(void) {{
     uint state = 12345;
     for (uint gid = 0; gid < {ROUNDS}; gid++) {{
@@ -51,17 +52,32 @@ void _start(void) {{
 """
 
 
+LARGE: Final = Size(3, (3, 9), (4, 12), DEEPEST)
+HEAD: Final = prelude(DIALECT) + "\n" + _MEMORY + _PROGRAM
+"""What all programs begin with, and what they end with."""
+TAIL: Final = CALL + _MAIN
+
+
 def make(choices: Choices) -> Node:
     """A program."""
-    statements = Statements(choices, DIALECT)
+    return _make(choices, LARGE)
+
+
+def make_small(choices: Choices) -> Node:
+    """A small one."""
+    return _make(choices, SMALL)
+
+
+def _make(choices: Choices, size: Size) -> Node:
+    statements = Statements(choices, DIALECT, size)
     structs = statements.declare_structs()
-    functions = [statements.function(number) for number in range(choices.integer(0, 3))]
+    functions = [statements.function(number) for number in range(choices.integer(0, size.functions))]
     frame = Frame(Scope(functions=statements.functions.functions))
     for name in ("gid", "x0", "x1"):
         frame.scope.add(UINT, name)
-    variables = lines(*statements.declare(frame, choices.integer(3, 9)))
-    body = statements.block(frame, choices.integer(4, 12), 0)
+    variables = lines(*statements.declare(frame, choices.integer(*size.variables)))
+    body = statements.block(frame, choices.integer(*size.statements), 0)
     head = "__attribute__((noinline)) static ulong k(uint gid, uint x0, uint x1) {"
     form = f"{head}\n{{}}\n{{}}\nulong h = 0;\n{{}}\nreturn h;\n}}\n"
     kernel = Node(form, [variables, body, statements.hashed(frame)])
-    return lines(leaf(prelude(DIALECT)), leaf(_MEMORY + _PROGRAM), *structs, *functions, kernel, leaf(_MAIN))
+    return lines(leaf(HEAD), *structs, *functions, kernel, leaf(TAIL))
