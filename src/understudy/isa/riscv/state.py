@@ -9,7 +9,7 @@ import numpy as np
 from understudy.core.errors import WireError
 from understudy.core.shown import Rows, Shown
 from understudy.core.snapshot import Stateful
-from understudy.isa.riscv.isa import REFSI, Isa
+from understudy.isa.riscv.isa import MOST_VLEN, REFSI, Isa
 from understudy.isa.riscv.port import HartPort
 
 # Word offsets in the shared state; translated code uses the same numbers.
@@ -67,7 +67,7 @@ FOREVER: Final = (1 << 64) - 1
 M, S, U = 3, 1, 0
 
 VECTOR_REGISTERS: Final = 32
-LEAST_VLEN, MOST_VLEN = 64, 1 << 16
+LEAST_VLEN = 64
 
 
 def check_vlen(bits: int) -> None:

@@ -228,6 +228,7 @@ def test_averaging() -> None:
     assert values("vasub.vv v1, v2, v3", [0x7F, 1], [0x80, 2], vcsr=DOWN << 1) == [0x7F, 0xFF]
     assert values("vasubu.vv v1, v2, v3", [0, 5], [1, 2], vcsr=EVEN << 1) == [0, 2]
     assert values("vasubu.vv v1, v2, v3", [0], [2], vcsr=EVEN << 1) == [0xFF]
+    assert values("vasub.vv v1, v2, v3", [0x7F], [0x80], vcsr=UP << 1) == [0x80]
     assert on("vaaddu.vv v1, v2, v3", a, b, vcsr=ODD << 1).vcsr == ODD << 1
 
 

@@ -54,6 +54,11 @@ def test_strided_x0() -> None:
     assert (len(after.log), after.v(1, 4)) == (4, [1, 2, 3, 4])
 
 
+def test_strided_zero() -> None:
+    after = run("vlse32.v v1, (x10), x6", x={10: DEVICE, 6: 0})
+    assert (len(after.log), after.v(1, 4)) == (4, [1, 2, 3, 4])
+
+
 def test_indexed() -> None:
     after = run("vloxei16.v v1, (x10), v2", "e32,m1", 4, {2: e(16, 4, 0, 4, 12)}, memory=[1, 2, 3, 4])
     assert after.v(1, 4) == [2, 1, 2, 4]
@@ -139,6 +144,12 @@ def test_first_fault_vl() -> None:
         after = run("vle32ff.v v1, (x10)", x={10: END - 4 * there})
         assert (after.cause, after.vl, after.vstart) == (None, there, 0)
         assert after.v(1, 4)[there:] == [J32] * (4 - there)
+
+
+def test_first_fault_spurious() -> None:
+    """None is."""
+    after = run("vle32ff.v v1, (x10)", "e32,m1", 8, x={10: END - 8})
+    assert (after.vl, after.v(1, 8)[2:]) == (2, [J32] * 6)
 
 
 def test_first_fault_fewer() -> None:
@@ -256,6 +267,11 @@ def test_whole_group() -> None:
         told = f"v{count // 2} does not begin a group of {count} registers"
         illegal(f"vl{count}re8.v v{count // 2}, (x10)", told=told, rule="whole-group")
         illegal(f"vs{count}r.v v{count // 2}, (x10)", told=told, rule="whole-group")
+
+
+def test_whole_misaligned() -> None:
+    after = run("vl1re32.v v1, (x10)", x={10: DATA + 2}, memory=COUNT)
+    assert (after.cause, after.vstart, after.value) == (LOAD_MISALIGNED, 0, DATA + 2)
 
 
 def test_whole_vstart() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.riscv.rig import DATA, DATA_BYTES
 from tests.engine.riscv.vector.machine import JUNK, After, bits, changed, d, e, illegal, run, s
+from understudy.core.errors import WireError
 from understudy.engine.riscv.stops import LOAD_ACCESS, STORE_ACCESS
 from understudy.isa.riscv.isa import isa_of
 from understudy.isa.riscv.vector.vtype import VILL
@@ -55,6 +56,11 @@ def test_overlap() -> None:
     illegal("vwadd.vv v8, v8, v10", "e8,m1", "v8 to v9 may not overlap v8 here", "overlap")
     illegal("vmseq.vv v9, v8, v10", "e8,m2", "v9 may not overlap v8 to v9 here", "overlap")
     illegal("vzext.vf2 v8, v8", "e16,m1", "v8 may not overlap v8 here", "overlap")
+
+
+def test_overlap_agnostic() -> None:
+    after = run("vnsrl.wi v8, v8, 8, v0.t", "e8,m1", 3, {0: bits(1, 0, 1), 8: e(16, 0x1234, 0x5678, 0x9ABC)})
+    assert after.v(8, 4) == [0x12, 0x12, 0x9A, 0x56]
 
 
 def test_two_widths() -> None:
@@ -151,6 +157,11 @@ def test_avl_kept_vlmax() -> None:
     assert run("vsetvli x0, x0, e8,m1,ta,ma", "e64,m1", vl=8).vl == 8
 
 
+def test_avl_kept_vill() -> None:
+    after = run("vsetvli x0, x0, e8,m1,ta,ma", VILL)
+    assert (after.vtype, after.vl) == (0xC0, 0)
+
+
 def test_avl_immediate() -> None:
     assert [run(f"vsetivli x5, {n}, e8,m1,ta,ma").vl for n in (0, 1, 31)] == [0, 1, 31]
     assert run("vsetivli x5, 31, e64,m1,ta,ma").vl == 8
@@ -221,6 +232,7 @@ def test_frm_reserved() -> None:
     for frm in (5, 6, 7):
         for text in ("vfadd.vv v1, v2, v3", "vfsgnj.vv v1, v2, v3", "vfmv.f.s f1, v2", "vfcvt.rtz.x.f.v v1, v2"):
             illegal(text, told=f"frm is {frm}, which is reserved", rule="frm-reserved", frm=frm)
+    illegal("vfadd.vv v1, v2, v3", told="frm is 5, which is reserved", rule="frm-reserved", frm=5, vl=0)
     assert run("vadd.vv v1, v2, v3", frm=7).cause is None
 
 
@@ -272,6 +284,26 @@ def test_precise(text: str) -> None:
     assert after.v(1, 4) == [0, 0, 0, 0]
     assert after.v(1, 6)[4:] == [JUNK * 0x0101_0101_0101_0101] * 2
     assert resumed(after, text).v(1, 6) == [0, 0, 0, 0, 5, 4]
+
+
+def test_zvl() -> None:
+    assert isa_of("rv64gcv_zvl256b") is isa_of("RV64GCV_Zvl128b_Zvl256b")
+    assert (isa_of("rv64gcv_zvl256b").least_vlen, isa_of("rv64gcv").least_vlen) == (256, 0)
+    assert repr(isa_of("rv64gcv_zbb_zvl1024b")) == "RV64GCV_Zbb_Zvl1024b"
+    for name, told in (
+        ("rv64gcv_zvl100b", "'Zvl100b' asks for no power of two from 32 to 65536"),
+        ("rv64gcv_zvl16b", "'Zvl16b' asks for no power of two"),
+        ("rv64gc_zvl128b", "'Zvl128b' is of vectors, and there is no V"),
+    ):
+        with pytest.raises(WireError, match=told):
+            isa_of(name)
+
+
+def test_zve() -> None:
+    for part in ("zve32x", "zve32f", "zve64x", "zve64f", "zve64d"):
+        assert isa_of(f"rv64gcv_{part}") is isa_of("rv64gcv")
+        with pytest.raises(WireError, match=f"'{part.capitalize()}' without V is not modelled"):
+            isa_of(f"rv64gc_{part}")
 
 
 def test_v_includes() -> None:

@@ -79,6 +79,9 @@ def test_reduction_float_extremes() -> None:
     values = {2: [*s(1.0, -0.0, 0.0), NAN], 3: s(5.0)}
     assert run("vfredmin.vs v1, v2, v3", v=values).v(1, 1) == s(-0.0)
     assert run("vfredmax.vs v1, v2, v3", v=values).v(1, 1) == s(5.0)
+    for name in ("vfredmin", "vfredmax"):
+        after = run(f"{name}.vs v1, v2, v3, v0.t", v={0: bits(0), 2: s(1.0), 3: [SIGNALLING]})
+        assert (after.v(1, 1), after.fflags) == ([SIGNALLING], 0)
 
 
 def test_reduction_float_widening() -> None:
@@ -98,6 +101,11 @@ def test_mask_logic() -> None:
         for vtype in ("e8,m1", "e64,m8"):
             assert run(f"{name}.mm v1, v2, v3", vtype, 4, {2: a, 3: b}).mask(1, 4) == each
             assert run(f"{name}.mm v3, v2, v3", vtype, 4, {2: a, 3: b}).mask(3, 4) == each
+
+
+def test_mask_logic_masked() -> None:
+    for name in ("vmand", "vmnand", "vmandn", "vmxor", "vmor", "vmnor", "vmorn", "vmxnor"):
+        illegal(changed(f"{name}.mm v1, v2, v3", 1 << 25, 0))
 
 
 def test_count() -> None:
@@ -260,6 +268,9 @@ def test_slide_down() -> None:
 
 def test_slide_one_up() -> None:
     assert run("vslide1up.vx v1, v2, x6", "e8,m1", 4, FIVE, x={6: 0x107}).v(1, 5) == [7, 10, 11, 12, J8]
+
+
+def test_slide_one_up_float() -> None:
     after = run("vfslide1up.vf v1, v2, f6", v={2: [1, 2, 3, 4]}, f={6: s(1.0)[0]})
     assert after.v(1, 5) == [NAN, 1, 2, 3, J32]
 
@@ -271,6 +282,9 @@ def test_slide_one_up_overlap() -> None:
 
 def test_slide_one_down() -> None:
     assert run("vslide1down.vx v1, v2, x6", "e8,m1", 4, FIVE, x={6: 0x107}).v(1, 5) == [11, 12, 13, 7, J8]
+
+
+def test_slide_one_down_float() -> None:
     after = run("vfslide1down.vf v2, v2, f6", v={2: [1, 2, 3, 4]}, f={6: BOX | s(1.0)[0]})
     assert after.v(2, 4) == [2, 3, 4, *s(1.0)]
 

@@ -65,6 +65,12 @@ def test_vs_dirty() -> None:
         assert run("addi x5, x0, 1", status=before | FLOATS).status & DIRTY == before
 
 
+def test_sd() -> None:
+    for text, status, sd in (("csrrwi x0, vxrm, 1; ", INITIAL, 1), ("", INITIAL, 0), ("", DIRTY, 1)):
+        after = run(text + "csrrs x5, mstatus, x0", status=status)
+        assert after.x[5] >> 63 == sd
+
+
 def test_vs_shadow() -> None:
     for vs in (INITIAL, CLEAN, DIRTY):
         assert run("csrrs x5, sstatus, x0", status=vs | FLOATS).x[5] & DIRTY == vs
@@ -237,6 +243,12 @@ def test_vstart_behind() -> None:
     for vstart in (4, 5, 200):
         after = run("vle32.v v1, (x6)", vstart=vstart, x={6: 4})
         assert (after.vstart, after.cause, after.vectors) == (0, None, bytes([JUNK]) * 2048)
+
+
+def test_vstart_beyond() -> None:
+    after = run("vle64.v v1, (x6)", "e64,m1", 8, vstart=200, x={6: 8})
+    assert (after.vstart, after.cause, after.vectors) == (0, None, bytes([JUNK]) * 2048)
+    illegal("vadd.vv v1, v2, v3", "e64,m1", "vstart is 200: only loads", "vstart-never", vstart=200)
 
 
 def test_vstart_never() -> None:
