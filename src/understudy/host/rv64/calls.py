@@ -61,6 +61,12 @@ class Calls:
         except AccessFault:
             return -EFAULT & _MASK64
 
+    def put(self, fd: int, data: bytes) -> None:
+        """The program writes bytes to 1 or 2."""
+        self.output += data
+        if self._on_write is not None:
+            self._on_write(fd, data)
+
     def _read(self, fd: int, address: int, size: int) -> int:
         if fd:
             return -EBADF
@@ -72,10 +78,7 @@ class Calls:
     def _write(self, fd: int, address: int, size: int) -> int:
         if fd not in (1, 2):
             return -EBADF
-        data = self._memory.read(address, size) if size else b""
-        self.output += data
-        if self._on_write is not None:
-            self._on_write(fd, data)
+        self.put(fd, self._memory.read(address, size) if size else b"")
         return size
 
     def _write_parts(self, fd: int, address: int, count: int) -> int:

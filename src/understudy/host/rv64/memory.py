@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from understudy.core.errors import AccessFault, WireError
@@ -20,23 +20,16 @@ _MASK64: Final = (1 << 64) - 1
 _ADDRESS_LIMIT: Final = 1 << 32
 
 
-class Told(Exception):
-    """The program wrote to its mailbox; `value` is what, never 0."""
-
-    def __init__(self, value: int) -> None:
-        super().__init__(value)
-        self.value = value
-
-
 class ProgramMemory:
     """`HartPort` of a program. Memory has no permissions; what is nowhere mapped faults.
 
-    `mailbox` is the address of a word of which stores raise `Told`, None for none.
+    `mailbox` is the address of a word, None for none: `on_mail` is called with what it holds after a store, unless 0.
     """
 
     def __init__(self, segments: Sequence[Segment], mailbox: int | None = None) -> None:
         self.space = AddressSpace()
         self.mailbox = mailbox
+        self.on_mail: Callable[[int], None] | None = None
         pieces = _pieces(segments)
         self.heap = pieces[-1][1]
         self.break_ = self.heap
@@ -62,6 +55,11 @@ class ProgramMemory:
         if data:
             self.space.write(address, data, ME)
 
+    def clear_mailbox(self) -> None:
+        """What the mailbox held is done."""
+        if self.mailbox is not None:
+            self.write(self.mailbox, bytes(8))
+
     # -- as a hart sees it
 
     def load(self, address: int, size: int) -> int:
@@ -72,9 +70,9 @@ class ProgramMemory:
         """See `HartPort`."""
         self.space.write(address, (value & (1 << 8 * size) - 1).to_bytes(size, "little"), ME)
         if self.mailbox is not None and address <= self.mailbox < address + size:
-            told = self.load(self.mailbox, 8)
-            if told:
-                raise Told(told)
+            word = self.load(self.mailbox, 8)
+            if word and self.on_mail is not None:
+                self.on_mail(word)
 
     def fetch(self, address: int) -> int:
         """See `HartPort`."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Final
 
-from understudy.core.errors import BeyondModel, GuestFault, UnderstudyError, WireError
+from understudy.core.errors import AccessFault, GuestFault, UnderstudyError, WireError
 from understudy.core.limits import TimeLimit, checked_time_limit, default_time_limit
 from understudy.core.sources import bytes_of
 from understudy.core.took import Took
@@ -23,16 +23,20 @@ from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.engine.riscv.reference import ReferenceEngine
 from understudy.engine.riscv.stops import CAUSES, ECALL_U, Exit, Why
 from understudy.host.rv64.calls import Calls, Exited, OnWrite
-from understudy.host.rv64.memory import STACK_TOP, ProgramMemory, Told
+from understudy.host.rv64.htif import Ended, HostTarget
+from understudy.host.rv64.memory import STACK_TOP, ProgramMemory
 from understudy.image.riscv.kind import loadable
 from understudy.image.riscv.program import ElfImage, read_elf
 from understudy.isa.riscv import csr, csrnames
-from understudy.isa.riscv.isa import ALL, isa_of
-from understudy.isa.riscv.state import RETIRED, F, Hart, M, U, X
+from understudy.isa.riscv.isa import ALL, Isa, isa_of
+from understudy.isa.riscv.state import FFLAGS, FRM, RETIRED, F, Hart, U, X
 
 ISA: Final = ALL.name
 BASE: Final = 0x1_0000
 MAILBOX: Final = "tohost"
+ANSWERS: Final = "fromhost"
+VLEN: Final = 512
+"""Bits of vector registers, unless somebody asks for others."""
 SIGNATURE: Final = ("begin_signature", "end_signature")
 SLICE: Final = 50_000_000
 A0, A7, SP = 10, 17, 2
@@ -85,6 +89,7 @@ class RV64:
         arguments: Sequence[str] = ("program",),
         *,
         isa: str = ISA,
+        vlen: int | None = None,
         stdin: bytes = b"",
         engine: str = "jit",
         step_limit: int | None = None,
@@ -94,11 +99,12 @@ class RV64:
         """Run an ELF file (its bytes, or its path) from its entry point to its end.
 
         A file with the symbol ``tohost`` is a bare-metal test: it runs in machine mode, takes its own traps, and ends
-        by a store to tohost, whose value shifted right by one is the status. Every other one is a static program of
-        Linux in user mode: it gets a stack with `arguments`, and the calls read (of `stdin`), write, writev, brk and
-        exit; `on_write` is called with 1 or 2 and the bytes. `isa` says which instructions there are. What
-        goes wrong is an error with the pc: `GuestFault` for a trap that nobody takes, `BeyondModel` for another call,
-        `StepLimit` and `TimeLimit`.
+        by a store to tohost, whose value shifted right by one is the status; other words there do a call or show a
+        byte (see `htif`). Every other one is a static program of Linux in user mode: it gets a stack with `arguments`,
+        and the calls read (of `stdin`), write, writev, brk and exit; `on_write` is called with 1 or 2 and the bytes.
+        `isa` says which instructions there are, `vlen` how many bits a vector register has (512, or what Zvl*b of `isa`
+        says). What goes wrong is an error with the pc: `GuestFault` for a trap that nobody takes, `BeyondModel` for
+        another call, `StepLimit` and `TimeLimit`.
         """
         if engine not in ENGINES:
             raise WireError(f"no engine {engine!r}, expected jit or reference")
@@ -107,10 +113,20 @@ class RV64:
         made: Engine = ENGINES[engine]()
         seconds = default_time_limit() if time_limit_seconds is None else checked_time_limit(time_limit_seconds)
         try:
-            calls = stdin, on_write
-            return _Run(image, made, isa, tuple(arguments), calls).result(step_limit, seconds)
+            found, calls = isa_of(isa), (stdin, on_write)
+            hart_kind = found, _checked_vlen(vlen, found)
+            return _Run(image, made, hart_kind, tuple(arguments), calls).result(step_limit, seconds)
         finally:
             made.close()
+
+
+def _checked_vlen(vlen: int | None, isa: Isa) -> int:
+    """The bits of a vector register; `WireError` for fewer than the instruction set asks for."""
+    if vlen is None:
+        return isa.least_vlen or VLEN
+    if vlen < isa.least_vlen:
+        raise WireError(f"{isa} asks for vector registers of {isa.least_vlen} bits, vlen is {vlen}")
+    return vlen
 
 
 class _Run:
@@ -120,23 +136,38 @@ class _Run:
         self,
         image: ElfImage,
         engine: Engine,
-        isa: str,
+        hart_kind: tuple[Isa, int],
         arguments: tuple[str, ...],
         calls: tuple[bytes, OnWrite | None],
     ) -> None:
         self._image = image
         self._engine = engine
-        mailbox = (image.symbols or {}).get(MAILBOX)
-        self._is_bare = mailbox is not None
-        self._memory = ProgramMemory(image.segments, mailbox.address if mailbox else None)
-        self._calls = Calls(self._memory, *calls)
-        self._hart = hart = Hart(0, self._memory, isa_of(isa))
-        csr.reset(hart)
+        found = (image.symbols or {}).get(MAILBOX)
+        self._is_bare = found is not None
+        self._memory = memory = ProgramMemory(image.segments, found.address if found else None)
+        self._calls = Calls(memory, *calls)
+        if self._is_bare:
+            self._word_at(MAILBOX)
+            memory.on_mail = HostTarget(memory, self._calls, self._word_at(ANSWERS)).told
+        isa, vlen = hart_kind
+        self._hart = hart = Hart(0, memory, isa)
+        csr.reset(hart, vlen)
         hart.pc = image.entry
         if not self._is_bare:
             hart.privilege = U
             hart.csr[csrnames.SCOUNTEREN] = 0xFFFF_FFFF
             hart.set_x(SP, self._stack(arguments))
+
+    def _word_at(self, name: str) -> int | None:
+        """The address of a symbol of the host's; `WireError` where no word of memory is there."""
+        symbol = (self._image.symbols or {}).get(name)
+        if symbol is None:
+            return None
+        try:
+            self._memory.read(symbol.address, 8)
+        except AccessFault as error:
+            raise WireError(f"symbol {name} at {symbol.address:#x}: {error.message}") from None
+        return symbol.address
 
     def result(self, step_limit: int | None, seconds: float | None) -> ProgramResult:
         hart, start = self._hart, time.perf_counter()
@@ -153,7 +184,7 @@ class _Run:
             hart.pc,
             tuple(words[X : X + 32]),
             tuple(words[F : F + 32]),
-            csr.read(hart, csrnames.FCSR, M),
+            words[FRM] << 5 | words[FFLAGS],
             instructions,
             self._signature(),
             time=time.perf_counter() - start,
@@ -173,14 +204,9 @@ class _Run:
                     self._trap(exit_)
         except Exited as ended:
             return ended.code
-        except Told as told:
-            return self._mailed(told.value)
-
-    def _mailed(self, value: int) -> int:
-        if not value & 1:
-            raise BeyondModel(f"tohost = {value:#x}: commands of a host-target interface are not modelled, only an end")
-        self._hart.words[RETIRED] += 1
-        return value >> 1
+        except Ended as ended:
+            hart.words[RETIRED] += 1
+            return ended.status
 
     def _trap(self, exit_: Exit) -> None:
         hart = self._hart
@@ -197,6 +223,8 @@ class _Run:
         cause = CAUSES.get(exit_.cause, f"cause {exit_.cause}")
         known = exit_.error if isinstance(exit_.error, UnderstudyError) else None
         detail = known.message if known else exit_.detail
+        if not self._is_bare and "needs privilege" in detail:
+            detail += f"; a program with the symbol {MAILBOX} begins in machine mode"
         shown = f" ({exit_.instruction})" if exit_.instruction else ""
         message = (detail if detail.startswith(cause) else f"{cause}: {detail}") + shown
         raise GuestFault(message, rule=known.rule if known else None)

@@ -7,7 +7,7 @@ values by number; `fflags` and `frm` live in the shared state words; the counter
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,18 +36,20 @@ DELEGABLE_EXCEPTIONS: Final = sum(1 << cause for cause in (0, 3, 8, 9, 12, 13, 1
 PHYSICAL_ADDRESS_BITS: Final = 56
 PMP_COUNT: Final = 16
 PMP_ADDRESS: Final = (1 << PHYSICAL_ADDRESS_BITS - 2) - 1
-PMP_LOCKED, PMP_MODE, PMP_TOR, PMP_OPEN = 0x80, 0x18, 0x08, 0x1F
-"""`PMP_OPEN`: NAPOT, read, write and execute; with an address of all ones it opens all of memory."""
+PMP_ALL: Final = PMP_ADDRESS >> 1
+"""The least pmpaddr that opens all of memory, with NAPOT (2**56 bytes) and with TOR (all that can be mapped)."""
+PMP_LOCKED, PMP_MODE, PMP_TOR, PMP_NAPOT, PMP_OPEN = 0x80, 0x18, 0x08, 0x18, 0x1F
+"""`PMP_OPEN`: NAPOT, read, write and execute."""
 
 RESET: Final = {
     n.MSTATUS: SD | 2 << 34 | 2 << 32 | FS | VS,
-    n.MISA: 0x8000_0000_0034_112D,
     n.MARCHID: 5,
     n.MCOUNTEREN: 0xFFFF_FFFF,
     n.PMPADDR0: PMP_ADDRESS,
     n.PMPCFG0: PMP_OPEN,
 }
-"""What is not zero after the device opened, beside `vtype` (`vlenb` and `mhartid` differ by device and hart)."""
+"""What is not zero after the device opened, beside `vtype`; `misa`, `vlenb` and `mhartid` differ by device and hart."""
+MISA_RV64: Final = 2 << 62
 
 
 def reset(hart: Hart, vlen_bits: int = 512) -> None:
@@ -55,8 +57,14 @@ def reset(hart: Hart, vlen_bits: int = 512) -> None:
     hart.set_vlen(vlen_bits)
     hart.reset()
     hart.csr.update(RESET)
+    hart.csr[n.MISA] = MISA_RV64 | _letters("SU") | _letters(each for each in hart.isa.extensions if len(each) == 1)
     hart.words[state.VTYPE] = VILL
     hart.csr[n.MHARTID] = hart.index
+
+
+def _letters(extensions: Iterable[str]) -> int:
+    """Bits of misa."""
+    return sum(1 << ord(letter) - ord("A") for letter in extensions)
 
 
 # Access
@@ -96,7 +104,7 @@ def _rule(hart: Hart, number: int, privilege: int) -> Rule:
     if number in TRIGGERS:
         raise BeyondModel(f"csr {name}: debug triggers are not modelled")
     rule = RULES.get(number)
-    if rule is None or (number == n.TIME and "Zicntr" not in hart.isa):
+    if rule is None or OF.get(rule.needs, "I") not in hart.isa or (number == n.TIME and "Zicntr" not in hart.isa):
         raise IllegalInstruction(f"no csr {name}")
     if rule.needs and not hart.csr[n.MSTATUS] & rule.needs:
         raise IllegalInstruction(f"csr {name} while mstatus.{'FS' if rule.needs == FS else 'VS'} is off")
@@ -185,6 +193,10 @@ def _put(status: int, field: int, value: int) -> int:
     return status & ~field | (field if one_bit and value else 0 if one_bit else value * low)
 
 
+OF: Final = {FS: "F", VS: "V"}
+"""The extension of the csrs that need a field of mstatus."""
+
+
 # One rule for each csr
 
 
@@ -263,8 +275,7 @@ def _write_sstatus(hart: Hart, value: int) -> None:
 
 
 def _write_misa(hart: Hart, value: int) -> None:
-    switchable = sum(1 << ord(letter) - ord("A") for letter in "MAFDC")
-    if ~value & switchable:
+    if ~value & hart.csr[n.MISA] & _letters("MAFDC"):
         raise BeyondModel(f"misa = {value:#x} would turn off extensions: that is not modelled")
 
 
@@ -292,7 +303,10 @@ def _pmp_config(hart: Hart, entry: int) -> int:
 
 def _check_pmp(hart: Hart) -> None:
     """While entry 0 opens all of memory it decides every access, whatever the other entries hold."""
-    if _pmp_config(hart, 0) & PMP_OPEN != PMP_OPEN or hart.csr[n.PMPADDR0] != PMP_ADDRESS:
+    config, address = _pmp_config(hart, 0), hart.csr[n.PMPADDR0]
+    rights = config & ~(PMP_MODE | PMP_LOCKED) == PMP_OPEN & ~PMP_MODE
+    reaches = {PMP_NAPOT: address & PMP_ALL == PMP_ALL, PMP_TOR: address >= PMP_ALL}
+    if not rights or not reaches.get(config & PMP_MODE, False):
         raise BeyondModel("pmp entry 0 must keep all of memory open: physical memory protection is not modelled")
 
 
