@@ -13,6 +13,7 @@ missing() {
     command -v chromium >/dev/null || echo chromium
     command -v clang-16 >/dev/null || echo clang-16
     command -v clang-15 >/dev/null || echo clang-15
+    command -v clang-19 >/dev/null || echo clang-19
     command -v ld.lld-16 >/dev/null || echo lld-16
     command -v ld.lld-15 >/dev/null || echo lld-15
     command -v llvm-mc-16 >/dev/null || echo llvm-16

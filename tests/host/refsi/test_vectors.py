@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import shutil
 import subprocess
 from pathlib import Path
@@ -36,7 +37,7 @@ def test_widths_that_no_device_has(vlen: int) -> None:
 
 
 HERE, HOST_CC = Path(__file__).parent, shutil.which("cc")
-COMPILERS = {"clang-16": ["clang-16"], "ziglang": []}
+COMPILERS = {"clang-16": ["clang-16"], "clang-19": ["clang-19"], "ziglang": []}
 for each in clangs():
     if each.name == "ziglang":
         COMPILERS["ziglang"] = [*each.clang, f"-isystem{each.headers}"]
@@ -82,11 +83,8 @@ def canonical(array: np.ndarray[tuple[int], np.dtype[np.generic]]) -> bytes:
 @pytest.mark.parametrize(
     ("source", "compiler", "level"),
     [
-        ("vectorised.c", "clang-16", "-O1"),
-        ("vectorised.c", "clang-16", "-O2"),
-        ("vectorised.c", "clang-16", "-O3"),
+        *itertools.product(("vectorised.c", "intrinsics.c"), ("clang-16", "clang-19"), ("-O1", "-O2", "-O3")),
         ("vectorised.c", "ziglang", "-O3"),
-        ("intrinsics.c", "clang-16", "-O2"),
         ("intrinsics.c", "ziglang", "-O1"),
     ],
 )
