@@ -26,6 +26,7 @@ _LOG2: Final = {8: 0, 16: 1, 32: 2, 64: 3}
 class Memory:
     """Loads, stores and atomics. `addends`: by pc, accesses whose memory is known already, and where it lies.
 
+    `chased` are the pcs of loads whose memory is guessed before it is known (see `chases`).
     With `refills` a page that is not in its table may still come back there without leaving.
     """
 
@@ -37,6 +38,7 @@ class Memory:
         self.control = control
         self.refills = refills
         self.addends: dict[int, str] = {}
+        self.chased: frozenset[int] = frozenset()
 
     def _pointer(self, w: int, address: str, tables: tuple[str, ...]) -> str:
         known = self.addends.get(self.control.pc)
@@ -60,8 +62,27 @@ class Memory:
             self.control.side(self.text.let(f"icmp eq i64 {addend}, 0"))
         if self.refills and other:  # a translation buffer may have seen two memories behind one page
             self.control.side(self.text.let(f"icmp ne i64 {addend}, {other}"))
+        if self.control.pc in self.chased:
+            addend = self._guessed(addend)
         host = self.text.let(f"add i64 {addend}, {address}")
         return self.text.let(f"inttoptr i64 {host} to ptr")
+
+    def _guessed(self, addend: str) -> str:
+        """The addend of last time where that is right: what follows need not wait for the table's word."""
+        text = self.text
+        slot = f"%guess{self.control.pc:x}"
+        text.alloca(f"  {slot} = alloca i64")
+        text.alloca(f"  store volatile i64 0, ptr {slot}")
+        guess = text.let(f"load volatile i64, ptr {slot}")
+        top, other, on = text.fresh("guess"), text.fresh("other"), text.fresh("on")
+        text.put(f"br label %{top}")
+        text.start(top)
+        text.branch(text.let(f"icmp ne i64 {addend}, {guess}"), other, on, ", !prof !0")
+        text.start(other)
+        text.put(f"store volatile i64 {addend}, ptr {slot}")
+        text.put(f"br label %{on}")
+        text.start(on)
+        return text.let(f"phi i64 [ {guess}, %{top} ], [ {addend}, %{other} ]")
 
     def _refilled(self, addend: str, page: str, table: str) -> str:
         """What the table has for a page, or what it has now where it had nothing."""

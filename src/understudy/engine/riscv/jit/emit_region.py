@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from understudy.engine.riscv.jit.chases import chases
 from understudy.engine.riscv.jit.counters import count, numbers
 from understudy.engine.riscv.jit.dispatcher import JUMP, MISS, OUT_OF_FUEL, POLLED, STEP
 from understudy.engine.riscv.jit.emit_control import Control
@@ -76,6 +77,7 @@ class RegionEmitter:
         """Translate one block, and where it is a loop that walks through memory, a version without checks."""
         walks = strides(block)
         start = block.start
+        self._algebra.memory.chased = frozenset() if self.region.refills else chases(block)
         self._begin(start, f"b{start:x}")
         if not walks:
             self._body(block)
