@@ -51,7 +51,7 @@ CONTENTS = {
         "fletcher-maps",
     ],
     "Machine code": ["gcn", "waits", "gcn-opcodes", *OPCODES, "riscv-vectors", "engines"],
-    "Tools": ["command-line", "assembly-and-running", "checks-of-values", "reports", "campaigns", "findings"],
+    "Tools": ["command-line", "assembly-and-running", "checks-of-values", "sync", "reports", "campaigns", "findings"],
     "How to": [
         "pytest",
         "howto/checks",

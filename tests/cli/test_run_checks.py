@@ -47,7 +47,7 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
     [
         (
             ["--check", "memroy"],
-            "--check: no check 'memroy', expected some of memory, leaks, init, fidelity, waits, all; "
+            "--check: no check 'memroy', expected some of memory, leaks, init, fidelity, waits, sync, all; "
             "close to it: memory",
         ),
         (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif or .json"),

@@ -31,6 +31,7 @@ from understudy.device.hsa.launch.first_state import Scratch, Surroundings, laun
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.records import AmdQueue
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics, wave_scratch_bytes
+from understudy.engine.gcn.barriers import Barriers
 from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.waits.asked import waits_of
@@ -105,6 +106,7 @@ class OpenclDevice(Stateful):
         self.memory = self.heap.gpu
         self.marks = marks_of(checks, self.memory, log)
         self.waits = waits_of(checks, log)
+        self.barriers = Barriers.of(checks, log)
         self.queue: PlacedQueue | None = None
         self._special_address, self._special = self.allocate(AmdQueue.size_bytes, "special buffer")
         self._packet_address, self._packet = self.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
@@ -233,6 +235,7 @@ class OpenclDevice(Stateful):
         if watch.stopped:
             raise Stopped(f"{watch.stopped} before the kernel ran")
         more["marks"] = None if self.marks is None else self.marks.marking
+        more["barriers"] = self.barriers
         dispatch = launch(around, packet, address, watch=watch, **more)
         if not self.probes.active:
             statistics = self._ran(dispatch)

@@ -14,6 +14,7 @@ from understudy.engine.gcn.jit.tier import Tier
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
+    from understudy.engine.gcn.barriers import Barriers
     from understudy.engine.gcn.marks.check import MarkCheck
     from understudy.engine.gcn.waits.checker import WaitChecker
 
@@ -24,7 +25,8 @@ TIERS: Final = {AUTO: None, FIRST: Tier.THREADED, OPTIMISED: Tier.OPTIMISED}
 class Compute:
     """The engine of one device. `fences` are those of a strict memory, whose engine is theirs; None: it is coherent.
 
-    `marks`: what looks after marks, for the checks that need them; `waits`: what looks at waits.
+    `marks`: what looks after marks, for the checks that need them; `waits`: what looks at waits,
+    `barriers`: at barriers.
     """
 
     def __init__(
@@ -33,10 +35,12 @@ class Compute:
         fences: Fences | None,
         marks: MarkCheck | None = None,
         waits: WaitChecker | None = None,
+        barriers: Barriers | None = None,
     ) -> None:
         self.fences = fences
         self.marks = marks
         self.waits = waits
+        self.barriers = barriers
         self._settings = settings
         self._engine: Engine | None = None
         self._lock = threading.Lock()

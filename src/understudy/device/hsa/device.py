@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from understudy.core.checks import SYNC
 from understudy.core.device import Device
 from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
@@ -49,6 +50,7 @@ from understudy.device.hsa.snapshot import DeviceState, Keeper
 from understudy.device.hsa.timestamps import Timestamps
 from understudy.device.hsa.wave_calls import WaveCalls
 from understudy.engine.gcn.api import Engine
+from understudy.engine.gcn.barriers import Barriers
 from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory_type import Mtype
 from understudy.engine.gcn.strict.findings import Finding
@@ -57,6 +59,7 @@ from understudy.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
+    from understudy.device.hsa.sync import PacketSync
     from understudy.engine.gcn.memory import GpuMemory
 
 
@@ -88,9 +91,11 @@ class HsaDevice(Device[Settings]):
         memory.gpu.on_write = None if self.marks is None else self.marks.marking.written
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
         self.fine_mtype = memory.fine_mtype
+        self._sync = sync = _sync(settings, self.log, executor)
         strict = settings.coherence == STRICT
-        self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings) if strict else None
-        self._compute = compute = Compute(settings, fences, self.marks, waits_of(settings.checks, self.log))
+        self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings, sync) if strict else None
+        waits, barriers = waits_of(settings.checks, self.log), Barriers.of(settings.checks, self.log)
+        self._compute = compute = Compute(settings, fences, self.marks, waits, barriers)
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._timestamps = timestamps = Timestamps(settings, ticks)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry)
@@ -454,6 +459,8 @@ class HsaDevice(Device[Settings]):
         """
         self._executor.close()
         self._compute.close()
+        if self._sync is not None:
+            self._sync.closed()
         if self._check is not None:
             self._check.closed()
         self.tell_lints()
@@ -514,6 +521,11 @@ class HsaDevice(Device[Settings]):
             return None
         return RuleError("nothing is left to do on any queue", rule=rules.SIGNAL_WAIT)
 
+    def never(self, address: int) -> None:
+        """The host waits for a signal for good, of which checks are told."""
+        if self._sync is not None:
+            self._sync.never(address)
+
 
 def _others() -> bool:
     """Whether this process has other threads than this and our own: they may yet do what is waited for."""
@@ -521,8 +533,19 @@ def _others() -> bool:
     return any(each is not me and not each.name.startswith("understudy") for each in threading.enumerate())
 
 
-def _fences(memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Any]) -> Fences:
+def _fences(
+    memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Any], sync: PacketSync | None
+) -> Fences:
     """Those of a strict memory; others need not load its engine."""
     from understudy.device.hsa.fences import Fences
 
-    return Fences(memory, settings, telemetry, findings)
+    return Fences(memory, settings, telemetry, findings, sync)
+
+
+def _sync(settings: Settings, log: FindingLog | None, executor: Executor) -> PacketSync | None:
+    """What looks at waits for signals and at fences; None where nobody asked for it."""
+    if log is None or SYNC not in settings.checks:
+        return None
+    from understudy.device.hsa.sync import PacketSync  # few programs ask for checks
+
+    return PacketSync(log, executor.queues)

@@ -7,7 +7,7 @@ them relies on those of others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.core.lint import Lint
 from understudy.core.snapshot import Stateful
@@ -20,19 +20,30 @@ from understudy.engine.gcn.strict.caches import AGENT, SCOPES, SYSTEM
 from understudy.engine.gcn.strict.coherence import StrictEngine
 from understudy.engine.gcn.strict.findings import Finding, Host
 
+if TYPE_CHECKING:
+    from understudy.device.hsa.sync import PacketSync
+
 
 class Fences(Stateful):
     """The fences of one device. Its engine is a `StrictEngine` that leaves them to the packet processor.
 
-    What is found is added to `findings`.
+    What is found is added to `findings`; what concerns fences of packets goes to `sync`, where somebody asked for it.
     """
 
     STATE = ("engine", "_unseen")
 
-    def __init__(self, memory: GpuMemory, settings: Settings, telemetry: Telemetry, findings: list[Any]) -> None:
+    def __init__(
+        self,
+        memory: GpuMemory,
+        settings: Settings,
+        telemetry: Telemetry,
+        findings: list[Any],
+        sync: PacketSync | None = None,
+    ) -> None:
         self.engine = StrictEngine(seed=settings.seed or 0, fenced=True)
         self._memory = memory
         self._findings = findings
+        self._sync = sync
         self._threaded = settings.threaded
         self._telemetry = telemetry
         self._unseen: dict[int, list[Finding]] = {}
@@ -76,6 +87,8 @@ class Fences(Stateful):
     def tell(self, findings: list[Finding]) -> None:
         """Keep findings, and tell who listens."""
         telemetry = self._telemetry
+        if self._sync is not None:
+            findings = self._sync.fences(findings)
         for finding in findings:
             self._findings.append(finding)
             time = telemetry.clock()

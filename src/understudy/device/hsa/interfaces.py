@@ -50,6 +50,9 @@ class World(Protocol):
     def stuck(self, address: int) -> UnderstudyError | None:
         """Why the signal at `address` can change no more without the host; None where it may."""
 
+    def never(self, address: int) -> None:
+        """The host waits for it for good: an error comes next."""
+
 
 class PacketQueue(Protocol):
     """What machine code for packets needs of a queue."""

@@ -324,6 +324,7 @@ class Processor:
             "poison": settings.poison,
             "watch": queue.watch,
             "marks": None if self._compute.marks is None else self._compute.marks.marking,
+            "barriers": self._compute.barriers,
             "on_hint": self._calls.hint_of(queue),
             "on_trap": self._calls.trap_of(queue),
         }

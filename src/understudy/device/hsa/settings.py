@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.checks import MARKED
+from understudy.core.checks import MARKED, SYNC
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, KernelSettings
 from understudy.engine.gcn.api import STEP_LIMIT
@@ -76,14 +76,14 @@ class Settings(KernelSettings):
     machine_code: bool = True
 
     def verify(self) -> None:
-        """A strict memory's engine counts nothing and makes no other checks; translated code counts or has marks."""
+        """A strict memory's engine counts nothing and has no check but "sync"; translated code counts or has marks."""
         KernelSettings.verify(self)
         if self.count_instructions and self.coherence == STRICT:
             raise WireError("count_instructions: the engine of a strict memory does not count them")
         if self.count_instructions and self.checks & MARKED and self.engine == JIT:
             what = f"count_instructions with check {self.check!r}"
             raise BeyondModel(f"{what} on the engine {JIT!r}: the engine {REFERENCE!r} has both")
-        if self.checks and self.coherence == STRICT:
+        if self.checks - {SYNC} and self.coherence == STRICT:
             raise BeyondModel(f"check {self.check!r} with coherence {STRICT!r}, expected one of them")
 
     @property

@@ -240,6 +240,7 @@ class Signal:
             return
         error, value = world.stuck(self.address), self.word.load()
         if error is not None and not condition.holds(value, compare):
+            world.never(self.address)
             text = f"signal {self.address:#x} is {value} and will never be {condition.name} {compare}: {error.message}"
             raise RuleError(text, rule=error.rule or rules.SIGNAL_WAIT, path=error.path) from error
 

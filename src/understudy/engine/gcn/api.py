@@ -24,6 +24,7 @@ from understudy.isa.gcn.state import LANES, PTR32, SGPRS, VGPRS, WINDOW_MASK, Wa
 from understudy.isa.gcn.target import Target
 
 if TYPE_CHECKING:
+    from understudy.engine.gcn.barriers import Barriers
     from understudy.engine.gcn.marks.marking import Marking
 
 Words32 = npt.NDArray[np.uint32]
@@ -153,6 +154,8 @@ class Dispatch:
     """Decides the order of waves and turns; None: as they come."""
     marks: Marking | None = None
     """What is marked of memory, where checks look at how marks travel."""
+    barriers: Barriers | None = None
+    """Hears of barriers that not all work-items of a group come to."""
     on_hint: OnHint | None = None
     """Hears of hints that a device may care for (all but `QUIET_HINTS`), from every engine: wave, what, immediate."""
     on_trap: OnTrap | None = None

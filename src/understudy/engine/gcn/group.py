@@ -161,8 +161,11 @@ class Groups:
         x, y, z, _ = self.dispatch.groups[group].tolist()
         self._latest = views[0]
         try:
-            self._turns(views, self._arbiter(group))
+            self._turns(views, group)
         except UnderstudyError as error:
+            if self.dispatch.barriers is not None:
+                waves = [view.wave for view in views]
+                self.dispatch.barriers.fails(self.dispatch, group, waves, self._latest.wave, error)
             raise error.at("work-group", f"{x},{y},{z}") from None
         except BaseException as cause:
             words, index = self._latest.words, self._latest.wave.index
@@ -202,7 +205,8 @@ class Groups:
         for number, view in enumerate(self._views[:count]):
             start_twins(dispatch, view.wave, number, lds)
 
-    def _turns(self, views: list[View], arbiter: Arbiter) -> None:
+    def _turns(self, views: list[View], group: int) -> None:
+        arbiter, barriers = self._arbiter(group), self.dispatch.barriers
         while True:
             ready = [view for view in views if view.words[STATUS] == RUNNING]
             for view in arbiter.order(ready):
@@ -212,6 +216,8 @@ class Groups:
             waiting = [view for view in views if view.words[STATUS] == AT_BARRIER]
             if not waiting:
                 return
+            if barriers is not None:
+                barriers.opens(self.dispatch, group, [view.wave for view in views])
             for view in waiting:
                 view.words[STATUS] = RUNNING
 

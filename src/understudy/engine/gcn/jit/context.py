@@ -62,6 +62,8 @@ class Context(ctypes.Structure):
     """Of marks."""
     mark_starts: int
     """First marks of each kind: see `native_start.MarkStart`."""
+    looks: int
+    """Whether somebody looks at who comes to barriers: 0, `layout.LOOKS`, or `layout.LOOKED` where it was told of."""
 
 
 AT: Final = numbers(Context)

@@ -72,6 +72,11 @@ SITE: Final = 11
 """The instruction at pc is one whose meaning scalar registers decide: its own code does it (`threaded.site`)."""
 UNTOLD: Final = 12
 """Of the scheduler, or of such code: there is none for what scalar registers say now."""
+UNEVEN: Final = 13
+"""Of the scheduler: a barrier opens that not all work-items of the group have come to, and somebody looks at that."""
+LOOKS: Final = 1
+LOOKED: Final = 2
+"""Of the context: whether somebody does, and has been told of the barrier that opens."""
 SITE_KEY: Final = 1 << 40
 """Beside MODE, in the code table: the code of one such instruction, not what begins there."""
 

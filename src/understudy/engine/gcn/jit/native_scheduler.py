@@ -22,6 +22,8 @@ from understudy.engine.gcn.jit.layout import (
     JUMP,
     KEY,
     LIMIT,
+    LOOKED,
+    LOOKS,
     MISS,
     NAPS,
     OUT_OF_FUEL,
@@ -29,9 +31,10 @@ from understudy.engine.gcn.jit.layout import (
     SITE_KEY,
     SLEEP,
     TICK,
+    UNEVEN,
     UNTOLD,
 )
-from understudy.engine.gcn.jit.native_start import start_group
+from understudy.engine.gcn.jit.native_start import GROUP_BYTES, start_group
 from understudy.ir.native import (
     U32,
     U64,
@@ -47,10 +50,12 @@ from understudy.ir.native import (
 from understudy.isa.gcn.state import (
     AT_BARRIER,
     ENDED,
+    EXEC,
     FUEL,
     MODE,
     PC,
     RUNNING,
+    SGPR_AT,
     SLEPT,
     STATE_BYTES,
     STATUS,
@@ -94,6 +99,9 @@ def run_groups(ctx: Context) -> int:
             ctx.cursor += 1
             ctx.running = 0
         elif ctx.position >= ctx.most_waves:
+            if (ctx.looks == LOOKS) & (ctx.at_barrier >= ctx.live) and is_uneven(ctx):
+                ctx.looks = LOOKED
+                return UNEVEN
             turn_over(ctx)
             continue
         else:
@@ -153,10 +161,30 @@ def turn_over(ctx: Context) -> None:
     ctx.position = 0
     if ctx.at_barrier >= ctx.live:
         ctx.at_barrier = 0
+        ctx.looks = min(ctx.looks, LOOKS)
         for number in range(ctx.waves):
             words = U64.at(ctx.states + number * STATE_BYTES + WORDS_AT)
             if words[STATUS] == AT_BARRIER:
                 words[STATUS] = RUNNING
+
+
+@native
+def is_uneven(ctx: Context) -> int:
+    """Whether some work-items of the group have not come to the barrier that opens: see `barriers.Barriers`."""
+    image = U32.at(ctx.groups + ctx.cursor * GROUP_BYTES)[3] * ctx.most_waves
+    first, different, missing, there = 0, 0, 0, 0
+    for number in range(ctx.waves):
+        wave = ctx.states + number * STATE_BYTES
+        words = U64.at(wave + WORDS_AT)
+        if words[STATUS] != AT_BARRIER:
+            different = 1
+        else:
+            first = first if first else words[PC]
+            different = different | (words[PC] != first)
+            lanes = U64[wave + SGPR_AT + 4 * EXEC]
+            there = there | lanes
+            missing = missing | (U64.at(ctx.execs)[image + number] & ~lanes)
+    return different | ((missing != 0) & (there != 0))
 
 
 @inlined

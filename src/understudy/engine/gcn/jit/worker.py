@@ -51,6 +51,7 @@ _CURSOR: Final = AT["cursor"]
 _LAST: Final = AT["last"]
 _RUNNING: Final = AT["running"]
 _SEEN: Final = AT["seen"]
+_LOOKS: Final = AT["looks"]
 NAP_SECONDS: Final = 0.00025
 """How long the host's thread pauses where waves do nothing else."""
 ROUNDS: Final = 16
@@ -147,6 +148,7 @@ class Worker:
         words = self._words
         words[_CURSOR], words[_LAST], words[_RUNNING] = start, stop, 0
         words[_SEEN] = TICKS.count[0]
+        words[_LOOKS] = 0 if self.dispatch.barriers is None else layout.LOOKS
         if self._table is not self.code.table:
             self._enter()
         TICKS.begin(self)
@@ -274,11 +276,23 @@ class Worker:
         except UnderstudyError as error:
             raise self._placed(error, wave) from None
 
+    def _of_group(self) -> list[Wave]:
+        """The waves of the group that runs."""
+        dispatch = self.dispatch
+        return self.waves[: int(dispatch.shapes.waves[dispatch.groups[self.group, 3]])]
+
+    def _uneven(self) -> None:
+        """Tell of work-items that have not come to the barrier that opens."""
+        if self.dispatch.barriers is not None:
+            self.dispatch.barriers.opens(self.dispatch, self.group, self._of_group())
+
     def _executed(self, wave: Wave) -> int:
         """Instructions of a wave so far."""
         return self._limit - int(wave.words[layout.LIMIT]) - _fuel(wave) + int(wave.words[SLEPT])
 
     def _placed(self, error: UnderstudyError, wave: Wave) -> UnderstudyError:
+        if self.dispatch.barriers is not None:
+            self.dispatch.barriers.fails(self.dispatch, self.group, self._of_group(), wave, error)
         x, y, z, _ = self.dispatch.groups[self.group].tolist()
         return error.at("wave", wave.index).at("work-group", f"{x},{y},{z}")
 
@@ -304,6 +318,8 @@ class Worker:
                     self._steps(wave, 1)
                 elif why == layout.UNTOLD:
                     self._tell(wave)
+                elif why == layout.UNEVEN:
+                    self._uneven()
                 elif why == layout.RESUME:
                     self._resume(wave)
                 elif why == layout.OUT_OF_FUEL:

@@ -132,8 +132,8 @@ class StrictEngine(Stateful):
     ) -> Iterator[None]:
         chance, began = self._chance, time.monotonic()
         while True:
-            for waves, _ in groups:
-                _open_barrier(waves)
+            for number, (waves, _) in enumerate(groups):
+                _open_barrier(dispatch, number, waves)
             ready = [(number, wave) for number, (waves, _) in enumerate(groups) for wave in waves if _runs(wave)]
             if not ready:
                 return
@@ -143,6 +143,8 @@ class StrictEngine(Stateful):
                 _turn(dispatch, stepper, wave, 1 + chance.below(8))
             except UnderstudyError as error:
                 x, y, z, _ = dispatch.groups[number].tolist()
+                if dispatch.barriers is not None:
+                    dispatch.barriers.fails(dispatch, number, groups[number][0], wave, error)
                 raise error.at("wave", wave.index).at("work-group", f"{x},{y},{z}") from None
             yield
 
@@ -174,10 +176,12 @@ def _runs(wave: Wave) -> bool:
     return bool(wave.words[STATUS] == RUNNING)
 
 
-def _open_barrier(waves: list[Wave]) -> None:
+def _open_barrier(dispatch: Dispatch, group: int, waves: list[Wave]) -> None:
     """A barrier opens when all that live wait there."""
     if any(_runs(wave) for wave in waves):
         return
+    if dispatch.barriers is not None and any(wave.words[STATUS] == AT_BARRIER for wave in waves):
+        dispatch.barriers.opens(dispatch, group, waves)
     for wave in waves:
         if wave.words[STATUS] == AT_BARRIER:
             wave.words[STATUS] = RUNNING

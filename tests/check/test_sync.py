@@ -1,0 +1,106 @@
+"""The check of barriers: planted mistakes are found where they are, by both engines, and nothing in corrected twins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.check.sync_planted import PLANTED, Planted
+from tests.engine.gcn.programs import program
+from tests.engine.gcn.rig import CODE
+from understudy.core.findings import Finding, Level
+from understudy.core.limits import TimeLimit, Watch
+from understudy.engine.gcn.api import Engine, StepLimit
+from understudy.engine.gcn.barriers import DEADLOCK, DIVERGENT, SUGGESTION, Barriers
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.tier import Tier
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.engine.gcn.strict.coherence import StrictEngine
+from understudy.isa.gcn.asm.assembler import assemble
+from understudy.isa.gcn.target import target
+
+TARGETS = ("gfx700", "gfx803", "gfx900")
+ENGINES: dict[str, Engine] = {"reference": ReferenceEngine(), "jit": JitEngine(threads=1)}
+every_case = pytest.mark.parametrize("case", PLANTED, ids=lambda case: case.name)
+
+
+def told(text: str, name: str, engine: Engine, faults: bool = False, **options: Any) -> list[Finding]:
+    """What is told of a program of two groups, by place, with all sights of each as one."""
+    found: list[Finding] = []
+
+    def tell(finding: Finding) -> None:
+        known = next((each for each in found if each.key == finding.key), None)
+        if known is None:
+            found.append(finding)
+        else:
+            known.count += finding.count
+
+    options = {"groups": [(0, 0, 0), (1, 0, 0)], "size": (250, 1, 1), "lds_bytes": 512, **options}
+    dispatch = replace(program(text, name, **options), barriers=Barriers(tell))
+    if faults:
+        with pytest.raises(StepLimit):
+            engine.run(dispatch)
+    else:
+        engine.run(dispatch)
+    return sorted(found, key=lambda each: (each.pc or 0, each.kind))
+
+
+def pc_of(case: Planted, name: str, mark: str) -> int | None:
+    """The address of the instruction that a mark is at."""
+    number = case.place(mark)
+    if number is None:
+        return None
+    before = "".join(f"{line}\n" for line in case.upto(number).splitlines() if "branch" not in line)
+    branches = case.upto(number).count("branch")
+    return CODE + len(assemble(target(name), before, CODE)) + 4 * branches
+
+
+@every_case
+@pytest.mark.parametrize("name", TARGETS)
+def test_planted(case: Planted, name: str) -> None:
+    """Both engines tell the same of it: what, where, who, how often."""
+    results = [told(case.source(is_bad=True), name, engine, case.kind == DEADLOCK) for engine in ENGINES.values()]
+    first = next(each for each in results[0] if each.pc == pc_of(case, name, ">") and each.kind == case.kind)
+    assert (first.message, first.count) == (case.said, case.count)
+    assert (first.unit, first.lanes) == (f"wave {case.wave}", case.lanes)
+    assert first.level is (Level.WARNING if case.kind == DIVERGENT else Level.ERROR)
+    assert first.suggestion == SUGGESTION
+    other = pc_of(case, name, "<")
+    if other is not None:
+        assert first.other == f"pc {other:#x} (entry + {other - CODE:#x})"
+    assert [each.as_dict() for each in results[0]] == [each.as_dict() for each in results[1]]
+
+
+@every_case
+@pytest.mark.parametrize("name", TARGETS)
+def test_corrected(case: Planted, name: str) -> None:
+    assert [told(case.source(is_bad=False), name, engine) for engine in ENGINES.values()] == [[], []]
+
+
+@pytest.mark.parametrize("case", PLANTED[::4], ids=lambda case: case.name)
+def test_optimised_code_and_a_strict_memory_tell_the_same(case: Planted) -> None:
+    optimised = JitEngine(threads=1, tier=Tier.OPTIMISED)
+    for engine in (optimised, StrictEngine()):
+        results = [told(case.source(is_bad=is_bad), "gfx900", engine) for is_bad in (True, False)]
+        assert case.said in [each.message for each in results[0]]
+        assert results[1] == []
+
+
+def test_threads_tell_all_groups() -> None:
+    """Every group is told of, whoever runs it; the first that somebody met is named."""
+    case = PLANTED[0]
+    groups = [(n, 0, 0) for n in range(600)]
+    (found,) = told(case.source(is_bad=True), "gfx900", JitEngine(threads=3), groups=groups)
+    assert (found.message, found.count) == (case.said, 600)
+
+
+def test_a_deadlock_within_a_time_limit() -> None:
+    case = next(each for each in PLANTED if each.kind == DEADLOCK)
+    for engine in ENGINES.values():
+        found: list[Finding] = []
+        dispatch = program(case.source(is_bad=True), groups=[(0, 0, 0)], size=(250, 1, 1), step_limit=None)
+        with pytest.raises(TimeLimit):
+            engine.run(replace(dispatch, barriers=Barriers(found.append), watch=Watch(0.05)))
+        assert [each.message for each in found] == [case.said]
