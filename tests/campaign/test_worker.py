@@ -55,7 +55,7 @@ def test_nothing_stays_of_a_worker_that_is_killed(tmp_path: Path) -> None:
 from tests.campaign.test_worker import COMMAND
 from understudy.campaign.child import Child
 from understudy.campaign.task import Task
-Child(COMMAND).run(Task("a.cl", "0", options="compile {note}"), b"", 100)
+Child(COMMAND).run([Task("a.cl", "0", options="compile {note}")], b"", 100)
 """
     with subprocess.Popen([sys.executable, "-c", text]) as worker:
         number = int(until(lambda: note.exists() and note.read_text()))
