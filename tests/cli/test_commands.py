@@ -13,6 +13,8 @@ import typer
 import understudy
 from understudy.cli import app, main, refsi
 from understudy.cli.commands import COMMANDS
+from understudy.cli.demo_checks import BODIES, findings, lines
+from understudy.core.checks import CHECKS, LEAKS
 from understudy.core.errors import ModelBug
 from understudy.device.refsi.toolkit.builder import CommandBuffer
 
@@ -268,6 +270,24 @@ def test_demo(capsys: Capture) -> None:
     assert "WRONG" not in out
     assert "count announces 2 payload chunks, expected 1" in out
     assert "at pc 0x102f2 (broken+0xe: c.sw a0,0(a1), a1 = 0x200000014), at hart 1, at instance 5" in out
+    assert "sync     error: wave 1 of 2 ended and never came to this barrier\n" in out
+
+
+def test_demo_has_a_finding_of_each_check() -> None:
+    found = list(findings())
+    assert [check for check, _ in found] == list(CHECKS)
+    assert all(each.check == check for check, each in found if check != LEAKS)
+    assert {check: each.kind for check, each in found} == {
+        "memory": "out-of-bounds",
+        "leaks": "leak",
+        "init": "undefined-exec",
+        "fidelity": "approximate-exec",
+        "waits": "vector-result-read",
+        "sync": "barrier-not-reached",
+    }
+    texts = ["\n".join(lines(each)) for _, each in found]
+    assert all(len(text) < 260 and "/" not in text for text in texts)
+    assert all(f"at {check}+0x" in text for (check, _), text in zip(found, texts, strict=True) if check in BODIES)
 
 
 def test_help_says_what_each_command_says_of_itself(capsys: Capture) -> None:

@@ -48,6 +48,8 @@ def demo(
     if not quick:
         console.print("\nROCm: a HIP program of hipcc's, as it is, on a virtual gfx900.\n")
         all_good = _hip(console) and all_good
+    console.print("\nChecks: what a card does not tell of, in machine code for gfx900.\n")
+    _checks(console)
     console.print("\nWhat becomes of a mistake:\n")
     _mistakes(console)
     raise typer.Exit(ExitCode.OK if all_good else ExitCode.BUG)
@@ -186,6 +188,15 @@ def _amdcl2(console: Console, quick: bool) -> bool:
     for line in found:
         console.print(line, markup=False, soft_wrap=True)
     return good
+
+
+def _checks(console: Console) -> None:
+    """One finding of each check."""
+    from understudy.cli.demo_checks import findings, lines
+
+    for check, found in findings():
+        for number, line in enumerate(lines(found)):
+            console.print(f"{'' if number else check:<9}{line}", markup=False, soft_wrap=True)
 
 
 def _mistakes(console: Console) -> None:
