@@ -6,15 +6,19 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.engines import Engine, EngineOption
+from understudy.cli.engines import CheckOption, Engine, EngineOption, SuppressionsOption, checked
+from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.files import reading
 from understudy.cli.output import Output
 from understudy.cli.refsi import Profile
 from understudy.cli.serving import Repeated, rule_of
+from understudy.core.checks import read_suppressions
 from understudy.core.event import Event
+from understudy.core.findings import Finding, Level
 
 
 def serve_refsi(
@@ -25,6 +29,8 @@ def serve_refsi(
         Profile, typer.Option(help="The reference driver's behaviour, or the document's, with every error told.")
     ] = Profile.REFSIDRV,
     engine: EngineOption = Engine.JIT,
+    check: CheckOption = "",
+    suppressions: SuppressionsOption = None,
     shared_memory: Annotated[
         bool,
         typer.Option(
@@ -40,20 +46,28 @@ def serve_refsi(
     """Be RefSi devices behind librefsidrv.so, for unmodified host programs of the reference driver.
 
     They find it through the environment that is shown. Each has devices of its own, which end with it. Interrupt it to
-    end.
+    end. With --check the exit status is 1 where there were errors.
     """
-    from understudy.attach.refsi import Options, Server, build_library, default_socket, make_private
+    from understudy.attach.refsi import Options, Server, build_library, default_socket, events, make_private
     from understudy.cli.serving import SWITCH_INTERVAL_S, ended_by_signals
 
     path = socket
     if path is None:
         path = default_socket()
         make_private(path.parent)
-    options = Options((("profile", profile.value), ("engine", engine.value)), shared_memory)
+    settings = _settings(profile, engine, check, suppressions)
+    options = Options(settings, shared_memory)
+    errors: list[Finding] = []
+
+    def collect(event: Event) -> None:
+        if isinstance(event, events.Checked):
+            errors.extend(each for each in event.findings if each.level is Level.ERROR)
+
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with closing(Output()) as output, Server(options) as server:
         if not quiet:
             server.probes.subscribe(teller(True, output.say))
+        server.probes.subscribe(collect, events.Checked)
         built = build_library() if library else None
         with ended_by_signals([server]):
             server.listen(path)
@@ -61,6 +75,25 @@ def serve_refsi(
             if built is not None and not quiet:
                 output.say(f"for programs that load librefsidrv.so:\n  {built.shell_environment(path)} PROGRAM")
             server.serve(1 if once else None)
+    if errors:
+        raise typer.Exit(ExitCode.GUEST)
+
+
+def _settings(profile: Profile, engine: Engine, check: str, suppressions: Path | None) -> tuple[tuple[str, Any], ...]:
+    """Those of the devices; an error at once for what hosts could not open."""
+    from understudy.device.refsi.settings import Settings
+
+    settings: dict[str, Any] = {"profile": profile.value, "engine": engine.value}
+    if checked(check):
+        settings["check"] = check
+    if suppressions is not None:
+        if not check:
+            raise UsageError("--suppressions goes with --check")
+        with reading(suppressions):
+            read_suppressions(suppressions)
+        settings["suppressions"] = str(suppressions)
+    Settings.of(None, settings)
+    return tuple(settings.items())
 
 
 def teller(trace: bool, say: Callable[[str], None], *, errors: bool = True) -> Callable[[Event], None]:
@@ -88,5 +121,8 @@ def teller(trace: bool, say: Callable[[str], None], *, errors: bool = True) -> C
                 findings.tell("turned away", f"turned away: {reason}")
             case events.Told(error=error) if errors:
                 findings.tell(f"error {rule_of(error)}", f"error: {error}")
+            case events.Checked(findings=found):
+                for each in found:
+                    say(f"{each}")
 
     return tell

@@ -24,10 +24,28 @@ HOST = """
 #include <string.h>
 #include "refsidrv/refsidrv.h"
 
+static int past(refsi_device_t device) { /* instance n stores n * n, the last one behind the end */
+    static const uint32_t kernel[] = {0x00351293, 0x00b282b3, 0x02a50333, 0x0062b023, 0x00008067};
+    refsi_addr_t code = refsiAllocDeviceMemory(device, sizeof kernel, 8, DRAM);
+    refsi_addr_t squares = refsiAllocDeviceMemory(device, 9 * 8, 8, DRAM);
+    uint64_t commands[] = {
+        refsiEncodeCMPCommand(CMP_WRITE_REG64, 1, CMP_REG_ENTRY_PT_FN), code,
+        refsiEncodeCMPCommand(CMP_RUN_INSTANCES, 2, 1 << 8), 10, squares,
+        refsiEncodeCMPCommand(CMP_FINISH, 0, 0),
+    };
+    refsi_addr_t buffer = refsiAllocDeviceMemory(device, sizeof commands, 8, DRAM);
+    memcpy(refsiGetMappedAddress(device, code, sizeof kernel), kernel, sizeof kernel);
+    memcpy(refsiGetMappedAddress(device, buffer, sizeof commands), commands, sizeof commands);
+    if (refsiExecuteCommandBuffer(device, buffer, sizeof commands)) return 5;
+    refsiWaitForDeviceIdle(device);
+    return refsiTerminate();
+}
+
 int main(int count, char **arguments) {
     if (refsiInitialize() != refsi_success) return 3;
     refsi_device_t device = refsiOpenDevice(REFSI_DEFAULT);
     if (!device) return 4;
+    if (count == 2 && !strcmp(arguments[1], "past")) return past(device);
     uint64_t wrong[] = {refsiEncodeCMPCommand(CMP_STORE_IMM64, 1, 0x100), 7};
     refsi_addr_t address = refsiAllocDeviceMemory(device, sizeof wrong, 8, DRAM);
     memcpy(refsiGetMappedAddress(device, address, sizeof wrong), wrong, sizeof wrong);
@@ -100,6 +118,30 @@ def test_the_server_says_how_to_find_it(host: str, tmp_path: Path) -> None:
         assert [line.partition(" at ")[0] for line in server.stdout] == [
             "host 1 connected\n", "RefSi M1 opened\n", "error: write of 8 bytes", "host 1 is gone\n",
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "status"), [("memory", 1), ("sync", 0)])
+def test_the_server_tells_what_checks_find(host: str, tmp_path: Path, check: str, status: int) -> None:
+    """What the host's kernel stores behind its array; the server's status says it, the program's stays."""
+    path = tmp_path / "s"
+    command = [sys.executable, "-c", SERVE, "--once", "--profile", "spec", "--check", check, "--socket", str(path)]
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) as server:
+        assert server.stdout is not None
+        words = [server.stdout.readline().strip() for _ in range(3)][2].replace("PROGRAM", f"{host} past")
+        done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=os.environ, check=False)
+        assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+        assert server.wait(20) == status
+        found = [line for line in server.stdout if "memory/" in line]
+        assert [line.partition(" at 0x")[0] for line in found] == [
+            "error: memory/out-of-bounds: write of 8 bytes"
+        ] * status
+
+
+def test_checks_that_hosts_could_not_have_are_refused_at_once(capfd: Capture, tmp_path: Path) -> None:
+    code, _, err = run(capfd, "serve", "refsi", "--check", "memory")
+    assert (code, "check 'memory' in profile refsidrv" in err) == (3, True)
+    code, _, err = run(capfd, "serve", "refsi", "--suppressions", str(tmp_path))
+    assert (code, err) == (2, "error: --suppressions goes with --check\n")
 
 
 def test_the_header(capfd: Capture) -> None:

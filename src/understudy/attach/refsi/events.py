@@ -9,6 +9,7 @@ from understudy.attach.events import TurnedAway as TurnedAway
 from understudy.attach.events import Waits as Waits
 from understudy.core.errors import UnderstudyError
 from understudy.core.event import Event
+from understudy.core.findings import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,13 @@ class Told(Event):
     """What became of a command buffer, kernel or call was an error; the host's standard error has it too."""
 
     error: UnderstudyError
+
+
+@dataclass(frozen=True, slots=True)
+class Checked(Event):
+    """A device with checks was closed, by its host or because that has gone: what they found, by site."""
+
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)

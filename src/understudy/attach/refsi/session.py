@@ -92,9 +92,14 @@ class Session(HostSession):
         """Close what the host has left open; how many devices that were."""
         left = len(self._open_devices)
         for opened in self._open_devices.values():
-            opened.device.close()
+            self._close(opened.device)
         self._open_devices.clear()
         return left
+
+    def _close(self, device: RefSiDevice) -> None:
+        device.close()
+        if device.settings.checks:
+            self._emit(events.Checked(self.time, tuple(device.findings)))
 
     # ---- a host that goes away ----
 
@@ -190,7 +195,7 @@ class Session(HostSession):
             socket.send_fds(self._socket, [b"\0"], opened.files)
 
     def _shut_down(self, opened: OpenDevice, _value: int, _address: int, _size: int) -> None:
-        opened.device.close()
+        self._close(opened.device)
         self._open_devices = {family: each for family, each in self._open_devices.items() if each is not opened}
         self._reply(Result.SUCCESS)
 
