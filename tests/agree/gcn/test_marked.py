@@ -25,3 +25,9 @@ def test_what_a_wave_does_alone_has_no_lanes_to_leave_from() -> None:
 def test_what_has_phases_is_left_before_the_first() -> None:
     """ds_wrxchg2, whose operands may be undefined."""
     assert one("gfx700", "11/68") == []
+
+
+@pytest.mark.slow
+def test_operands_that_come_from_memory_are_left_to_the_reference_engine() -> None:
+    """ds_add_src2, whose operand lies in LDS: translated code did not tell of one that nobody has written."""
+    assert one("gfx900", "12/20") == []

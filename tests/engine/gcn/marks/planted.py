@@ -31,6 +31,14 @@ LDS = {"lds_bytes": 512}
 END = " | s_endpgm"
 CASES = (
     Planted(
+        "an atomic takes its operand from LDS",
+        "atomic",
+        "ds_add_src2_u32",
+        STORE + "ds_write_b32 v1, v0 | ds_add_src2_u32 v1 offset:16" + END,
+        STORE + "ds_write_b32 v1, v0 | ds_write_b32 v1, v0 offset:256 | ds_add_src2_u32 v1 offset:16" + END,
+        options=LDS,
+    ),
+    Planted(
         "a vector register decides EXEC",
         "exec",
         "s_and_saveexec_b64",

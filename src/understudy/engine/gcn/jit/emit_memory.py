@@ -55,6 +55,7 @@ class Memory:
         """
         self._phase = phase
         self._accesses = self._stores = 0
+        self.has_loaded = False
 
     @property
     def phase(self) -> int:
@@ -89,6 +90,7 @@ class Memory:
     # ---- lanes -------------------------------------------------------------------------------------------------
     def load(self, space: str, bits: int, address: Value, where: Value | None = None) -> list[Value]:
         """Read lanes."""
+        self.has_loaded = True
         return self._given(max(1, bits // 32), 32, lambda: self._load(space, bits, address, where))
 
     def _load(self, space: str, bits: int, address: Value, where: Value | None) -> list[Value]:

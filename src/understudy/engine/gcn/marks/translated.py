@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from understudy.core.checks import INIT
+from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY
 from understudy.engine.gcn.jit.layout import QUIET
-from understudy.engine.gcn.marks.algebra import LANES, LOADED, STORED, Access, Kind, MarkedAlgebra
+from understudy.engine.gcn.marks.algebra import ATOMIC, LANES, LOADED, STORED, Access, Kind, MarkedAlgebra
 from understudy.engine.gcn.marks.mark import Mark
 from understudy.engine.gcn.marks.sights import PC_BITS, SLOTS, code_of, slot_of
 from understudy.engine.gcn.marks.sources import source_of
@@ -61,6 +62,8 @@ class TranslatedKind(Kind):
         """Leave where any lane is marked."""
         o, text = self.algebra, self.algebra.text
         found = mark.whole(o)
+        if what == ATOMIC and o.memory.has_loaded:  # an operand that comes from memory is not known ahead
+            raise Untranslated
         if found.number == 0 or o.memory.phase > 0:  # what has phases is looked at ahead of them
             return
         if o.scalars.in_strip:
