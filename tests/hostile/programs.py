@@ -13,7 +13,7 @@ from understudy.core.errors import BeyondModel, GuestFault, UnderstudyError, Wir
 from understudy.riscv import RV64
 
 STEP_LIMIT: Final = 2000
-ISAS: Final = ("rv64gcv_zfh", "rv64gc", "rv64im", "rv64gc_zba_zbb_zbs_zicond", "rv64gcv_zbc_zicntr")
+ISAS: Final = ("rv64gcv_zfh", "rv64gc", "rv64im", "rv64gc_zba_zbb_zbs_zicond", "rv64gcv_zbc_zicntr", "rv64gcv_zvl128b")
 
 
 def made_up_file(random: Random) -> bytes:

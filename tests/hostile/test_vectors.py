@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tests.hostile import programs, vectors
+from tests.hostile import host_calls, programs, vectors
 
 
 @pytest.mark.slow
@@ -19,3 +19,9 @@ def test_vectors_in_any_state() -> None:
 def test_programs_that_nobody_compiled() -> None:
     for number in range(60):
         programs.check(Random(f"programs/{number}"))
+
+
+@pytest.mark.slow
+def test_calls_that_make_no_sense() -> None:
+    for number in range(40):
+        host_calls.check(Random(f"calls/{number}"))
