@@ -420,8 +420,10 @@ class Vectors:
         lanes = vtype.elements(self.vlen, group.width, group.emul)
         if lanes > MOST_LANES or lanes * group.width // 8 > MOST_BYTES:
             raise IllegalInstruction("left to the reference engine")
-        neighbours = isinstance(walk.offsets, Index) and walk.step == group.width // 8 and fields == 1
-        if not neighbours or (group.width < 32 and "avx512bw" not in self.features and masked):
+        neighbours = isinstance(walk.offsets, Index) and walk.step == fields * group.width // 8
+        if neighbours and fields > 1 and lanes * fields * group.width // 8 <= MOST_BYTES and not masked:
+            self._move_segments(group, count, walk, fields, loads)
+        elif not neighbours or fields > 1 or (group.width < 32 and "avx512bw" not in self.features and masked):
             self._move_each(group, count, walk, masked, fields, loads)
         else:
             self._move_at_once(group, count, walk, masked, lanes, loads)
@@ -455,6 +457,21 @@ class Vectors:
             text.put(f"br label %{on}")
             text.start(on)
         text.put(f"store i64 0, ptr {start}")
+
+    def _move_segments(self, group: Group, count: str, walk: Walk, fields: int, loads: bool) -> None:
+        """Packed segments, one after the other, behind one check of them all."""
+        text, w = self.text, group.width
+        total = self.ints.mul(64, count, str(fields))
+        pointer = self._pointer(str(walk.base), total, w, "loads" if loads else "stores")
+        text.put('fence syncscope("singlethread") seq_cst')
+        with each_number(text, count) as k:
+            first = text.let(f"mul i64 {k}, {fields}")
+            for field in range(fields):
+                there = place(text, pointer, w, text.let(f"add i64 {first}, {field}"))
+                own = place(text, self._place(group.n + field * group.registers), w, k)
+                source, target = (there, own) if loads else (own, there)
+                text.put(f"store i{w} {text.let(f'load i{w}, ptr {source}, align 1')}, ptr {target}, align 1")
+        text.put('fence syncscope("singlethread") seq_cst')
 
     def _move_at_once(self, group: Group, count: str, walk: Walk, masked: bool, lanes: int, loads: bool) -> None:
         """One access of neighbouring elements: all of them, or those of a mask."""
