@@ -58,6 +58,16 @@ READS = {
     ("run", "file, a source"): ["run", "FILE", "saxpy", "--agent", "gfx900"],
     ("run", "suppressions"): ["run", CODE, "saxpy", *SAXPY, "--check", "memory", "--suppressions", "FILE"],
     ("run", "arguments"): ["run", CODE, "saxpy", "--arg", "@FILE"],
+    ("serve refsi", "suppressions"): [
+        "serve",
+        "refsi",
+        "--check",
+        "memory",
+        "--suppressions",
+        "FILE",
+        "--socket",
+        "NEW",
+    ],
     ("serve fletcher", "kernel"): ["serve", "fletcher", "--no-library", "--kernel", "FILE:sum"],
     ("serve fletcher", "schemas"): ["serve", "fletcher", "--no-library", "--schema", "FILE"],
     ("trace", "path"): ["trace", "FILE"],
@@ -153,7 +163,7 @@ CONTENTS = {
     "brackets": b"[" * 100_000,
     "half an ELF file": b"\x7fELF\x02\x01\x01" + bytes(40),
 }
-RUNS_ON = {"serve fletcher", "exec"}
+RUNS_ON = {"serve fletcher", "serve refsi", "exec"}
 """Commands that would serve, or run a program, whatever the file holds; what they read is tested with them."""
 COMPILED = {("run", "file, a source"), ("refsi build", "file")}
 """What a compiler reads, which takes minutes for a name of that length."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.trace.test_page import acceldev, fletcher, hsa, refsi, traced
+from understudy.hsa import Gpu, demo_code
 from understudy.trace import ChromeTrace
 from understudy.trace.counters import Counters
 from understudy.trace.flows import MOST, Flows
@@ -109,3 +110,18 @@ def test_a_doorbell_beyond_everything_is_followed_as_far_as_is_sensible() -> Non
     flows = Flows()
     list(flows.take({"time": 0, "event": "doorbell-rung", "queue": 1, "limit": 1}))
     assert len(list(flows.take({"time": 0, "event": "doorbell-rung", "queue": 1, "limit": 1 << 40}))) == MOST
+
+
+def test_bars_have_the_names_of_kernels(tmp_path: Path) -> None:
+    """Of code that was loaded while the trace listened; with others the bar is a packet's."""
+    file = tmp_path / "trace.json"
+    with Gpu.open("gfx900") as gpu:
+        early = gpu.load(demo_code("gfx900"))
+        x = gpu.zeros(64)
+        with ChromeTrace(file).follow(gpu.device.probes):
+            gpu.run(early, "saxpy", 64, args=[2.0, x, x])
+            gpu.run(demo_code("gfx900"), "saxpy", 64, args=[2.0, x, x])
+    events = json.loads(file.read_text())["traceEvents"]
+    names = {each["args"]["name"]: each["tid"] for each in events if each["name"] == "thread_name"}
+    bars = [each["name"] for each in events if each["ph"] == "X" and each["tid"] == names["queue 0"]]
+    assert bars == ["kernel-dispatch-packet", "saxpy"]

@@ -212,9 +212,10 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             how.heard(lambda: gpu.findings),
             ExitStack() as after,
         ):
-            loaded = gpu.load(data)
             if how.report is not None:
                 how.report.follow(gpu.device.probes)
+            loaded = gpu.load(data)
+            if how.report is not None:
                 after.callback(lambda: _show(how, loaded, gpu.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:

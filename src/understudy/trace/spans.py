@@ -21,16 +21,22 @@ ENDS: Final = ("-finished", "-ended", "-completed", "-aborted", "-failed")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What began with `start`, the `order`-th event: `stem` is its kind without the ending."""
+    """What began with `start`, the `order`-th event: `stem` is its kind without the ending.
+
+    `kernel` is the one that it runs, where that is known.
+    """
 
     stem: str
     thread: str
     start: Record
     order: int = 0
+    kernel: str = ""
 
     @property
     def name(self) -> str:
-        """The stem, made telling by the field of the same name: ``instance 3``, ``write-reg64`` for a record."""
+        """The kernel, or the stem, made telling by the field of the same name: ``instance 3``, ``write-reg64``."""
+        if self.kernel:
+            return self.kernel
         subject = self.start.get(self.stem.replace("-", "_"))
         match subject:
             case None:
@@ -52,13 +58,23 @@ class OpenSpans:
 
     def __init__(self) -> None:
         self._open: dict[str, list[Span]] = {}
+        self._kernels: dict[int, str] = {}
+        """By kernel object, of the code that was loaded."""
 
     def begin(self, record: Record, thread: str, order: int = 0) -> bool:
         """Whether the event begins something, which is remembered."""
         stem = _stem(str(record["event"]), STARTS)
         if stem:
-            self._open.setdefault(thread, []).append(Span(stem, thread, record, order))
+            self._open.setdefault(thread, []).append(Span(stem, thread, record, order, self._kernel(record)))
+        elif isinstance(kernels := record.get("kernels"), dict):
+            self._kernels.update({place: name for name, place in kernels.items() if isinstance(place, int)})
         return bool(stem)
+
+    def _kernel(self, record: Record) -> str:
+        packet = record.get("packet") if self._kernels else None
+        if not isinstance(packet, dict) or not isinstance(place := packet.get("kernel_object"), str):
+            return ""
+        return self._kernels.get(int(place, 16), "")
 
     def end(self, record: Record, thread: str) -> Span | None:
         """What the event ends, which is forgotten; None if it ends nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from understudy.core.errors import UnderstudyError
@@ -20,6 +21,15 @@ class DoorbellRung(Event):
     queue: int
     value: int
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLoaded(Event):
+    """The host loaded code of `size` bytes: `kernels` has the kernel objects in it, by name."""
+
+    address: int
+    size: int
+    kernels: Mapping[str, int]
 
 
 @made_quickly

@@ -17,6 +17,7 @@ from understudy.core.shown import Rows, Shown, some
 from understudy.core.sources import bytes_of
 from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
 from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.events import CodeLoaded
 from understudy.device.hsa.rules import IS_PTR64
 from understudy.image.elf.layout import SHT_NOBITS
 from understudy.image.elf.lines import Lines, read_lines
@@ -74,6 +75,10 @@ class Executable(Shown):
         self._block = device.block(self.base)
         if device.log is not None:
             device.log.namers.append(self._complete)
+        objects, size = loaded.kernels, code.layout.size
+        device.telemetry.emit(
+            lambda time: CodeLoaded(time, self.base, size, {name: objects[name] for name in code.kernels})
+        )
         self.drafts: dict[Any, Any] = {}
         """What launches of its kernels share, by kernel and sizes: see `launch.Draft`."""
 
