@@ -348,8 +348,10 @@ def test_state_is_shared_in_place() -> None:
     assert rig.hart.words[CODE_TABLE]
 
 
-def test_where_a_turn_ended_no_code_begins() -> None:
+def test_where_a_turn_ended_no_code_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """A turn ends in the middle of straight code: it goes on to where code can be entered, with the same outcome."""
+    monkeypatch.setattr(jit, "END_VISITS", 1000)
+    monkeypatch.setattr(jit, "INSIDE_VISITS", 1000)
     body = "\n".join(f"add x{8 + n % 16}, x{8 + n * 5 % 16}, x{8 + n * 7 % 16}\naddi x7, x7, 1" for n in range(60))
     source = f"loop:\n{body}\naddi x6, x6, -1\nbne x6, x0, loop"
     outcomes = []

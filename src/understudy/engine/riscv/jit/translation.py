@@ -46,6 +46,7 @@ class JitContext(Context):
         self.tables = _code_tables()
         self.single_tables: dict[bool, Words] = {}
         self.addresses = {native: int(table.ctypes.data) for native, table in self.tables.items()}
+        self.single_addresses: dict[bool, int] = {}
         self.installed: dict[bool, dict[int, Translation]] = {True: {}, False: {}}
         self.singles: dict[bool, dict[int, Translation]] = {True: {}, False: {}}
         self.dropped: list[Translation] = []
@@ -87,7 +88,8 @@ class JitContext(Context):
         """Of the table of code of one instruction each, for the present float mode."""
         if not self.single_tables:  # most harts need none
             self.single_tables = _code_tables()
-        return int(self.single_tables[self.native].ctypes.data)
+            self.single_addresses = {native: int(table.ctypes.data) for native, table in self.single_tables.items()}
+        return self.single_addresses[self.native]
 
     def install_single(self, translation: Translation) -> None:
         """Make code of one instruction reachable, for the end of a turn."""
@@ -116,7 +118,7 @@ class JitContext(Context):
         self.uninstall()
         self.dropped.clear()
         self.hart.words[CODE_TABLE] = 0
-        self.tables, self.single_tables = {}, {}
+        self.tables, self.single_tables, self.single_addresses = {}, {}, {}
 
     def forget(self) -> None:
         """Drop everything that came from code which may have changed, which then has to prove hot again."""
