@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from understudy.cli.exits import UsageError
-from understudy.core.checks import checks_of
+from understudy.core.checks import CHECKS, checks_of
 from understudy.core.errors import WireError
 
 
@@ -33,7 +33,7 @@ CheckOption = Annotated[
     typer.Option(
         "--check",
         metavar="NAMES",
-        help="What to look for while kernels run: memory (and leaks), waits; several with commas, or all.",
+        help=f"What to look for while kernels run: {', '.join(CHECKS)}; several with commas, or all.",
     ),
 ]
 SuppressionsOption = Annotated[

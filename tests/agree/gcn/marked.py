@@ -30,7 +30,9 @@ from tests.agree.gcn.bench import (
 from tests.agree.gcn.bench import _error as error_of
 from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.programs import Builder, listing, start, weighted
+from understudy.core.findings import Finding
 from understudy.engine.gcn.api import Dispatch
+from understudy.engine.gcn.barriers import Barriers
 from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.marks.marking import KINDS, Marking
@@ -38,20 +40,22 @@ from understudy.engine.gcn.reference.engine import Stepper
 from understudy.isa.gcn.target import target
 
 
-def marked(dispatch: Dispatch, world: World) -> tuple[Dispatch, Marking]:
-    """With marks of both kinds: half of the data is undefined, every other 16 bytes."""
+def marked(dispatch: Dispatch, world: World) -> tuple[Dispatch, Marking, list[Finding]]:
+    """With marks of both kinds: half of the data is undefined, every other 16 bytes. And what is told of barriers."""
     marking = Marking(world.memory, KINDS)
     for at in range(0, DATA_BYTES, 32):
         marking.undefined(DATA + at, 16)
-    return replace(dispatch, marks=marking), marking
+    found: list[Finding] = []
+    return replace(dispatch, marks=marking, barriers=Barriers(found.append)), marking, found
 
 
-def seen(marking: Marking) -> dict[str, Any]:
-    """What there is to see of marks: sights, and the marks of the data."""
+def seen(marking: Marking, found: list[Finding]) -> dict[str, Any]:
+    """What there is to see of checks: sights, the marks of the data, findings of barriers."""
     planes = {
         f"{kind} of data": plane.read(DATA, DATA_BYTES) for kind, plane in zip(KINDS, marking.planes, strict=True)
     }
-    return {"sights": marking.sights.counts(), **planes}
+    barriers = {number: (each.kind, each.pc, each.lanes) for number, each in enumerate(found)}
+    return {"sights": marking.sights.counts(), "barriers": barriers, **planes}
 
 
 _world: list[World] = []
@@ -63,12 +67,12 @@ def marked_reference(name: str, code: bytes, state: Start) -> tuple[Outcome, dic
         _world.append(World())
     world = _world[0]
     world.fill(code, state)
-    dispatch, marking = marked(world.dispatch(name, state, STEP_LIMIT), world)
+    dispatch, marking, found = marked(world.dispatch(name, state, STEP_LIMIT), world)
     groups = Groups(dispatch, Stepper(dispatch))
     error = error_of(lambda: groups.run())
     wave = groups._views[0].wave
     made = world.outcome(wave, groups.lds, groups.statistics.instructions, error)
-    return made, seen(marking)
+    return made, seen(marking, found)
 
 
 class MarkedJit(Translated):
@@ -78,7 +82,7 @@ class MarkedJit(Translated):
         """An outcome, and what was seen."""
         world = self.world
         world.fill(code, state)
-        dispatch, marking = marked(world.dispatch(name, state, STEP_LIMIT), world)
+        dispatch, marking, found = marked(world.dispatch(name, state, STEP_LIMIT), world)
         launch = self.engine.prepare(dispatch)
         done: list[int] = []
         error = error_of(lambda: done.append(launch.run().instructions))
@@ -86,7 +90,7 @@ class MarkedJit(Translated):
         wave = worker.waves[0]
         made = world.outcome(wave, worker.lds, done[0] if done else worker._executed(wave), error)
         made.parts.update({"vgpr": None} if error else {})
-        return made, seen(marking)
+        return made, seen(marking, found)
 
 
 def one(name: str, seed: str) -> list[str]:
