@@ -41,6 +41,7 @@ SCRIPTS: Final = (
         "hsa_start",
         "library_load",
         "amdcl2_load",
+        "campaign",
         "fletcher_map",
         "fletcher_sum",
         "fletcher_mmio",

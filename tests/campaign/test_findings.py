@@ -47,6 +47,42 @@ def or_all_ones(gid: int, x: int) -> int:
     return MASK if gid & 127 == 0 or gid & 7 == 0 else 0
 
 
+def or_upper_half(gid: int, x: int) -> int:
+    other = X[(gid * 5 + 1) & 255]
+    return (~x | (other & 0xFFFF ^ 0x8000) - 0x8000) & MASK
+
+
+def lost_store(gid: int, x: int) -> int:
+    product = 0x11C5_75CD_09DD_EDAC * 0xDF5_0CA5_1FC4_9D59
+    hashed = 0
+    for each in (0, product, 0, *(gid & 127, 0, 0) * 15):
+        hashed = (hashed ^ each & MASK) * PRIME & MASK
+    return hashed
+
+
+def select_byte(gid: int, x: int) -> int:
+    lid = gid & 127
+    chosen = (x, 0, lid, 0) if gid == 0 else (x, lid, 0, 0)
+    hashed = 0
+    for each in chosen[:3]:
+        hashed = (hashed ^ signed(each) & MASK) << 8 & MASK
+    return hashed
+
+
+def loop_condition(gid: int, x: int) -> int:
+    lid, v, a = gid & 127, 0, [0] * 4
+    for i in range(2):
+        for _ in range(3):
+            if float(v < gid) == lid:
+                break
+            v = int((np.float32(v) + np.float32(i)).view(np.uint32))
+            a[lid & 3] = int(np.float32(lid if v > 0 else X[(gid * 5 + 1) & 255]).view(np.uint32))
+    hashed = 0
+    for each in (0, 0, 0, v & 255, *(part for value in a for part in (0, 0, value, 0))):
+        hashed = (hashed ^ each) * PRIME & MASK
+    return hashed
+
+
 def insert_byte(gid: int, x: int) -> int:
     array = bytearray([x & 255] * 8)
     array[X[(gid * 5 + 1) & 255] & 7] = 0
@@ -81,6 +117,10 @@ def reload(gid: int, x: int) -> int:
 PROGRAMS: Final[dict[str, tuple[Callable[[int, int], int], str]]] = {
     "division": (division, "-O1"),
     "or-all-ones": (or_all_ones, "-O0"),
+    "or-upper-half": (or_upper_half, "-O2"),
+    "lost-store": (lost_store, "-O1"),
+    "select-byte": (select_byte, "-O1"),
+    "loop-condition": (loop_condition, "-O1"),
     "insert-byte": (insert_byte, "-O1"),
     "high-product": (high_product, "-O1"),
     "switch": (switch, "-O0"),

@@ -99,7 +99,7 @@ def test_a_strategy_of_no_generator() -> None:
 def test_sources_give_the_same_with_and_without_optimisation(name: str) -> None:
     if named("ziglang") is None:
         pytest.skip("ziglang is not installed")
-    for seed in (1, 4, 8):
+    for seed in (4, 8):
         found = {options: outcome(name, seed, compiler="ziglang", options=options) for options in ("-O0", "-O1")}
         assert found["-O0"] == found["-O1"]
         assert found["-O0"][0] == "ok"

@@ -29,7 +29,9 @@ RV64: Final = (
 )  # fmt: skip
 RV64_LINK: Final = ("-static", "--no-relax", "-e", "_start", "-z", "max-page-size=4096")
 _VERSION: Final = "-mcode-object-version=4"
-_CRASHES: Final = ("PLEASE submit a bug report", "LLVM ERROR", "error in backend", "Stack dump")
+_CRASHES: Final = (
+    "PLEASE submit a bug report", "LLVM ERROR", "error in backend", "Stack dump", "frontend command failed",
+)  # fmt: skip
 _PASS: Final = re.compile(r"\d+\.\s+(Running pass .*)")
 
 

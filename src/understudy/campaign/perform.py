@@ -124,17 +124,21 @@ def run_rv64(code: bytes, task: Task) -> Found:
 
 
 def _run_gcn(task: Task, source: bytes) -> tuple[Found, None]:
+    agent = task.agent or DEFAULT_AGENT
+    return run_kernel(assembled(source.decode("utf-8", "replace"), agent), agent, task), None
+
+
+def assembled(source: str, agent: str) -> bytes:
+    """A kernel ``k`` of the generator's assembly."""
     from understudy.image.hsa.bare import bare_code_object
     from understudy.isa.gcn.asm.assembler import assemble
     from understudy.isa.gcn.target import target
 
-    agent = task.agent or DEFAULT_AGENT
-    code = assemble(target(agent), source.decode("utf-8", "replace"))
-    whole = bare_code_object(
+    code = assemble(target(agent), source)
+    return bare_code_object(
         code, agent, name="k", vgprs=24, sgprs=48, kernarg_bytes=24, lds_bytes=4 * opencl.GROUP,
         user_sgprs=("kernarg_segment_ptr",),
     )  # fmt: skip
-    return run_kernel(whole, agent, task), None
 
 
 def _run_commands(task: Task, source: bytes) -> tuple[Found, None]:
