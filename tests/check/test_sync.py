@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.check.sync_planted import PLANTED, Planted
+from tests.check.sync_planted import HEAD, PLANTED, Planted
 from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import CODE
 from understudy.core.findings import Finding, Level
@@ -104,3 +105,27 @@ def test_a_deadlock_within_a_time_limit() -> None:
         with pytest.raises(TimeLimit):
             engine.run(replace(dispatch, barriers=Barriers(found.append), watch=Watch(0.05)))
         assert [each.message for each in found] == [case.said]
+
+
+def drawn(rng: np.random.Generator) -> str:
+    """A program whose waves go their own ways, forwards only, over barriers and masks."""
+    lines = ["s_mov_b64 s[22:23], exec"]
+    for number in range(int(rng.integers(2, 6))):
+        wave, lanes = int(rng.integers(4)), int(rng.integers(1, 65))
+        some = (f"v_cmp_gt_u32 vcc, {lanes}, v0", "s_and_b64 exec, exec, vcc")
+        inside = (("s_barrier",), some, ("s_mov_b64 exec, s[22:23]",), ("s_endpgm",), ("s_barrier", "s_barrier"))
+        lines += [f"s_cmp_eq_u32 s20, {wave}", f"s_cbranch_scc{int(rng.integers(2))} on{number}"]
+        lines += [*inside[int(rng.integers(5))], f"on{number}:", ("s_barrier", "s_nop 0")[int(rng.integers(2))]]
+    return HEAD + "\n".join([*lines, "s_endpgm"])
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_both_engines_tell_the_same_of_random_programs(seed: int | None) -> None:
+    """And of one whose waves take other turns."""
+    rng, count = np.random.default_rng(18), 0
+    for _ in range(24):
+        text = drawn(rng)
+        results = [[each.as_dict() for each in told(text, "gfx900", each, seed=seed)] for each in ENGINES.values()]
+        assert results[0] == results[1], text
+        count += len(results[0])
+    assert count > 24
