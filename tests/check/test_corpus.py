@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.check import memory_cases, sync_planted, test_memory_rv64
+from tests.check import memory_cases, races_cases, sync_planted, test_memory_rv64
 from tests.engine.gcn.marks import planted as marks
 from tests.engine.gcn.waits import planted as waits
 
@@ -16,6 +16,7 @@ KERNELS = {
     ("init", "gfx700"): [case.name for case in marks.CASES if case.check == "init"],
     ("fidelity", "gfx700"): [case.name for case in marks.CASES if case.check == "fidelity"],
     ("waits", "gfx700"): [case.name for case in waits.PLANTED],
+    ("races", "gfx700"): [case.name for case in races_cases.CASES],
     ("sync", "gfx700"): [case.name for case in sync_planted.PLANTED],
 }
 

@@ -34,6 +34,7 @@ from understudy.engine.gcn.api import Dispatch, Engine, Statistics, wave_scratch
 from understudy.engine.gcn.barriers import Barriers
 from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.races.asked import races_of
 from understudy.engine.gcn.waits.asked import waits_of
 from understudy.isa.gcn.state import LANES
 from understudy.isa.gcn.target import Target
@@ -107,6 +108,7 @@ class OpenclDevice(Stateful):
         self.marks = marks_of(checks, self.memory, log)
         self.waits = waits_of(checks, log)
         self.barriers = Barriers.of(checks, log)
+        self.races = races_of(checks, self.memory, log)
         self.queue: PlacedQueue | None = None
         self._special_address, self._special = self.allocate(AmdQueue.size_bytes, "special buffer")
         self._packet_address, self._packet = self.allocate(KernelDispatchPacket.size_bytes, "setup buffer")
@@ -236,6 +238,9 @@ class OpenclDevice(Stateful):
             raise Stopped(f"{watch.stopped} before the kernel ran")
         more["marks"] = None if self.marks is None else self.marks.marking
         more["barriers"] = self.barriers
+        more["races"] = self.races
+        if self.races is not None:
+            self.races.begin()
         dispatch = launch(around, packet, address, watch=watch, **more)
         if not self.probes.active:
             statistics = self._ran(dispatch)

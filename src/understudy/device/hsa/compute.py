@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Final, cast
 
 from understudy.core.errors import WireError
-from understudy.core.settings import AUTO, FIRST, JIT, NOT_COUNTED, OPTIMISED
+from understudy.core.settings import AUTO, FIRST, NOT_COUNTED, OPTIMISED
 from understudy.device.hsa.settings import Settings
 from understudy.engine.gcn.api import CountingEngine, Dispatch, Engine, Statistics
 from understudy.engine.gcn.jit.engine import JitEngine
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
     from understudy.engine.gcn.barriers import Barriers
     from understudy.engine.gcn.marks.check import MarkCheck
+    from understudy.engine.gcn.races.watch import RaceWatch
     from understudy.engine.gcn.waits.checker import WaitChecker
 
 TIERS: Final = {AUTO: None, FIRST: Tier.THREADED, OPTIMISED: Tier.OPTIMISED}
@@ -25,8 +26,8 @@ TIERS: Final = {AUTO: None, FIRST: Tier.THREADED, OPTIMISED: Tier.OPTIMISED}
 class Compute:
     """The engine of one device. `fences` are those of a strict memory, whose engine is theirs; None: it is coherent.
 
-    `marks`: what looks after marks, for the checks that need them; `waits`: what looks at waits,
-    `barriers`: at barriers.
+    `marks`: what looks after marks, for the checks that need them; `waits`: what looks at waits, `barriers`: at
+    barriers; `races`: what looks for races, where all waves run on the reference engine.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class Compute:
         marks: MarkCheck | None = None,
         waits: WaitChecker | None = None,
         barriers: Barriers | None = None,
+        races: RaceWatch | None = None,
     ) -> None:
         self.fences = fences
         self.marks = marks
         self.waits = waits
         self.barriers = barriers
+        self.races = races
         self._settings = settings
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -56,7 +59,7 @@ class Compute:
     def _make(self) -> Engine:
         if self.fences is not None:
             return self.fences.engine
-        if self._settings.engine != JIT:
+        if not self._settings.translates:
             from understudy.engine.gcn.reference.engine import ReferenceEngine
 
             return ReferenceEngine(counting=self._settings.count_instructions)

@@ -38,6 +38,7 @@ from understudy.device.hsa.launch.plan import LaunchPlan, read_plan
 from understudy.device.hsa.native_packets import BUDGET, COMPLETE, IDLE, SERVE, Q, ending
 from understudy.device.hsa.packet_log import ROWS, PacketLog
 from understudy.device.hsa.packets import (
+    BARRIER_BIT,
     PACKET_BYTES,
     PM4_TYPE_3,
     SIGNAL_AT,
@@ -74,6 +75,9 @@ _INSTRUCTIONS: Final = Q["instructions"]
 _BEGAN: Final = Q["began"]
 _ADDRESS_WATCH_AT: Final = Rsrc2.slot("enable_exception_address_watch").spec.low
 _ANY_EXCEPTION: Final = _EXCEPTIONS_MASK << _EXCEPTIONS_AT | 1 << _ADDRESS_WATCH_AT
+_BARRIER: Final = 1 << BARRIER_BIT - 8
+"""Of a header's second byte."""
+Handler = Callable[[Queue, int, bytes], int | None]
 _EVENTS: Final = (PacketStarted, PacketCompleted, SignalChanged, Lint)
 """What there is to tell of every packet."""
 _ORDERED_CONDITIONS: Final = (Condition.EQ, Condition.NE, Condition.LT, Condition.GTE)
@@ -117,7 +121,7 @@ class Processor:
         self._telemetry = telemetry
         self._probes = telemetry.probes
         self._log = PacketLog(telemetry, 32 if settings.small else 64)
-        self._handlers: dict[int, Callable[[Queue, int, bytes], int | None]] = {
+        self._handlers: dict[int, Handler] = {
             PacketType.KERNEL_DISPATCH: self._kernel,
             PacketType.BARRIER_AND: self._barrier_and,
             PacketType.BARRIER_OR: self._barrier_or,
@@ -243,7 +247,7 @@ class Processor:
             fences = self._compute.fences
             if fences is not None:
                 fences.acquire(queue.number, index, data)
-            instructions = handler(queue, index, data)
+            instructions = self._handled(handler, queue, index, data)
             if instructions is None:
                 return 0
             if fences is not None:
@@ -260,6 +264,21 @@ class Processor:
                 self._fail(queue, index, _interrupted(cause))
             raise
         return 1
+
+    def _handled(self, handler: Handler, queue: Queue, index: int, data: bytes) -> int | None:
+        """What a handler gives; the check of races hears of what the packet has waited for, or is waited for by."""
+        races = self._compute.races
+        if races is None:
+            return handler(queue, index, data)
+        if data[1] & _BARRIER:
+            races.wait(queue.number, for_all=False)
+        if handler == self._kernel:
+            races.begin(queue.number, index, {each.number: each.words[_LIMIT] for each in self._queues})
+            return handler(queue, index, data)
+        instructions = handler(queue, index, data)
+        if instructions is not None:
+            races.wait(queue.number, for_all=True)
+        return instructions
 
     # ---- the packets ---------------------------------------------------------------------------------------------
 
@@ -325,6 +344,7 @@ class Processor:
             "watch": queue.watch,
             "marks": None if self._compute.marks is None else self._compute.marks.marking,
             "barriers": self._compute.barriers,
+            "races": self._compute.races,
             "on_hint": self._calls.hint_of(queue),
             "on_trap": self._calls.trap_of(queue),
         }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.checks import MARKED, SYNC
+from understudy.core.checks import MARKED, RACES, SYNC
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, KernelSettings
 from understudy.engine.gcn.api import STEP_LIMIT
@@ -88,8 +88,8 @@ class Settings(KernelSettings):
 
     @property
     def translates(self) -> bool:
-        """Whether waves run as machine code."""
-        return self.engine == JIT and self.coherence == COHERENT
+        """Whether waves run as machine code; the reference engine alone looks for races."""
+        return self.engine == JIT and self.coherence == COHERENT and RACES not in self.checks
 
     @property
     def small(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.checks import MARKED, WAITS
+from understudy.core.checks import MARKED, RACES, WAITS
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, KernelSettings
 from understudy.device.refsi import registers as r
@@ -34,7 +34,7 @@ class Settings(KernelSettings):
     With the check "waits" harts run on the reference engine, which is slow.
     """
 
-    UNCHECKED: ClassVar[frozenset[str]] = MARKED
+    UNCHECKED: ClassVar[frozenset[str]] = MARKED | {RACES}
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "profile": PROFILES,
         "engine": (JIT, REFERENCE),

@@ -26,6 +26,7 @@ from understudy.isa.gcn.target import Target
 if TYPE_CHECKING:
     from understudy.engine.gcn.barriers import Barriers
     from understudy.engine.gcn.marks.marking import Marking
+    from understudy.engine.gcn.races.watch import RaceWatch
 
 Words32 = npt.NDArray[np.uint32]
 Words64 = npt.NDArray[np.uint64]
@@ -156,6 +157,8 @@ class Dispatch:
     """What is marked of memory, where checks look at how marks travel."""
     barriers: Barriers | None = None
     """Hears of barriers that not all work-items of a group come to."""
+    races: RaceWatch | None = None
+    """What looks for races, on the reference engine."""
     on_hint: OnHint | None = None
     """Hears of hints that a device may care for (all but `QUIET_HINTS`), from every engine: wave, what, immediate."""
     on_trap: OnTrap | None = None

@@ -20,10 +20,11 @@ from typing import Any, Final, Self, cast
 
 import numpy as np
 
+from understudy.core.checks import RACES
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.findings import Finding
 from understudy.core.memory_check import MemoryCheck, log_of
-from understudy.core.settings import JIT, NOT_COUNTED
+from understudy.core.settings import JIT, NOT_COUNTED, REFERENCE
 from understudy.core.shown import Rows, Shown
 from understudy.core.sources import bytes_of
 from understudy.core.space import Unit
@@ -148,7 +149,8 @@ class Program(Shown):
     ) -> None:
         self.container = container
         self.settings = chosen = Settings.of(settings, options)
-        own = engine_of(engine, chosen.tier, counting=chosen.count_instructions)
+        wanted = REFERENCE if engine == JIT and RACES in chosen.checks else engine
+        own = engine_of(wanted, chosen.tier, counting=chosen.count_instructions)
         processor = processor_of(target) if target is not None else container.target
         self.findings: list[Finding] = []
         self._check = check = MemoryCheck.of(chosen, self.findings)

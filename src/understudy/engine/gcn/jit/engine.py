@@ -215,6 +215,8 @@ class Launch:
         self.engine = engine
         self.dispatch = dispatch
         kinds = () if dispatch.marks is None else dispatch.marks.kinds
+        if dispatch.races is not None:
+            raise BeyondModel("translated code does not look for races: the engine 'reference' does")
         if kinds and engine.tally is not None:
             text = f"instructions are not counted while checks ({', '.join(kinds)}) look after marks"
             raise BeyondModel(f"{text}: run once for each, or on the engine 'reference'")

@@ -115,12 +115,21 @@ class Stepper:
     @cached_property
     def lanes(self) -> Any:
         """The algebra, made when it is first needed: most launches of translated code never need it."""
-        plain = Lanes.of(self.dispatch, self._accesses)
+        plain = self._plain()
         if self.dispatch.marks is None:
             return plain
         from understudy.engine.gcn.marks.reference import MarkedLanes  # few programs ask for checks
 
         return MarkedLanes(plain, self.dispatch.marks)
+
+    def _plain(self) -> Lanes:
+        """That of plain values."""
+        races = self.dispatch.races
+        if races is None:
+            return Lanes.of(self.dispatch, self._accesses)
+        from understudy.engine.gcn.races.lanes import RaceLanes  # few programs ask for checks
+
+        return RaceLanes(self.dispatch, races, self._accesses)
 
     def begin_group(self, group: int) -> None:
         """Waves of this group of the dispatch are next."""

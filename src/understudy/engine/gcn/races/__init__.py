@@ -1,0 +1,1 @@
+"""Races: accesses of the same byte, one of them a store, that nothing orders."""

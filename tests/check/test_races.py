@@ -1,0 +1,220 @@
+"""The check of races: what orders accesses and what does not, how it is told, and that no result is another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.device.hsa.rig import Bench, barrier, dispatch
+from tests.engine.gcn.programs import dwords, program
+from understudy.amdcl2 import load
+from understudy.core.errors import BeyondModel
+from understudy.core.findings import Finding, FindingLog, Level
+from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.races import watch as module
+from understudy.engine.gcn.races.watch import RaceWatch
+from understudy.engine.gcn.reference.engine import ReferenceEngine
+from understudy.host.amdcl2.demo import demo_program
+from understudy.host.hsa.gpu import Gpu, demo_code
+from understudy.host.refsi.refsi import RefSi
+
+STORE = "v_mov_b32 v0, s0|v_mov_b32 v1, s1|v_mov_b32 v2, {}|flat_store_dword v[0:1], v2|s_endpgm"
+PLACE = "s_mov_b32 s4, 0x200000|s_mov_b32 s5, 0|v_mov_b32 v4, s4|v_mov_b32 v5, s5|"
+"""s[4:5] and v[4:5]: the address of the data."""
+
+
+def watched(text: str, name: str = "gfx803", size: int = 128, groups: int = 1, **options: Any) -> list[Finding]:
+    """The findings of a program in assembly text; it leaves what it leaves without the check."""
+    options |= {"groups": [(n, 0, 0) for n in range(groups)], "size": (size, 1, 1)}
+    plain, made = (program(text + "|s_endpgm", name, **options) for _ in range(2))
+    ReferenceEngine().run(plain)
+    found: list[Finding] = []
+    watch = RaceWatch(made.memory, FindingLog(found))
+    watch.begin()
+    ReferenceEngine().run(replace(made, races=watch))
+    assert dwords(made, 256) == dwords(plain, 256)
+    return found
+
+
+def kinds(text: str, **options: Any) -> list[str]:
+    return [each.kind for each in watched(text, **options)]
+
+
+# ---- within a launch -----------------------------------------------------------------------------------------------
+
+WAVE = "s_mov_b32 m0, -1|v_readfirstlane_b32 s8, v0|v_mov_b32 v2, s8|"
+"""v2: 0 in the first wave, 64 in the second."""
+
+
+def test_both_parties_are_named() -> None:
+    (found,) = watched(WAVE + PLACE + "v_add_u32 v2, vcc, 1, v2|flat_store_dword v[4:5], v2")
+    assert (found.name, found.level, found.access, found.space) == ("races/write-write", Level.ERROR, "write", "global")
+    assert found.message == (
+        "write of 4 bytes at 0x200000 in data and a write of the same by waves of a work-group in no order"
+    )
+    assert (found.lanes, found.unit, found.group, found.address) == (tuple(range(64)), "wave 1", "0,0,0", 0x200000)
+    assert found.insn == "flat_store_dword v[4:5], v2"
+    assert found.other == f"pc {found.pc:#x} (flat_store_dword v[4:5], v2), lane 63, wave 0, work-group 0,0,0"
+    assert found.suggestion == (
+        "a barrier (one work-group), a release and an acquire, or two kernels one after the other"
+    )
+    assert found.count == 64
+
+
+def test_stores_of_what_is_there_already_are_not_told_of() -> None:
+    assert kinds(PLACE + "v_mov_b32 v2, 7|flat_store_dword v[4:5], v2") == []
+    assert kinds(PLACE + "v_mov_b32 v2, 7|flat_store_dword v[4:5], v2", groups=2, size=64) == []
+
+
+def test_bytes_of_one_dword_are_neighbours() -> None:
+    own = WAVE + "v_and_b32 v6, 1, v0|v_cmp_eq_u32 vcc, 0, v6|"
+    half = "v_lshrrev_b32 v6, 6, v0|v_add_u32 v4, vcc, v6, v4|flat_store_byte v[4:5], v0"
+    assert kinds(own + PLACE + half) == []
+    assert kinds(own + PLACE + half.replace("byte", "short")) == ["write-write"]
+
+
+OWN = WAVE + "v_lshlrev_b32 v3, 2, v0|v_xor_b32 v7, 0x100, v3|"
+"""v3: a place of a work-item's own in LDS, v7: that of one in the other wave."""
+ONE = WAVE + "v_mov_b32 v3, 0|v_mov_b32 v7, 0|"
+
+
+@pytest.mark.parametrize(("body", "kind"), [
+    (OWN + "ds_write_b32 v3, v0|{}|ds_read_b32 v6, v7", "read-write"),
+    (OWN + "ds_read_b32 v6, v3|{}|ds_write_b32 v7, v0", "write-read"),
+    (OWN + "ds_write_b32 v3, v0|{}|ds_write_b32 v7, v2", "write-write"),
+    (OWN + "ds_write_b32 v3, v0|{}|ds_add_u32 v7, v2", "atomic-write"),
+    (ONE + "ds_add_u32 v3, v2|{}|ds_read_b32 v6, v7", "read-atomic"),
+])  # fmt: skip
+def test_a_barrier_orders_what_waves_do_before_and_behind_it(body: str, kind: str) -> None:
+    assert kind in kinds(body.format("s_nop 0"), lds_bytes=1024)
+    assert kinds(body.format("s_waitcnt lgkmcnt(0)|s_barrier"), lds_bytes=1024) == []
+
+
+def test_a_wave_that_runs_ahead_and_ends_is_ordered_by_no_later_barrier() -> None:
+    ahead = WAVE + "s_barrier|" + PLACE + "v_add_u32 v2, vcc, 1, v2|flat_store_dword v[4:5], v2"
+    assert kinds(ahead) == ["write-write"]
+
+
+def test_atomics_do_not_race_but_with_other_accesses() -> None:
+    add = PLACE + "v_mov_b32 v2, 1|flat_atomic_add v[4:5], v2"
+    assert kinds(add, groups=3) == []
+    assert kinds(add + "|flat_load_dword v6, v[4:5]", groups=2, size=64) == ["read-atomic"]
+    assert kinds(add + "|flat_load_dword v6, v[4:5] glc", groups=2, size=64) == []
+
+
+PASS = """
+v_mov_b32 v2, 1
+s_cmp_eq_u32 s0, 0
+s_cbranch_scc0 reads
+flat_store_dword v[4:5], v2
+{}
+flat_atomic_or v[8:9], v2
+s_endpgm
+reads:
+flat_atomic_or v6, v[8:9], v2 glc
+s_waitcnt vmcnt(0)
+{}
+flat_load_dword v7, v[4:5]
+s_waitcnt vmcnt(0)
+"""
+"""The first work-group stores and sets a flag, the others read the flag and what was stored."""
+
+
+@pytest.mark.parametrize(("wait", "invalidate", "expected"), [
+    ("s_waitcnt vmcnt(0)", "buffer_wbinvl1_vol", []),
+    ("s_nop 0", "buffer_wbinvl1_vol", ["write-read"]),
+    ("s_waitcnt vmcnt(0)", "s_nop 0", ["write-read"]),
+])  # fmt: skip
+def test_a_release_and_an_acquire_order_work_groups(wait: str, invalidate: str, expected: list[str]) -> None:
+    """Neither the wait before the flag nor the invalidation behind it can be missing."""
+    one = "s_mov_b64 exec, 1|" + PLACE + "v_add_u32 v8, vcc, 64, v4|v_mov_b32 v9, v5|"
+    text = one + PASS.format(wait, invalidate).strip().replace("\n", "|")
+    assert kinds(text, groups=3, size=64) == expected
+
+
+def test_private_memory_is_no_matter() -> None:
+    """Waves of different work-groups have it one after another."""
+    text = "v_mov_b32 v4, 0|v_mov_b32 v5, 0x20000|v_mov_b32 v2, s0|flat_store_dword v[4:5], v2"
+    scratch = {"scratch_base": 0x20_8000, "scratch_lane_bytes": 16, "scratch_slots": 4}
+    assert kinds(text, groups=2, **scratch) == []
+
+
+def test_too_many_accesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVENTS", 1)
+    with pytest.raises(BeyondModel, match=r"check 'races' of launches with more than 1 accesses by wave and place"):
+        watched(PLACE + "flat_load_dword v6, v[4:5]")
+
+
+# ---- packets -------------------------------------------------------------------------------------------------------
+
+
+def of_packets(*barriers: int, between: bytes = b"", at_once: bool = True) -> list[str]:
+    """Kernels that store different values in one place, by packets with and without the barrier bit."""
+    rig = Bench(check="races")
+    address, _ = rig.words()
+    packets = []
+    for number, bit in enumerate(barriers):
+        packet = bytearray(dispatch(rig.kernel(STORE.format(number + 1).replace("|", "\n")), address))
+        packet[1] |= bit
+        packets += [between, bytes(packet)] if number and between else [bytes(packet)]
+    if at_once:
+        rig.queue.submit(*packets)
+    else:
+        for packet in packets:
+            rig.queue.submit(packet)
+    assert rig.errors == []
+    found = [f"{each.kind}: {each.message.partition(' and ')[2]}" for each in rig.device.findings]
+    rig.device.close()
+    return found
+
+
+def test_packets_without_the_barrier_bit_are_in_no_order() -> None:
+    assert of_packets(0, 0) == ["write-write: a write of the same by kernels in no order"]
+    assert of_packets(0, 1) == []
+    assert of_packets(1, 0) != []
+    assert len(of_packets(0, 1, 0)) == 1
+
+
+def test_what_was_submitted_later_may_have_been_waited_for() -> None:
+    assert of_packets(0, 0, at_once=False) == []
+
+
+def test_packets_behind_a_barrier_packet_are_ordered() -> None:
+    assert of_packets(0, 0, between=barrier()) == []
+
+
+# ---- devices -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_right_programs_have_no_findings_and_the_same_results(engine: str) -> None:
+    results = []
+    for check in ("", "races,waits,memory,init,fidelity"):
+        with Gpu.open("gfx900", check=check, engine=engine, threads=1) as gpu:
+            x, y = gpu.array(np.arange(200, dtype=np.float32)), gpu.zeros(200)
+            result = gpu.run(demo_code(), "saxpy", 200, args=[2.0, x, y])
+            assert gpu.findings == []
+            assert not check or result.interpreted == result.instructions
+            results.append((y.tobytes(), result.instructions))
+    assert results[0] == results[1]
+
+
+def test_opencl_programs() -> None:
+    with load(demo_program("tonga", 200406), check="races") as loaded:
+        assert loaded.findings == []
+        assert "reference" in repr(loaded.device.engine)
+
+
+def test_translated_code_does_not_look_for_them() -> None:
+    made = program("s_endpgm")
+    watch = RaceWatch(made.memory, FindingLog([]))
+    with pytest.raises(BeyondModel, match="translated code does not look for races: the engine 'reference' does"):
+        JitEngine().run(replace(made, races=watch))
+
+
+def test_harts_have_no_such_check() -> None:
+    with pytest.raises(BeyondModel, match="check races on this device, which has the others"):
+        RefSi.open(check="races")
