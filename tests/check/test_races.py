@@ -58,9 +58,7 @@ def test_both_parties_are_named() -> None:
     assert (found.lanes, found.unit, found.group, found.address) == (tuple(range(64)), "wave 1", "0,0,0", 0x200000)
     assert found.insn == "flat_store_dword v[4:5], v2"
     assert found.other == f"pc {found.pc:#x} (flat_store_dword v[4:5], v2), lane 63, wave 0, work-group 0,0,0"
-    assert found.suggestion == (
-        "a barrier (one work-group), a release and an acquire, or two kernels one after the other"
-    )
+    assert found.suggestion == "a barrier between them, or atomics"
     assert found.count == 64
 
 
@@ -132,7 +130,11 @@ def test_a_release_and_an_acquire_order_work_groups(wait: str, invalidate: str, 
     """Neither the wait before the flag nor the invalidation behind it can be missing."""
     one = "s_mov_b64 exec, 1|" + PLACE + "v_add_u32 v8, vcc, 64, v4|v_mov_b32 v9, v5|"
     text = one + PASS.format(wait, invalidate).strip().replace("\n", "|")
-    assert kinds(text, groups=3, size=64) == expected
+    found = watched(text, groups=3, size=64)
+    assert [each.kind for each in found] == expected
+    assert all(
+        each.suggestion == "a release and an acquire between them, atomics, or a kernel for each" for each in found
+    )
 
 
 def test_private_memory_is_no_matter() -> None:
@@ -172,7 +174,10 @@ def of_packets(*barriers: int, between: bytes = b"", at_once: bool = True) -> li
 
 
 def test_packets_without_the_barrier_bit_are_in_no_order() -> None:
-    assert of_packets(0, 0) == ["write-write: a write of the same by kernels in no order"]
+    assert of_packets(0, 0) == [
+        "write-write: a write of the same by kernels in no order: "
+        "the barrier bit, or a wait for the first one's completion signal"
+    ]
     assert of_packets(0, 1) == []
     assert of_packets(1, 0) != []
     assert len(of_packets(0, 1, 0)) == 1

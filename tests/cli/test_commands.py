@@ -282,6 +282,7 @@ def test_demo_has_a_finding_of_each_check() -> None:
         "leaks": "leak",
         "init": "undefined-exec",
         "fidelity": "approximate-exec",
+        "races": "write-write",
         "waits": "vector-result-read",
         "sync": "barrier-not-reached",
     }

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from understudy.core.checks import FIDELITY, INIT, LEAKS, MEMORY, SYNC, WAITS
+from understudy.core.checks import FIDELITY, INIT, LEAKS, MEMORY, RACES, SYNC, WAITS
 from understudy.core.findings import Finding
 from understudy.host.hsa.gpu import Gpu, demo_code
 from understudy.image.assembly.files import assemble_code_object
@@ -43,11 +43,12 @@ BODIES: Final = {
         "s_and_saveexec_b64 s[6:7], vcc",
         STORE,
     ),
+    RACES: ("v_readfirstlane_b32 s6, v0", "v_mov_b32_e32 v1, 0", "v_mov_b32_e32 v2, s6", STORE),
     WAITS: ("global_load_dword v2, v1, s[4:5]", "v_add_u32_e32 v2, v2, v2", STORE),
     SYNC: ("v_readfirstlane_b32 s6, v0", "s_cmp_lg_u32 s6, 0", "s_cbranch_scc1 out", "s_barrier"),
 }
-"""Kernels in assembly, by check: a register that nothing has written, a rounded root that decides, a load that is used
-before it is there, a wave that returns before a barrier."""
+"""Kernels in assembly, by check: a register that nothing has written, a rounded root that decides, waves that store in
+one place, a load that is used before it is there, a wave that returns before a barrier."""
 
 
 def _past(gpu: Gpu) -> None:

@@ -48,10 +48,15 @@ AGAINST: Final = {
     ATOMIC: (STORED, LOADED, ALSO_LOADED),
 }
 """The cells that may be in the way of an access."""
+WAVES: Final = "waves of a work-group"
+GROUPS: Final = "work-groups"
+KERNELS: Final = "kernels"
 SUGGESTION: Final = {
-    "LDS": "a barrier between them, or atomics",
-    "global": "a barrier (one work-group), a release and an acquire, or two kernels one after the other",
+    WAVES: "a barrier between them, or atomics",
+    GROUPS: "a release and an acquire between them, atomics, or a kernel for each",
+    KERNELS: "the barrier bit, or a wait for the first one's completion signal",
 }
+"""By whose accesses they are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -305,10 +310,7 @@ class RaceWatch:
             namer(where)
         what = f"offset {address:#x} of LDS" if space == "LDS" else f"{address:#x}{self._name(space, address)}"
         is_one = party.launch is event.wave.launch
-        between = (
-            "waves of a work-group" if is_one and party.group == event.wave.group
-            else "work-groups" if is_one else "kernels"
-        )  # fmt: skip
+        between = KERNELS if not is_one else WAVES if party.group == event.wave.group else GROUPS
         message = f"{event.access} of {size} bytes at {what} and a {other.access} of the same by {between} in no order"
         allocation = None
         if space == "global" and self.memory.guard is not None:
@@ -317,7 +319,7 @@ class RaceWatch:
         finding = Finding(
             RACES, kind, message, access=event.access, space=space, address=address, size=size, pc=event.insn.pc,
             insn=text(event.insn), lanes=lanes, unit=f"wave {event.wave.wave}",
-            group=",".join(map(str, event.wave.group)), other=where.place, suggestion=SUGGESTION.get(space, ""),
+            group=",".join(map(str, event.wave.group)), other=where.place, suggestion=SUGGESTION[between],
             allocation=allocation, count=count,
         )  # fmt: skip
         self._told[site] = replace(finding)
