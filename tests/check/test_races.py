@@ -11,7 +11,7 @@ import pytest
 from tests.device.hsa.rig import Bench, barrier, dispatch
 from tests.engine.gcn.programs import dwords, program
 from understudy.amdcl2 import load
-from understudy.core.errors import BeyondModel
+from understudy.core.errors import BeyondModel, WireError
 from understudy.core.findings import Finding, FindingLog, Level
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.races import watch as module
@@ -26,13 +26,15 @@ PLACE = "s_mov_b32 s4, 0x200000|s_mov_b32 s5, 0|v_mov_b32 v4, s4|v_mov_b32 v5, s
 """s[4:5] and v[4:5]: the address of the data."""
 
 
-def watched(text: str, name: str = "gfx803", size: int = 128, groups: int = 1, **options: Any) -> list[Finding]:
+def watched(
+    text: str, name: str = "gfx803", size: int = 128, groups: int = 1, equal_stores: bool = False, **options: Any
+) -> list[Finding]:
     """The findings of a program in assembly text; it leaves what it leaves without the check."""
     options |= {"groups": [(n, 0, 0) for n in range(groups)], "size": (size, 1, 1)}
     plain, made = (program(text + "|s_endpgm", name, **options) for _ in range(2))
     ReferenceEngine().run(plain)
     found: list[Finding] = []
-    watch = RaceWatch(made.memory, FindingLog(found))
+    watch = RaceWatch(made.memory, FindingLog(found), equal_stores)
     watch.begin()
     ReferenceEngine().run(replace(made, races=watch))
     assert dwords(made, 256) == dwords(plain, 256)
@@ -62,9 +64,20 @@ def test_both_parties_are_named() -> None:
     assert found.count == 64
 
 
-def test_stores_of_what_is_there_already_are_not_told_of() -> None:
-    assert kinds(PLACE + "v_mov_b32 v2, 7|flat_store_dword v[4:5], v2") == []
-    assert kinds(PLACE + "v_mov_b32 v2, 7|flat_store_dword v[4:5], v2", groups=2, size=64) == []
+def test_stores_of_what_is_there_already_are_told_of_where_that_is_asked_for() -> None:
+    text = PLACE + "v_mov_b32 v2, 7|flat_store_dword v[4:5], v2"
+    assert kinds(text) == kinds(text, groups=2, size=64) == []
+    assert kinds(text, equal_stores=True) == ["write-write"]
+    with pytest.raises(WireError, match="equal_stores without check 'races', which it is for"):
+        Gpu.open("gfx900", check="memory", equal_stores=True)
+    for opened in (
+        Gpu.open("gfx900", check="races", equal_stores=True),
+        load(demo_program("tonga", 200406), check="races", equal_stores=True),
+    ):
+        with opened:
+            watch = opened.device._compute.races if isinstance(opened, Gpu) else opened.device.races
+            assert watch is not None
+            assert watch.equal_stores
 
 
 def test_bytes_of_one_dword_are_neighbours() -> None:
@@ -168,7 +181,7 @@ def of_packets(*barriers: int, between: bytes = b"", at_once: bool = True) -> li
         for packet in packets:
             rig.queue.submit(packet)
     assert rig.errors == []
-    found = [f"{each.kind}: {each.message.partition(' and ')[2]}" for each in rig.device.findings]
+    found = [f"{each.kind}: {each.message.partition(' and ')[2]}: {each.suggestion}" for each in rig.device.findings]
     rig.device.close()
     return found
 
@@ -185,6 +198,36 @@ def test_packets_without_the_barrier_bit_are_in_no_order() -> None:
 
 def test_what_was_submitted_later_may_have_been_waited_for() -> None:
     assert of_packets(0, 0, at_once=False) == []
+
+
+def test_what_ran_before_a_state_was_restored_is_over() -> None:
+    rig = Bench(check="races")
+    address, _ = rig.words()
+    first, second = (rig.kernel(STORE.format(number).replace("|", "\n")) for number in (1, 2))
+    state = rig.device.snapshot()
+    for _ in range(2):
+        rig.queue.submit(dispatch(first, address))
+        rig.queue.submit(dispatch(second, address))
+        rig.device.restore(state)
+    rig.queue.submit(dispatch(first, address), dispatch(rig.kernel("s_endpgm"), address))
+    rig.device.restore(state)
+    rig.queue.submit(dispatch(second, address))
+    assert rig.device.findings == []
+    rig.device.close()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_queues_are_in_no_order_but_by_signals(waits: bool) -> None:
+    rig = Bench(check="races", execution="manual")
+    other, (address, _) = rig.new_queue(), rig.words()
+    done = rig.device.create_signal(1)
+    first, second = (rig.kernel(STORE.format(number).replace("|", "\n")) for number in (1, 2))
+    rig.queue.submit(dispatch(first, address, done))
+    other.submit(*([barrier(done, bit=1)] if waits else []), dispatch(second, address))
+    rig.device.process(10)
+    assert done.load() == 0
+    assert [each.kind for each in rig.device.findings] == ([] if waits else ["write-write"])
+    rig.device.close()
 
 
 def test_packets_behind_a_barrier_packet_are_ordered() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
 
-from understudy.core.checks import CHECKS, FINDINGS, KEEP, ON_FINDING, RAISE, checks_of, default_checks
+from understudy.core.checks import CHECKS, FINDINGS, KEEP, ON_FINDING, RACES, RAISE, checks_of, default_checks
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.limits import checked_time_limit, default_time_limit
 from understudy.core.lint import LINTS, WARN
@@ -80,6 +80,7 @@ class KernelSettings(DeviceSettings):
     `check`: what to look for while kernels run, "memory" for one (`core.checks.CHECKS` has all); the environment
     variable ``UNDERSTUDY_CHECK`` says what it is by default. `on_finding`: "keep" (findings are in a list) or "raise"
     (the first one ends the kernel). `finding_limit`: how many are kept. `suppressions`: a file of those to leave out.
+    `equal_stores`: whether the check "races" tells of stores that leave memory as it is, too.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {"tier": (AUTO, FIRST, OPTIMISED), "on_finding": ON_FINDING}
@@ -93,6 +94,7 @@ class KernelSettings(DeviceSettings):
     on_finding: str = KEEP
     finding_limit: int = FINDINGS
     suppressions: str | None = None
+    equal_stores: bool = False
 
     def verify(self) -> None:
         """The time limit is a number of seconds, checks are known ones."""
@@ -100,6 +102,8 @@ class KernelSettings(DeviceSettings):
         missing = self.checks & self.UNCHECKED
         if missing:
             raise BeyondModel(f"check {', '.join(sorted(missing))} on this device, which has the others")
+        if self.equal_stores and RACES not in self.checks:
+            raise WireError(f"equal_stores without check {RACES!r}, which it is for")
         if self.finding_limit < 1:
             raise WireError(f"finding_limit {self.finding_limit}, expected 1 or more")
 

@@ -94,6 +94,7 @@ class OpenclDevice(Stateful):
         check: MemoryCheck | None = None,
         checks: Collection[str] = (),
         log: FindingLog | None = None,
+        equal_stores: bool = False,
     ) -> None:
         self.bits = bits
         self.target = target
@@ -108,7 +109,7 @@ class OpenclDevice(Stateful):
         self.marks = marks_of(checks, self.memory, log)
         self.waits = waits_of(checks, log)
         self.barriers = Barriers.of(checks, log)
-        self.races = races_of(checks, self.memory, log)
+        self.races = races_of(checks, self.memory, log, equal_stores)
         self.queue: PlacedQueue | None = None
         self._special_address, self._special = self.allocate(AmdQueue.size_bytes, "special buffer")
         self._packet_address, self._packet = self.allocate(KernelDispatchPacket.size_bytes, "setup buffer")

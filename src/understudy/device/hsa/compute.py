@@ -94,6 +94,11 @@ class Compute:
             if self.marks is not None:
                 self.marks.tell(dispatch)
 
+    def forget(self) -> None:
+        """The device is in another state: what runs next comes after all that ran."""
+        if self.races is not None:
+            self.races.forget()
+
     def close(self) -> None:
         """End its threads."""
         if isinstance(self._engine, JitEngine):

@@ -96,7 +96,7 @@ class HsaDevice(Device[Settings]):
         strict = settings.coherence == STRICT
         self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings, sync) if strict else None
         waits, barriers = waits_of(settings.checks, self.log), Barriers.of(settings.checks, self.log)
-        races = races_of(settings.checks, memory.gpu, self.log)
+        races = races_of(settings.checks, memory.gpu, self.log, settings.equal_stores)
         self._compute = compute = Compute(settings, fences, self.marks, waits, barriers, races)
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._timestamps = timestamps = Timestamps(settings, ticks)
@@ -430,10 +430,12 @@ class HsaDevice(Device[Settings]):
         device memory any more.
         """
         self._keeper.restore(state)
+        self._compute.forget()
 
     def reset(self) -> None:
         """Go back to the device as it was made: nothing is allocated or mapped, queues and signals are destroyed."""
         self._keeper.reset()
+        self._compute.forget()
 
     # ---- execution -----------------------------------------------------------------------------------------------
 

@@ -155,7 +155,8 @@ class Program(Shown):
         self.findings: list[Finding] = []
         self._check = check = MemoryCheck.of(chosen, self.findings)
         self._log = log = check.log if check is not None else log_of(chosen, self.findings) if chosen.checks else None
-        self.device = OpenclDevice(container.bits, processor, own, chosen.time_limit_seconds, check, chosen.checks, log)
+        limit, equal = chosen.time_limit_seconds, chosen.equal_stores
+        self.device = OpenclDevice(container.bits, processor, own, limit, check, chosen.checks, log, equal)
         self._made_of = engine, processor
         self.target, self.probes = processor, self.device.probes
         self.code: LoadedProgram = self._load()

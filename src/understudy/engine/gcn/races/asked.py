@@ -13,10 +13,15 @@ if TYPE_CHECKING:
     from understudy.engine.gcn.races.watch import RaceWatch
 
 
-def races_of(checks: Collection[str], memory: GpuMemory, log: FindingLog | None) -> RaceWatch | None:
-    """What looks for races of the waves that see one memory, and tells a log; None where nobody asked for it."""
+def races_of(
+    checks: Collection[str], memory: GpuMemory, log: FindingLog | None, equal_stores: bool = False
+) -> RaceWatch | None:
+    """What looks for races of the waves that see one memory, and tells a log; None where nobody asked for it.
+
+    `equal_stores`: stores that leave memory as it is are told of, too.
+    """
     if log is None or RACES not in checks:
         return None
     from understudy.engine.gcn.races.watch import RaceWatch
 
-    return RaceWatch(memory, log)
+    return RaceWatch(memory, log, equal_stores)

@@ -92,9 +92,10 @@ Site = tuple[str, int, int, str, int, int]
 
 
 class RaceWatch:
-    """Looks at the launches of one memory."""
+    """Looks at the launches of one memory. `equal_stores`: stores that leave it as it is are told of, too."""
 
-    def __init__(self, memory: GpuMemory, log: FindingLog) -> None:
+    def __init__(self, memory: GpuMemory, log: FindingLog, equal_stores: bool = False) -> None:
+        self.equal_stores = equal_stores
         self.memory = memory
         self.log = log
         self.group = GroupClock(1)
@@ -120,7 +121,7 @@ class RaceWatch:
         """
         self.launch = Launch(self.launch.number + 1, queue, packet, {} if seen is None else dict(seen))
         if all(self._before(each) for each in self._launches):
-            self._forget()
+            self.forget()
         self._launches.append(self.launch)
 
     def wait(self, queue: int, *, for_all: bool) -> None:
@@ -136,7 +137,8 @@ class RaceWatch:
             return True
         return launch.queue == queue and self._own.get(queue, 0) >= launch.number
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Whatever ran so far is over before what runs next."""
         for cells in self._cells.values():
             cells.clear()
         self._launches.clear()
@@ -144,6 +146,8 @@ class RaceWatch:
         self._known.clear()
         self._atomics.clear()
         self._told.clear()
+        self._behind.clear()
+        self._own.clear()
 
     def begin_group(self) -> None:
         """A work-group's waves are next."""
@@ -272,7 +276,7 @@ class RaceWatch:
             if other is None or other is event or self._ordered(other, event) or event.allows(other, space):
                 continue
             here = (numbers == number) & ~told
-            if event.access == other.access == STORE and same is not None and here.any():
+            if event.access == other.access == STORE and same is not None and not self.equal_stores and here.any():
                 here &= ~same()[who]
             if not here.any():
                 continue
