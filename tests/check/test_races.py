@@ -237,6 +237,17 @@ def test_packets_behind_a_barrier_packet_are_ordered() -> None:
 # ---- devices -------------------------------------------------------------------------------------------------------
 
 
+def test_a_race_is_counted_in_each_run_and_told_of_once() -> None:
+    rig = Bench(check="races")
+    address, _ = rig.words()
+    text = "v_readfirstlane_b32 s4, v0|" + STORE.format("s4")
+    kernel = rig.kernel(text.replace("|", "\n"))
+    for run in (1, 2, 3):
+        rig.queue.submit(dispatch(kernel, address, workgroup_size_x=128, grid_size_x=128))
+        assert [each.count for each in rig.device.findings] == [64 * run]
+    rig.device.close()
+
+
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 def test_right_programs_have_no_findings_and_the_same_results(engine: str) -> None:
     results = []

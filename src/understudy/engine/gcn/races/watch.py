@@ -88,7 +88,8 @@ class Event:
         return False
 
 
-Site = tuple[str, int, int, str, int, int]
+Site = tuple[object, ...]
+"""Kind, whose accesses, address space, and for both instructions the place and the words."""
 
 
 class RaceWatch:
@@ -145,7 +146,6 @@ class RaceWatch:
         self._events = [None]
         self._known.clear()
         self._atomics.clear()
-        self._told.clear()
         self._behind.clear()
         self._own.clear()
 
@@ -300,12 +300,15 @@ class RaceWatch:
         count: int,
     ) -> None:
         kind = f"{other.access}-{event.access}"
-        site = (kind, other.insn.pc, event.insn.pc, space, other.wave.launch.number, event.wave.launch.number)
+        party = other.wave
+        is_one = party.launch is event.wave.launch
+        between = KERNELS if not is_one else WAVES if party.group == event.wave.group else GROUPS
+        places = (each for insn in (other.insn, event.insn) for each in (insn.pc, insn.words))
+        site = (kind, between, space, *places)
         known = self._told.get(site)
         if known is not None:
             self.log.note(replace(known, count=count))
             return
-        party = other.wave
         where = Finding(
             RACES, kind, "", pc=other.insn.pc, insn=text(other.insn), lanes=() if _is_scalar(other.insn) else (lane,),
             unit=f"wave {party.wave}", group=",".join(map(str, party.group)),
@@ -313,8 +316,6 @@ class RaceWatch:
         for namer in self.log.namers:
             namer(where)
         what = f"offset {address:#x} of LDS" if space == "LDS" else f"{address:#x}{self._name(space, address)}"
-        is_one = party.launch is event.wave.launch
-        between = KERNELS if not is_one else WAVES if party.group == event.wave.group else GROUPS
         message = f"{event.access} of {size} bytes at {what} and a {other.access} of the same by {between} in no order"
         allocation = None
         if space == "global" and self.memory.guard is not None:
