@@ -79,6 +79,16 @@ class Watch:
 
     time_limit_seconds: float | None = field(default_factory=default_time_limit)
     stopped: str = ""
+    meanwhile: Callable[[], None] | None = None
+    """Called whenever a kernel is looked at, after that, on the thread that does: see `pass_time`."""
+
+    def pass_time(self) -> float:
+        """Have others do what they have to while a kernel runs; the seconds that took, which do not count for it."""
+        if self.meanwhile is None:
+            return 0.0
+        began = time.monotonic()
+        self.meanwhile()
+        return time.monotonic() - began
 
     def look(self, began: float, doing: Callable[[], str], step_limit: int | None, what: str = "the kernel") -> None:
         """`Stopped`, or `TimeLimit` for a kernel that began at `began` (`time.monotonic`) and is `doing` that.

@@ -232,6 +232,43 @@ int allocation_beside_a_kernel() { // that waits for the host
     return flags[128] != 7;
 }
 
+int copies_beside_a_kernel() { // that waits for the host, while others are launched and copied for
+    int *flags, *more;
+    hipStream_t waiting, other;
+    CHECK(hipStreamCreateWithFlags(&waiting, hipStreamNonBlocking));
+    CHECK(hipStreamCreateWithFlags(&other, hipStreamNonBlocking));
+    CHECK(hipHostMalloc((void **)&flags, 4096, hipHostMallocCoherent));
+    memset(flags, 0, 4096);
+    waiting_kernel<<<1, 1, 0, waiting>>>(flags, flags + 64, flags + 128);
+    while (!*(volatile int *)(flags + 64)) {}
+    std::vector<int> host(N), got(N);
+    for (int i = 0; i < N; i++) host[i] = i;
+    CHECK(hipMalloc((void **)&more, 4 * N));
+    CHECK(hipMemcpyAsync(more, host.data(), 4 * N, hipMemcpyHostToDevice, other));
+    symbols_kernel<<<1, 4, 0, other>>>(more);
+    CHECK(hipMemcpyAsync(got.data(), more, 4 * N, hipMemcpyDeviceToHost, other));
+    CHECK(hipStreamSynchronize(other));
+    int wrong = flags[128] != 0;
+    for (int i = 4; i < N; i++) wrong += got[i] != i;
+    CHECK(hipStreamDestroy(other));
+    *(volatile int *)flags = 1;
+    CHECK(hipStreamSynchronize(waiting));
+    CHECK(hipStreamDestroy(waiting));
+    return wrong + (flags[128] != 7);
+}
+
+__global__ void timed_kernel(long long *out, long long ticks) {
+    long long start = clock64(), now = start;
+    while (now - start < ticks) now = clock64();
+    *out = now - start;
+}
+
+int clocks() { // a kernel that spins for a time
+    long long *out = on_device(std::vector<long long>(1));
+    timed_kernel<<<1, 1>>>(out, 20000000);
+    return back(out, 1)[0] < 20000000;
+}
+
 int rectangles() {
     constexpr int width = 40, height = 30, pitch = 64;
     std::vector<int> host(width * height), got(width * height);
@@ -386,7 +423,7 @@ int main(int count, char **names) {
         {"saxpy", saxpy}, {"reduction", reduction}, {"matmul", matmul}, {"private_memory", private_memory},
         {"symbols", symbols}, {"doubles", doubles}, {"streams", streams}, {"registered", registered},
         {"managed", managed}, {"allocation_beside_a_kernel", allocation_beside_a_kernel},
-        {"rectangles", rectangles}, {"fills", fills}, {"atomics", atomics}, {"lanes", lanes}, {"elapsed", elapsed},
+        {"copies_beside_a_kernel", copies_beside_a_kernel}, {"clocks", clocks}, {"rectangles", rectangles}, {"fills", fills}, {"atomics", atomics}, {"lanes", lanes}, {"elapsed", elapsed},
         {"text", text}, {"child_process", child_process}, {"agents", agents}, {"wild", wild},
         {"device_abort", device_abort}, {"endless", endless}, {"crash", crash},
     };

@@ -24,7 +24,8 @@ from understudy.ir import improving, llvm
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
 RIGHT = (
     "saxpy", "reduction", "matmul", "private_memory", "symbols", "doubles", "streams", "registered", "managed",
-    "allocation_beside_a_kernel", "rectangles", "fills", "atomics", "lanes", "elapsed", "child_process",
+    "allocation_beside_a_kernel", "copies_beside_a_kernel", "clocks", "rectangles", "fills", "atomics", "lanes",
+    "elapsed", "child_process",
 )  # fmt: skip
 """Programs that say whether what came out is right."""
 KERNELS = "ptr noalias readonly %rec"

@@ -12,6 +12,7 @@ from tests.engine.gcn.jit.test_jit import TIERS, engine, store
 from tests.engine.gcn.programs import dwords, program
 from tests.engine.gcn.rig import DATA
 from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, Engine, StepLimit
+from understudy.engine.gcn.host_clock import HostClock
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.jit.worker import Worker
@@ -161,3 +162,37 @@ def test_the_clock_counts_pauses() -> None:
         one.run(dispatch)
         read.append(dwords(dispatch, 1))
     assert read == [[3], [3]]
+
+
+SPIN = """
+s_memtime s[8:9]
+s_waitcnt lgkmcnt(0)
+s_add_u32 s10, s8, 0x989680
+s_addc_u32 s11, s9, 0
+again:
+{clock} s[12:13]
+s_waitcnt lgkmcnt(0)
+v_mov_b32_e32 v4, s10
+v_mov_b32_e32 v5, s11
+v_cmp_lt_u64_e32 vcc, s[12:13], v[4:5]
+s_cbranch_vccnz again
+v_mov_b32_e32 v2, s8
+"""
+"""Until 10 ms have passed, as programs spin by clock64() and wall_clock64()."""
+
+
+@pytest.mark.parametrize("clock", ["s_memtime", "s_memrealtime"])
+@pytest.mark.parametrize(
+    "make", [ReferenceEngine, *(lambda tier=tier: engine(tier=tier) for tier in TIERS), StrictEngine]
+)
+def test_the_host_s_clock_ends_a_loop(make: Callable[[], Engine], clock: str, exits: list[int]) -> None:
+    """And code translated for it does not leave, but to look for code and for the time."""
+    host = HostClock.find()
+    dispatch = program(SPIN.format(clock=clock) + store(2), clock=host, step_limit=None)
+    began = host.now()
+    make().run(dispatch)
+    ended = host.now()
+    first = began & ~0xFFFF_FFFF | dwords(dispatch, 1)[0]
+    first += (first < began) << 32
+    assert began <= first <= ended - 10_000_000
+    assert layout.STEP not in exits

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from understudy.core.errors import WireError
@@ -98,6 +100,19 @@ class Compute:
         """The device is in another state: what runs next comes after all that ran."""
         if self.races is not None:
             self.races.forget()
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """What runs in here does so in the time of a dispatch that is not over: on the calling thread alone."""
+        engine = self.engine
+        if not isinstance(engine, JitEngine):
+            yield
+            return
+        before, engine.is_beside = engine.is_beside, True
+        try:
+            yield
+        finally:
+            engine.is_beside = before
 
     def close(self) -> None:
         """End its threads."""

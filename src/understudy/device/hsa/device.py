@@ -17,7 +17,7 @@ import numpy as np
 
 from understudy.core.checks import SYNC
 from understudy.core.device import Device
-from understudy.core.errors import AccessFault, RuleError, UnderstudyError, WireError
+from understudy.core.errors import AccessFault, BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.findings import Finding as Found
 from understudy.core.findings import FindingLog
@@ -27,6 +27,7 @@ from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
 from understudy.device.hsa import rules
 from understudy.device.hsa.agents import Agent, PcieAtomic, agent, pcie_atomic, sh_mem_config
+from understudy.device.hsa.beside import Beside
 from understudy.device.hsa.compute import Compute
 from understudy.device.hsa.device_memory import DeviceMemory
 from understudy.device.hsa.events import InterruptSent, Trapped
@@ -444,6 +445,19 @@ class HsaDevice(Device[Settings]):
         done = self._executor.work(packets)
         self.tell_lints()
         return done
+
+    def look_beside_kernels(self, look: Callable[[], None]) -> None:
+        """From now on kernels that take long let packets of other queues be processed beside them, in their time.
+
+        `look` is called before: it may ring doorbells (`ring_doorbell`). For a driver whose programs wait in kernels
+        for what they copy meanwhile. A kernel that waits for one that began before it, of another queue, still waits
+        for ever. `BeyondModel` with coherence "strict".
+        """
+        if self._fences is not None:
+            raise BeyondModel(f"kernels beside each other with coherence {STRICT!r}")
+        meanwhile = self._processor.meanwhile = Beside(look, self._executor, self._compute)
+        for queue in self.queues:
+            queue.watch.meanwhile = meanwhile
 
     @property
     def is_idle(self) -> bool:

@@ -53,6 +53,8 @@ class Executor(Stateful):
         """Thread that is at work."""
         self._served: Queue | None = None
         """The queue whose packets it processes just now."""
+        self._below: list[Queue] = []
+        """Queues whose kernels wait meanwhile: see `beside`."""
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._closed = CLOSED
@@ -63,6 +65,7 @@ class Executor(Stateful):
         self.lock = threading.RLock()
         self.changed = worker.Changed(self.lock)
         self._thread = None
+        self._below = []
         if self._busy not in (0, threading.get_ident()):
             self._busy, self.is_closed, self._closed = 0, True, FORKED
 
@@ -120,6 +123,31 @@ class Executor(Stateful):
                 self._busy, self._served = 0, None
                 self.changed.notify_all()
             raise
+
+    def beside(self) -> int:
+        """While a kernel runs, on the thread that it runs on: process packets of other queues; how many were.
+
+        Nothing where another thread is at work. That kernel goes on when none of them can do anything any more.
+        """
+        if not self.is_mine or self._served is None:
+            return 0
+        done, queue = 0, self._served
+        self._below.append(queue)
+        try:
+            with self.lock:
+                self._changes += 1  # the kernel may have changed what packets wait for
+            while True:
+                with self.lock:
+                    ready = [each for each in self.queues if each not in self._below and self._ready(each)]
+                    if not ready or self.is_closed:
+                        return done
+                    self._served = ready[0] if self._arbiter.seed is None else self._arbiter.pick(ready)
+                done += self._turn(self._served, self._quantum)
+        finally:
+            with self.changed:
+                self._below.pop()
+                self._served = queue
+                self.changed.notify_all()
 
     def _turn(self, queue: Queue, budget: int) -> int:
         """Process up to `budget` packets of a queue, however many the processor does at once; how many were."""
@@ -199,7 +227,7 @@ class Executor(Stateful):
 
     def _await_end(self, queue: Queue) -> None:
         """Wait until no packet of a queue that has become inactive is processed, unless it is on this thread."""
-        self.changed.wait_for(lambda: self._served is not queue or self.is_mine)
+        self.changed.wait_for(lambda: (self._served is not queue and queue not in self._below) or self.is_mine)
 
     def signal_changed(self) -> None:
         """The host changed a signal, which a packet may wait for."""

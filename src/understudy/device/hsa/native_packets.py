@@ -214,8 +214,11 @@ def host_time(queue: QueueBlock, otherwise: int) -> int:
 
 @native
 def retire(queue: QueueBlock, index: int, start: int, instructions: int) -> int:
-    """The packet is done: the clock goes on, and its slot may be used again; gives the time."""
-    end = start + instructions + 1
+    """The packet is done: the clock goes on, and its slot may be used again; gives the time.
+
+    The clock is ahead where packets of other queues were processed beside it.
+    """
+    end = max(start + instructions + 1, U64.at(queue.clock)[0])
     U64[queue.clock] = end
     A16.release(queue.ring + (index & queue.mask) * PACKET_BYTES, PacketType.INVALID)
     A64.store(queue.queue + _READ_AT, index + 1)

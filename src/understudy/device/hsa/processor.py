@@ -101,6 +101,8 @@ class Processor:
     ) -> None:
         self.fault_handler: Callable[[Queue, AccessFault], bool] | None = None
         """See `HsaDevice`."""
+        self.meanwhile: Callable[[], None] | None = None
+        """See `HsaDevice.look_beside_kernels`."""
         self._calls = calls
         self._timestamps = timestamps
         self.time_limit_seconds = settings.time_limit_seconds
@@ -342,6 +344,7 @@ class Processor:
             "seed": settings.seed,
             "poison": settings.poison,
             "watch": queue.watch,
+            "clock": self._timestamps.clock,
             "marks": None if self._compute.marks is None else self._compute.marks.marking,
             "barriers": self._compute.barriers,
             "races": self._compute.races,

@@ -78,6 +78,9 @@ class PacketProcessor(Protocol):
     time_limit_seconds: float | None
     """How long a kernel may run."""
 
+    meanwhile: Callable[[], None] | None
+    """What is done now and then while a kernel runs."""
+
     def fast_path(self, queue: Queue) -> Templates | None:
         """A new queue: it has its packets processed from now on. What does so by machine code; None: nothing."""
 
@@ -176,7 +179,7 @@ class Queue(Shown):
         self.words[Q["queue"]] = int(plain.bytes.ctypes.data) + start
         self.words[Q["active"]] = 1
         self.words[Q["tables"]] = memory.tables_address
-        self.watch = Watch(self.processor.time_limit_seconds)
+        self.watch = Watch(self.processor.time_limit_seconds, meanwhile=self.processor.meanwhile)
         self.templates = self.processor.fast_path(self)
 
     def __repr__(self) -> str:

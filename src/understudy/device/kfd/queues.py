@@ -48,7 +48,9 @@ class AgentQueues:
         self._page = doorbells()
         self._copies = SdmaEngine(lambda queue, error: failed(node, queue.number, error))
         name = f"understudy-{node.agent.name}"
-        self._aql_service = Service(AqlEngine(device), self._page, name)
+        packets = AqlEngine(device)
+        self._aql_service = Service(packets, self._page, name)
+        packets.look_beside(self._aql_service.look)
         self._sdma_service = Service(self._copies, doorbells(), f"{name}-sdma")
         self._aql_service.others.append(self._sdma_service)
         self._sdma_service.others.append(self._aql_service)

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from understudy.core.errors import UnderstudyError
 from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.settings import STRICT
 from understudy.device.kfd.doorbells import Doorbells
 from understudy.device.kfd.sdma import SdmaQueue
 
@@ -38,6 +39,11 @@ class AqlEngine:
 
     def __init__(self, device: HsaDevice) -> None:
         self._device = device
+
+    def look_beside(self, look: Callable[[], None]) -> None:
+        """Have `look` called while a kernel runs, and then do what other queues have."""
+        if self._device.settings.coherence != STRICT:
+            self._device.look_beside_kernels(look)
 
     def ring(self, slot: int, value: int) -> None:
         """See `Engine`."""
@@ -140,22 +146,35 @@ class Service:
         while not self._is_closed:
             if self._is_changed:
                 self._watch()
-            rung = self._doorbells.next(1 if sleeps else LOOKS)
-            if rung is not None:
-                with self._lock:
-                    is_watched = rung[0] in self._slots
-                    if is_watched:
-                        self._slots[rung[0]] = rung[1]
-                if is_watched:
-                    self._engine.ring(*rung)
-            if (rung is not None or self._engine.has_work) and self._engine.work():
+            rung = self._ring(1 if sleeps else LOOKS)
+            if (rung or self._engine.has_work) and self._engine.work():
                 sleeps = 0
                 for other in self.others:
                     other.wake()
-            elif rung is None:
+            elif not rung:
                 sleeps += 1
                 self._pause.wait(SHORT_SECONDS if sleeps < SHORT_SLEEPS else LONG_SECONDS)
                 self._pause.clear()
+
+    def look(self) -> None:
+        """On its thread, while a packet takes long: tell the engine of all that was rung."""
+        if self._is_changed:
+            self._watch()
+        while self._ring(1):
+            pass
+
+    def _ring(self, looks: int) -> bool:
+        """Whether a doorbell was rung, which the engine is told of."""
+        rung = self._doorbells.next(looks)
+        if rung is None:
+            return False
+        with self._lock:
+            is_watched = rung[0] in self._slots
+            if is_watched:
+                self._slots[rung[0]] = rung[1]
+        if is_watched:
+            self._engine.ring(*rung)
+        return True
 
     def _watch(self) -> None:
         with self._lock:

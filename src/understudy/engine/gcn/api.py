@@ -19,6 +19,7 @@ import numpy.typing as npt
 from understudy.core.errors import GuestFault, ModelBug
 from understudy.core.limits import Watch, past_steps
 from understudy.core.words import align_up
+from understudy.engine.gcn.host_clock import HostClock
 from understudy.engine.gcn.memory import LIMIT, GpuMemory
 from understudy.isa.gcn.state import LANES, PTR32, SGPRS, VGPRS, WINDOW_MASK, Wave
 from understudy.isa.gcn.target import Target
@@ -159,6 +160,8 @@ class Dispatch:
     """Hears of barriers that not all work-items of a group come to."""
     races: RaceWatch | None = None
     """What looks for races, on the reference engine."""
+    clock: HostClock | None = None
+    """What s_memtime and s_memrealtime tell; None: the instructions that the wave has retired."""
     on_hint: OnHint | None = None
     """Hears of hints that a device may care for (all but `QUIET_HINTS`), from every engine: wave, what, immediate."""
     on_trap: OnTrap | None = None

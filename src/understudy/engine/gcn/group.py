@@ -114,8 +114,11 @@ LOOK_STEPS: Final = 256
 _DOING: Final = {RUNNING: "ran", AT_BARRIER: "waited at a barrier", ENDED: "ended"}
 
 
-def look(dispatch: Dispatch, wave: Wave, began: float) -> None:
-    """End the waves of a dispatch if they must not go on; the error tells where this one is, and what it did last."""
+def look(dispatch: Dispatch, wave: Wave, began: float) -> float:
+    """End the waves of a dispatch if they must not go on; the error tells where this one is, and what it did last.
+
+    Then others have their time (`Watch.pass_time`): how many seconds.
+    """
 
     def doing() -> str:
         words = wave.words
@@ -126,6 +129,7 @@ def look(dispatch: Dispatch, wave: Wave, began: float) -> None:
         dispatch.watch.look(began, doing, dispatch.step_limit)
     except UnderstudyError as error:
         raise error.at("pc", wave.pc) from None
+    return dispatch.watch.pass_time()
 
 
 class Groups:
@@ -229,7 +233,7 @@ class Groups:
         self._latest = view
         try:
             while length > 0:
-                look(self.dispatch, view.wave, self._began)
+                self._began += look(self.dispatch, view.wave, self._began)
                 part, slept = min(length, LOOK_STEPS), words[SLEPT]
                 done = self.runner.run(view, min(part, limit - words[RETIRED] + words[SLEPT]))
                 length -= done

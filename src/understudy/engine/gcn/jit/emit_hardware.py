@@ -98,8 +98,12 @@ class Hardware:
             self.float_control.set(of_mode(above | v.number))
 
     def time(self, kind: str) -> Value:
-        """Instructions of the wave before this one."""
+        """Instructions of the wave before this one, or what the clock that it was given makes of them."""
         text = self.text
         left = text.let(f"add i64 {word(text, layout.LIMIT)}, {self.control.unspent()}")
         spent = text.let(f"sub i64 {word(text, layout.GRANTED)}, {left}")
-        return Value(64, False, text.let(f"add i64 {spent}, {word(text, state.SLEPT)}"))
+        retired = text.let(f"add i64 {spent}, {word(text, state.SLEPT)}")
+        clock = word(text, layout.CLOCK)
+        at = text.let(f"inttoptr i64 {clock} to ptr")
+        function = text.let(f"load ptr, ptr {at}")
+        return Value(64, False, text.let(f"call i64 {function}(i64 {clock}, i64 {retired})"))

@@ -32,6 +32,7 @@ from understudy.engine.gcn.jit.worker import Worker
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.threaded.library import shared_library
 from understudy.engine.gcn.threaded.program import HEAT
+from understudy.engine.gcn.ticks import TICK_SECONDS
 from understudy.ir import llvm
 from understudy.ir.background import BACKGROUND, Task
 from understudy.ir.object_cache import ObjectCache, default_folder
@@ -93,6 +94,8 @@ class JitEngine:
         self._heats: dict[int, npt.NDArray[np.uint64]] = {}
         self._next_look = 0.0
         self._pool: PinnedPool | None = None
+        self.is_beside = False
+        """While a dispatch runs beside another one, in its time: that may have all threads but the calling one."""
         tell_forks(self)
 
     def __repr__(self) -> str:
@@ -258,7 +261,9 @@ class Launch:
         try:
             others = [self.engine.pool().submit(self._help, worker) for worker in workers[1:]]
             self._work(workers[0])
-            wait(others)
+            watch = self.dispatch.watch
+            while wait(others, None if watch.meanwhile is None else TICK_SECONDS).not_done:
+                watch.pass_time()
         except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
             self._next = len(self.dispatch.groups)
             for worker in workers[1:]:
@@ -294,6 +299,8 @@ class Launch:
 
     def _threads(self) -> int:
         dispatch = self.dispatch
+        if self.engine.is_beside:
+            return 1
         if dispatch.scratch_lane_bytes:
             return min(self.engine.threads, dispatch.scratch_slots // max(dispatch.most_waves, 1))
         return self.engine.threads

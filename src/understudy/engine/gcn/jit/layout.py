@@ -38,6 +38,8 @@ KEY: Final = GRANTED + 1
 """What is looked up next beside MODE: 0, or `SITE_KEY`."""
 CHECKED: Final = KEY + 1
 """1: what goes beyond the end of LDS is for the reference engine, which tells of it; 0: it reads 0, stores nothing."""
+CLOCK: Final = CHECKED + 1
+"""Host address of what s_memtime tells: a `native_clock.Clock`."""
 QUIET: Final = HELPERS
 """Of a twin: host address of the table of what is only counted (`marks.sights`)."""
 INLINE_CACHE: Final = 52

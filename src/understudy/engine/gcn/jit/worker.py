@@ -17,7 +17,7 @@ from understudy.core.order import Arbiter
 from understudy.core.words import signed
 from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
 from understudy.engine.gcn.group import look, start_wave
-from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit import layout, native_clock
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch
 from understudy.engine.gcn.jit.context import AT
 from understudy.engine.gcn.jit.home import TWIN
@@ -98,6 +98,7 @@ class Worker:
         self.context = np.zeros(len(AT), np.uint64)
         self._words = self.context.data
         self._address = int(self.context.ctypes.data)
+        self._clock = native_clock.words(dispatch.clock, *engine.runtime.clocks)
         self._keep: list[object] = []
         self._version = dispatch.memory.version
         self._pause = dispatch.memory.pause
@@ -249,6 +250,7 @@ class Worker:
         wave.words[layout.GDS_BASE] = 0 if gds is None else gds.ctypes.data
         wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
         wave.words[layout.CHECKED] = self.dispatch.memory.guard is not None
+        wave.words[layout.CLOCK] = self._clock.ctypes.data
 
     def _prepare_marks(self, marking: Marking, slot: int) -> None:
         """What twins are told of where marks are, and the first marks of waves."""
@@ -272,9 +274,10 @@ class Worker:
         try:
             if self.is_dropped:
                 raise Stopped("the host gave up waiting while the kernel ran")
-            look(self.dispatch, wave, self._began[1])
+            away = look(self.dispatch, wave, self._began[1])
         except UnderstudyError as error:
             raise self._placed(error, wave) from None
+        self._began = run, self._began[1] + away
 
     def _of_group(self) -> list[Wave]:
         """The waves of the group that runs."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from understudy.core.errors import BeyondModel, GuestFault
 from understudy.engine.gcn.api import QUIET_HINTS, Dispatch, OnHint, OnTrap
+from understudy.engine.gcn.host_clock import HostClock
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.reference.checked import CheckedAccesses
 from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
@@ -94,6 +95,7 @@ class Lanes(Composed, **PARTS):
         sgprs: int = 102,
         accesses: LaneMemory | None = None,
         floats: LaneFloats | None = None,
+        clock: HostClock | None = None,
     ) -> None:
         self.accesses = LaneAtomics(memory, gds) if accesses is None else accesses
         self.floats = LaneFloats() if floats is None else floats
@@ -101,6 +103,7 @@ class Lanes(Composed, **PARTS):
         self.current = self.accesses.current
         self.on_hint = on_hint
         self.on_trap = on_trap
+        self.clock = clock
         self.target = 0
         self.mode = self.floats.mode
         self._allocated = (vgprs, sgprs)
@@ -121,6 +124,7 @@ class Lanes(Composed, **PARTS):
             dispatch.sgpr_count,
             accesses,
             floats,
+            dispatch.clock,
         )
 
     def begin(self, view: View, insn: Insn, lanes: int | None = None) -> None:
@@ -217,8 +221,8 @@ class Lanes(Composed, **PARTS):
             raise BeyondModel(f"hardware register {number}")
 
     def time(self, kind: str) -> int:
-        """A clock that counts the wave's instructions."""
-        return int(self.words[RETIRED])
+        """A clock that counts the wave's instructions, or the host's."""
+        return int(self.words[RETIRED]) if self.clock is None else self.clock.now()
 
     # -- lanes
 

@@ -139,7 +139,7 @@ class StrictEngine(Stateful):
                 return
             number, wave = ready[chance.below(len(ready))]
             try:
-                look(dispatch, wave, began)
+                began += look(dispatch, wave, began)
                 _turn(dispatch, stepper, wave, 1 + chance.below(8))
             except UnderstudyError as error:
                 x, y, z, _ = dispatch.groups[number].tolist()

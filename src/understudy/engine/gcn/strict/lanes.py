@@ -187,6 +187,7 @@ class StrictLanes(Lanes):
             dispatch.vgpr_count,
             dispatch.sgpr_count,
             StrictMemory(dispatch, ledger),
+            clock=dispatch.clock,
         )
         self.ledger = ledger
 
