@@ -114,3 +114,17 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
         code, out, err = run(capfd, *arguments)
         assert (code, out) == (2, "")
         assert message in err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--check", "memory"], "--check, --findings and --suppressions go with --agent (or --device rocm)"),
+        (["--agent", "gfx900", "--findings", "a.json"], "--findings and --suppressions go with --check"),
+        (["--agent", "gfx900", "--check", "memory,leaks"], "check leaks of a program whose run-time library"),
+    ],
+)
+def test_checks_that_cannot_be(capfd: Capture, options: list[str], text: str) -> None:
+    code, _, err = run(capfd, *options, "--", "true")
+    assert code
+    assert text in err

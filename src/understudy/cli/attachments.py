@@ -40,6 +40,12 @@ class Wanted:
     time_limit: float | None = None
     json_file: Path | None = None
     trace_file: Path | None = None
+    profile_file: Path | None = None
+    check: str = ""
+    suppressions: Path | None = None
+    findings_file: Path | None = None
+    program: str = ""
+    """What is run, as findings call it."""
     report: Report | None = None
     """What hears of the devices' events."""
 
@@ -129,11 +135,17 @@ def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
 def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     """AMD GPUs behind the kernel driver's interface, for programs of ROCm: those of `--agent`, else a gfx900."""
     from understudy.attach.rocm import Server, build_library
-    from understudy.cli.exec_rocm import Verdicts, options
+    from understudy.cli.exec_rocm import WHOLE_BLOCKS, Checked, Verdicts, options
     from understudy.cli.serving import SWITCH_INTERVAL_S
-    from understudy.device.kfd.device import KfdDevice
+    from understudy.cli.told import tell_findings, write_findings
+    from understudy.core.checks import MEMORY, checks_of
+    from understudy.device.kfd.device import KfdDevice, known_checks
 
-    device = KfdDevice(wanted.agents or ("gfx900",), **options(wanted.engine, wanted.time_limit))
+    settings = options(wanted.engine, wanted.time_limit, wanted.check, wanted.suppressions)
+    device = KfdDevice(wanted.agents or ("gfx900",), **settings)
+    checked = Checked()
+    if wanted.check:
+        known_checks(checks_of(wanted.check))
     library = build_library()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with ExitStack() as stack:
@@ -146,12 +158,19 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
             with writing(wanted.trace_file):
                 trace = JsonlTrace(wanted.trace_file)
             followers.append(stack.enter_context(trace).follow)
+        if wanted.profile_file is not None:
+            from understudy.trace.speedscope import SpeedscopeTrace
+
+            with writing(wanted.profile_file):
+                profile = SpeedscopeTrace(wanted.profile_file, Path(wanted.program).name)
+            followers.append(stack.enter_context(profile).follow)
         if wanted.report is not None:
             followers.append(wanted.report.follow)
         for follow in followers:
             follow(device.probes)
 
         def follow_agent(agent: HsaDevice) -> None:
+            checked.follow(agent)
             for follow in followers:
                 follow(agent.probes)
 
@@ -163,14 +182,21 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
         device.prepare()
         thread = threading.Thread(target=server.serve, name="rocm", daemon=True)
         thread.start()
+        whole = WHOLE_BLOCKS if MEMORY in checks_of(wanted.check) else {}
         try:
-            yield library.environment(path, folder)
+            yield {**whole, **library.environment(path, folder)}
         finally:
             server.close()
             thread.join()
             device.close()
+        if wanted.check:
+            tell_findings(checked.findings, sys.stderr)
+        if wanted.findings_file is not None:
+            write_findings(wanted.findings_file, Path(wanted.program), checked.findings)
+        if wanted.report is not None:
+            wanted.report.found(checked.findings)
         if wanted.json_file is not None:
-            verdicts.write(wanted.json_file)
+            verdicts.write(wanted.json_file, checked.findings)
         if not server.sessions:
             say("no program has opened /dev/kfd (a program that is linked statically, or runs as another user, cannot)")
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from understudy.cli.exits import UsageError
-from understudy.core.checks import CHECKS, checks_of
+from understudy.cli.files import reading
+from understudy.core.checks import CHECKS, checks_of, read_suppressions
 from understudy.core.errors import WireError
 
 
@@ -49,6 +50,17 @@ def checked(names: str) -> str:
     except WireError as error:
         raise UsageError(f"--check: {error.message}") from None
     return names
+
+
+def check_outputs(findings: Path | None, suppressions: Path | None, check: str) -> None:
+    """`UsageError` where --findings and --suppressions do not go with what is checked, or cannot be used."""
+    if findings is not None and findings.suffix not in (".sarif", ".json"):
+        raise UsageError(f"--findings {findings}: expected a name that ends in .sarif or .json")
+    if (findings or suppressions) and not check:
+        raise UsageError("--findings and --suppressions go with --check")
+    if suppressions:
+        with reading(suppressions):
+            read_suppressions(suppressions)
 
 
 EngineOption = Annotated[Engine, typer.Option("--engine", help="What runs kernels.")]

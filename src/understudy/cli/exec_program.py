@@ -15,11 +15,12 @@ from typing import Annotated, Final
 import typer
 
 from understudy.cli.attachments import ATTACHMENTS, Wanted
-from understudy.cli.engines import Engine
+from understudy.cli.engines import CheckOption, Engine, SuppressionsOption, check_outputs, checked
 from understudy.cli.exits import UsageError
 from understudy.cli.map_profiles import MapProfile
 from understudy.cli.output import Output
 from understudy.cli.reporting import ReportOption, reporting
+from understudy.core.checks import default_checks
 
 SIGNALLED: Final = 128
 """Added to the number of the signal that ended a program, as shells do."""
@@ -77,6 +78,16 @@ def exec_program(
         Path | None,
         typer.Option("--trace-file", metavar="FILE", help="ROCm: write every call and packet, as JSON lines."),
     ] = None,
+    profile_file: Annotated[
+        Path | None,
+        typer.Option("--profile-file", metavar="FILE", help="ROCm: write what time went to, for speedscope.app."),
+    ] = None,
+    check: CheckOption = "",
+    suppressions: SuppressionsOption = None,
+    findings: Annotated[
+        Path | None,
+        typer.Option("--findings", metavar="FILE", help="Write what --check finds: .sarif, or .json."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
     report: ReportOption = None,
 ) -> None:
@@ -100,8 +111,12 @@ def exec_program(
             raise UsageError(f"no device {name!r}: there are {', '.join(ATTACHMENTS)}")
     wanted = Wanted(
         kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
-        tuple(agents or ()), engine.value, time_limit, json_file, trace_file,
+        tuple(agents or ()), engine.value, time_limit, json_file, trace_file, profile_file,
+        checked(check) or default_checks(), suppressions, findings, program[0],
     )  # fmt: skip
+    if (check or findings or suppressions) and not (agents or "rocm" in (devices or ())):
+        raise UsageError("--check, --findings and --suppressions go with --agent (or --device rocm)")
+    check_outputs(findings, suppressions, wanted.check)
     title = Path(program[0]).name
     environment = dict(os.environ)
     with reporting(report, title) as gathered, ExitStack() as stack:

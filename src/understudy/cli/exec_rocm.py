@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from understudy.cli.files import writing
 from understudy.cli.serving import Repeated, rule_of
@@ -16,11 +16,35 @@ from understudy.core.limits import checked_time_limit, default_time_limit
 from understudy.device.kfd.device import KfdDevice
 from understudy.device.kfd.events import Called, ProcessClosed, ProcessOpened, QueueFailed
 
+if TYPE_CHECKING:
+    from understudy.core.findings import Finding
+    from understudy.device.hsa.device import HsaDevice
 
-def options(engine: str, time_limit: float | None) -> dict[str, Any]:
+WHOLE_BLOCKS: Final = {"HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
+"""Environment of a program whose memory is checked: its run-time library gets each allocation from the driver."""
+
+
+def options(engine: str, time_limit: float | None, check: str, suppressions: Path | None) -> dict[str, Any]:
     """Settings of the GPUs: kernels may run for `time_limit` seconds, or as long as the environment says."""
     limit = default_time_limit() if time_limit is None else checked_time_limit(time_limit)
-    return {"engine": engine, "time_limit_seconds": limit}
+    skipped = str(suppressions) if suppressions else None
+    return {"engine": engine, "time_limit_seconds": limit, "check": check, "suppressions": skipped}
+
+
+class Checked:
+    """What checks find on the agents of all programs."""
+
+    def __init__(self) -> None:
+        self._lists: list[list[Any]] = []
+
+    def follow(self, agent: HsaDevice) -> None:
+        """Keep what is found on an agent of a program."""
+        self._lists.append(agent.findings)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All of it, one agent after the other."""
+        return [each for found in self._lists for each in found]
 
 
 class Verdicts:
@@ -56,14 +80,15 @@ class Verdicts:
                     if self._tells_calls:
                         self._say(f"program {number}: {name}" + (f" refused: {refused}" if refused else ""))
 
-    def write(self, path: Path) -> None:
-        """Write all of it to a file, as JSON."""
+    def write(self, path: Path, findings: Sequence[Finding]) -> None:
+        """Write all of it to a file, as JSON, with what checks found."""
         from understudy.trace.values import to_object
 
         document = {
             "agents": self._agents,
             "programs": self._programs,
             "errors": list(map(to_object, self._errors)),
+            "findings": [each.as_dict() for each in findings],
             "calls": dict(sorted(self._calls.items())),
             "refused": {name: count for name, count in sorted(self._refused.items()) if count},
         }

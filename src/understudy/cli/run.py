@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from understudy.cli.buffers import parse_number
-from understudy.cli.engines import CheckOption, Engine, EngineOption, SuppressionsOption, Tier, TierOption, checked
+from understudy.cli.engines import (
+    CheckOption,
+    Engine,
+    EngineOption,
+    SuppressionsOption,
+    Tier,
+    TierOption,
+    check_outputs,
+    checked,
+)
 from understudy.cli.exits import ExitCode, UsageError
-from understudy.cli.files import reading
 from understudy.cli.reporting import ReportOption, reporting
 from understudy.cli.told import tell_findings, write_findings
-from understudy.core.checks import default_checks, read_suppressions
+from understudy.core.checks import default_checks
 from understudy.core.errors import UnderstudyError, WireError
 from understudy.core.findings import Level
 
@@ -138,13 +146,7 @@ def run(
     except WireError as error:
         raise UsageError(str(error)) from None
     check = checked(check) or default_checks()
-    if findings is not None and findings.suffix not in (".sarif", ".json"):
-        raise UsageError(f"--findings {findings}: expected a name that ends in .sarif or .json")
-    if (findings or suppressions) and not check:
-        raise UsageError("--findings and --suppressions go with --check")
-    if suppressions:
-        with reading(suppressions):
-            read_suppressions(suppressions)
+    check_outputs(findings, suppressions, check)
     skipped = str(suppressions) if suppressions else None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
     options = replace(options, with_lines=report is not None, check=check, suppressions=skipped)

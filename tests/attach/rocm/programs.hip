@@ -390,6 +390,16 @@ __global__ void endless_kernel(volatile int *p) {
     while (!*p) {}
 }
 
+__global__ void beyond_kernel(int *p, int step) { p[threadIdx.x * step] = 1; }
+
+int beyond() { // of its allocation, by what 12 lanes store
+    int *p;
+    CHECK(hipMalloc((void **)&p, 4096));
+    beyond_kernel<<<1, 64>>>(p, 20);
+    CHECK(hipDeviceSynchronize());
+    return 1;
+}
+
 int wild() {
     wild_kernel<<<1, 64>>>(on_device(std::vector<int>(4)));
     CHECK(hipDeviceSynchronize());
@@ -424,7 +434,7 @@ int main(int count, char **names) {
         {"symbols", symbols}, {"doubles", doubles}, {"streams", streams}, {"registered", registered},
         {"managed", managed}, {"allocation_beside_a_kernel", allocation_beside_a_kernel},
         {"copies_beside_a_kernel", copies_beside_a_kernel}, {"clocks", clocks}, {"rectangles", rectangles}, {"fills", fills}, {"atomics", atomics}, {"lanes", lanes}, {"elapsed", elapsed},
-        {"text", text}, {"child_process", child_process}, {"agents", agents}, {"wild", wild},
+        {"text", text}, {"child_process", child_process}, {"agents", agents}, {"wild", wild}, {"beyond", beyond},
         {"device_abort", device_abort}, {"endless", endless}, {"crash", crash},
     };
     int failed = 0;

@@ -223,3 +223,22 @@ def test_exec(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert shutil.which("rocminfo")
     assert main(["exec", "--device", "rocm", "--quiet", "--report", str(report), "--", "rocminfo"]) == 0
     assert "gfx900" in capfd.readouterr().out
+
+
+def test_exec_with_checks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What is found is told when the program has ended, whose exit status stands."""
+    found, told, profile = tmp_path / "found.sarif", tmp_path / "told.json", tmp_path / "profile.json"
+    words = ["--check", "memory,init", "--findings", str(found), "--json", str(told), "--profile-file", str(profile)]
+    code = main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs"), "saxpy", "beyond"])
+    out, err = capfd.readouterr()
+    assert (code, out) == (128 + signal.SIGABRT, "saxpy: right\n")
+    assert "error: memory/out-of-bounds: write of 4 bytes at 0x" in err
+    assert re.search(r"64 bytes behind the end of allocation \d+ \(4096 bytes", err)
+    assert re.search(r"\(_Z13beyond_kernelPii\+0x[0-9a-f]+, global_store_dword .*12 times", err)
+    assert err.splitlines()[-1] == "1 finding"
+    (one,) = json.loads(told.read_text(encoding="utf-8"))["findings"]
+    assert (one["kernel"], one["count"]) == ("_Z13beyond_kernelPii", 12)
+    (run,) = json.loads(found.read_text(encoding="utf-8"))["runs"]
+    assert [each["ruleId"] for each in run["results"]] == ["check/memory/out-of-bounds"]
+    (queue, *_) = json.loads(profile.read_text(encoding="utf-8"))["profiles"]
+    assert queue["events"]

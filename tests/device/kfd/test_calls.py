@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.device.kfd.rig import PAGE, Program, eventually, program
-from understudy.core.errors import WireError
+from understudy.core.checks import CHECKS, LEAKS, VARIABLE
+from understudy.core.errors import BeyondModel, WireError
 from understudy.device.kfd import drm, ioctls
 from understudy.device.kfd.clocks import nanoseconds
 from understudy.device.kfd.device import KfdDevice
@@ -344,3 +345,30 @@ def test_a_queue_of_packets(agent: str) -> None:
         assert "no queue 1" in refused(
             errno.EINVAL, here.call, Number.DESTROY_QUEUE, ioctls.DestroyQueue(queue_id=made.queue_id)
         )
+
+
+def test_checks_know_what_is_mapped() -> None:
+    """As the driver is told: what was unmapped stays known, until something else lies there."""
+    with program("gfx900", check="memory") as here:
+        node = here.process.nodes[0]
+        guard = here.process.device(node).memory.guard
+        assert guard is not None
+        known = guard.allocations
+        first = here.allocate(0x4000_0000, 2 * PAGE)
+        here.map(first.handle)
+        assert str(known.at(0x4000_0000)).startswith(f"allocation 1 ({2 * PAGE} bytes at 0x40000000")
+        here.unmap(first.handle)
+        assert str(known.at(0x4000_0000)).partition("freed at ")[1]
+        second = here.allocate(0x4000_1000, PAGE)
+        here.map(second.handle)
+        assert known.at(0x4000_0000) is None
+        assert str(known.at(0x4000_1000)).startswith("allocation 2 (")
+
+
+def test_checks_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that there are, but for leaks."""
+    assert KfdDevice(check="all").settings.checks == frozenset(CHECKS) - {LEAKS}
+    monkeypatch.setenv(VARIABLE, "waits")
+    assert KfdDevice().settings.checks == {"waits"}
+    with pytest.raises(BeyondModel, match="check leaks of a program whose run-time library frees little"):
+        _ = KfdDevice(check="memory,leaks").settings

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from understudy.device.kfd.kernel_names import kernel_name
+from understudy.device.kfd.kernel_names import function_at, kernel_name
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.host.hsa.gpu import demo_code
 from understudy.image.hsa.code_object import read_code_object
@@ -44,6 +44,16 @@ def test_every_kernel_is_found() -> None:
         assert not kernel_name(memory, BASE + address + 1)
 
 
+def test_functions_by_their_instructions() -> None:
+    memory, _ = loaded()
+    kernels = read_code_object(demo_code("gfx900")).kernels
+    for name, kernel in kernels.items():
+        assert function_at(memory, BASE + kernel.entry) == (name, 0)
+        assert function_at(memory, BASE + kernel.entry + 4) == (name, 4)
+    assert function_at(memory, BASE + next(iter(kernels.values())).address) == ("", 0)
+    assert function_at(memory, BASE + BYTES) == ("", 0)
+
+
 def test_what_tells_no_name() -> None:
     memory, place = loaded()
     address = next(iter(descriptors().values()))
@@ -65,3 +75,4 @@ def test_damage_is_no_error(seed: int) -> None:
         dynamic = 23680 + random.integers(0, 112, 4)
         place[dynamic] = random.integers(0, 256, 4)
         assert kernel_name(memory, BASE + address) in {"", *descriptors()}
+        assert function_at(memory, BASE + address)[0] in {"", *descriptors()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from understudy.core.allocations import Allocations
 from understudy.core.errors import AccessFault
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.kfd.errors import Refused
@@ -31,11 +32,22 @@ class AddressSpace:
                 raise Refused(f"{name} at {start:#x}..{end:#x} overlaps {old.name} at {old.base:#x}..{old.end:#x}")
         for piece in pieces:
             self.memory.map(address + piece.start, piece.what, name=name)
+        if self.memory.guard is not None and pieces:
+            self._note(self.memory.guard.allocations, address, address + pieces[-1].start + pieces[-1].size, name)
+
+    def _note(self, known: Allocations, start: int, end: int, name: str) -> None:
+        """Tell a check of memory of what is there from now on. What was there before is known no more."""
+        for old in known:
+            if old.base < end and start < old.end:
+                known.forget(old.base)
+        known.add(name, start, end - start)
 
     def unmap(self, address: int, pieces: Sequence[Piece]) -> None:
         """Take out what `map` put there. Waves that run and reach for it find nothing."""
         for piece in pieces:
             self.memory.unmap(address + piece.start)
+        if self.memory.guard is not None:
+            self.memory.guard.allocations.free(address)
 
     def replace(self, address: int, old: Sequence[Piece], new: Sequence[Piece], name: str) -> None:
         """In place of `old` lies `new` from now on, at no time nothing: the same bytes, which have become shared."""

@@ -14,7 +14,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from understudy.core.errors import RuleError
+from understudy.core.checks import CHECKS, LEAKS
+from understudy.core.errors import BeyondModel, RuleError
 from understudy.core.event import Event, Probes
 from understudy.core.lint import OFF
 from understudy.device.kfd.call_names import call_name
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from understudy.device.kfd.shared_memory import SharedMemory
 
 _PROCESS: Final = "understudy.device.kfd.process"
+
+
+def known_checks(checks: frozenset[str]) -> frozenset[str]:
+    """Those of `checks` that can be made here, where they are all there are; else `BeyondModel` for one that cannot."""
+    if LEAKS in checks and checks != frozenset(CHECKS):
+        raise BeyondModel(f"check {LEAKS} of a program whose run-time library frees little, expected other checks")
+    return checks - {LEAKS}
 
 
 class KfdDevice:
@@ -65,6 +73,8 @@ class KfdDevice:
 
         given, options = self._given
         chosen = Settings.of(given, options if given else {"step_limit": None} | options)
+        if chosen.checks:
+            chosen = replace(chosen, check=",".join(sorted(known_checks(chosen.checks))))
         return replace(chosen, execution=MANUAL, dynamic_scratch=False, lints=OFF, own_addresses=HIGH, timestamps=HOST)
 
     @property

@@ -7,6 +7,7 @@ of the code object document; System V ABI for the rest).
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from understudy.core.errors import AccessFault
@@ -20,8 +21,10 @@ MOST_PAGES: Final = 1 << 15
 MOST_SYMBOLS: Final = 1 << 16
 DESCRIPTOR: Final = ".kd"
 """Behind the names of kernel descriptors."""
+STT_FUNC: Final = 2
 STT_AMDGPU_HSA_KERNEL: Final = 10
 """Type of a kernel's symbol in code objects of version 2, which has no such ending."""
+_ENTRY_AT: Final = 16
 _HEADER: Final = struct.Struct("<32xQ14xHH")
 """e_phoff, e_phentsize, e_phnum."""
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")
@@ -39,6 +42,25 @@ def kernel_name(memory: GpuMemory, kernel_object: int) -> str:
         return ""
 
 
+def function_at(memory: GpuMemory, pc: int) -> tuple[str, int]:
+    """The function that an instruction is of, and how far behind its start; "" where memory does not tell."""
+    try:
+        base = _header_before(memory, pc)
+        for name, info, value, size in _symbols(memory, base) if base else ():
+            if info & 0xF not in (STT_FUNC, STT_AMDGPU_HSA_KERNEL) or not value <= pc - base < value + size:
+                continue
+            start = value if info & 0xF == STT_FUNC else value + _entry(memory, base + value)
+            return (name, pc - base - start) if pc - base >= start else ("", 0)
+    except (AccessFault, struct.error, OverflowError):  # no code object, or a damaged one
+        pass
+    return "", 0
+
+
+def _entry(memory: GpuMemory, kernel_object: int) -> int:
+    """How far behind its descriptor a kernel begins, which a symbol of code objects of version 2 begins with."""
+    return int.from_bytes(memory.read(kernel_object + _ENTRY_AT, 8), "little", signed=True)
+
+
 def _header_before(memory: GpuMemory, address: int) -> int:
     """The address of the ELF header at or before it, in the same stretch of memory; 0 for none."""
     page = address & -PAGE_SIZE
@@ -52,14 +74,20 @@ def _header_before(memory: GpuMemory, address: int) -> int:
 
 
 def _symbol(memory: GpuMemory, base: int, value: int) -> str:
-    table, start, size, count = _dynamic(memory, base)
-    for index in range(min(count, MOST_SYMBOLS)):
-        at, info, _, _, its, _ = _SYMBOL.unpack(memory.read(base + table + _SYMBOL.size * index, _SYMBOL.size))
-        if its == value and at < size:
-            text = memory.read(base + start + at, size - at).split(b"\0", 1)[0].decode("utf-8", "replace")
-            if text.endswith(DESCRIPTOR) or info & 0xF == STT_AMDGPU_HSA_KERNEL:
-                return text.removesuffix(DESCRIPTOR)
+    for text, info, its, _ in _symbols(memory, base):
+        if its == value and (text.endswith(DESCRIPTOR) or info & 0xF == STT_AMDGPU_HSA_KERNEL):
+            return text.removesuffix(DESCRIPTOR)
     return ""
+
+
+def _symbols(memory: GpuMemory, base: int) -> Iterator[tuple[str, int, int, int]]:
+    """Dynamic symbols: name, st_info, st_value, st_size."""
+    table, start, size, count = _dynamic(memory, base)
+    strings = memory.read(base + start, size) if count else b""
+    for index in range(min(count, MOST_SYMBOLS)):
+        at, info, _, _, value, its = _SYMBOL.unpack(memory.read(base + table + _SYMBOL.size * index, _SYMBOL.size))
+        if at < size:
+            yield strings[at : strings.find(b"\0", at)].decode("utf-8", "replace"), info, value, its
 
 
 def _dynamic(memory: GpuMemory, base: int) -> tuple[int, int, int, int]:

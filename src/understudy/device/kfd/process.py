@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, NoHostMemory, UnderstudyError
+from understudy.core.findings import Finding
 from understudy.core.record import Record
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.segments import apertures
@@ -24,11 +26,13 @@ from understudy.device.kfd.doorbells import Doorbells
 from understudy.device.kfd.driver_events import Events
 from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.ioctls import EventKind, MemoryException, Number
+from understudy.device.kfd.kernel_names import function_at
 from understudy.device.kfd.node import FIRST_RENDER_MINOR, Node
 from understudy.device.kfd.queues import AgentQueues, Queues
 from understudy.device.kfd.sdma import SdmaQueue
 from understudy.device.kfd.shared_memory import DOORBELLS_APART, SharedMemory
 from understudy.device.kfd.user_memory import Foreign
+from understudy.engine.gcn.memory import GpuMemory
 
 APERTURE_BYTES: Final = 1 << 32
 FIRST_ADDRESS: Final = 1 << 24
@@ -41,6 +45,14 @@ MOST_MASK_BITS: Final = 1024
 PAGE: Final = 4096
 
 Failed = Callable[[Node, int, UnderstudyError], None]
+
+
+def _place(memory: GpuMemory, finding: Finding) -> None:
+    """Say in which kernel a finding of a check is, as far as the code object in memory tells."""
+    name, offset = ("", 0) if finding.pc is None else function_at(memory, finding.pc)
+    if name:
+        finding.at = f"{name}+{offset:#x}" if offset else name
+        finding.kernel = finding.kernel or name
 
 
 class KfdProcess:
@@ -137,6 +149,8 @@ class KfdProcess:
                     raise Refused("the process has gone", errno.EIO)
                 made = self._devices[node.number] = HsaDevice(node.agent, self._settings)
                 self._made(made)
+                if made.log is not None:
+                    made.log.namers.append(partial(_place, made.memory))
                 made.observe_interrupts(self.events.interrupt)
                 made.fault_handler = lambda queue, error: self._fault(node, error)
             return made
