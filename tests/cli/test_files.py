@@ -29,6 +29,7 @@ Capture = pytest.CaptureFixture[str]
 
 PROGRAM = str(FOLDER / f"{vectors('vadd')[0]}.clo")
 SOURCE = str(Path(CODE).parent / "kernels.c")
+EXEC = ["exec", "--agent", "gfx900"]
 SAXPY = ["--arg", "1", "--arg", "f32:64", "--arg", "f32:64"]
 READS = {
     ("amdcl2 patch", "file"): ["amdcl2", "patch", "FILE", "k", CODE, "-o", "out.clo"],
@@ -58,16 +59,8 @@ READS = {
     ("run", "file, a source"): ["run", "FILE", "saxpy", "--agent", "gfx900"],
     ("run", "suppressions"): ["run", CODE, "saxpy", *SAXPY, "--check", "memory", "--suppressions", "FILE"],
     ("run", "arguments"): ["run", CODE, "saxpy", "--arg", "@FILE"],
-    ("serve refsi", "suppressions"): [
-        "serve",
-        "refsi",
-        "--check",
-        "memory",
-        "--suppressions",
-        "FILE",
-        "--socket",
-        "NEW",
-    ],
+    ("serve refsi", "suppressions"): ["serve", "refsi", "--check", "memory", "--suppressions", "FILE"],
+    ("exec", "suppressions"): [*EXEC, "--check", "memory", "--suppressions", "FILE", "true"],
     ("serve fletcher", "kernel"): ["serve", "fletcher", "--no-library", "--kernel", "FILE:sum"],
     ("serve fletcher", "schemas"): ["serve", "fletcher", "--no-library", "--schema", "FILE"],
     ("trace", "path"): ["trace", "FILE"],
@@ -81,9 +74,11 @@ WRITES = {
     ("report", "output"): ["report", "EVENTS", "-o", "FILE"],
     ("trace", "output"): ["trace", "EVENTS", "-o", "FILE"],
     ("rv64", "signature"): ["rv64", "--signature", "FILE", "EXIT.s"],
+    ("exec", "findings"): [*EXEC, "--check", "memory", "--findings", "FILE", "true"],
+    ("exec", "profile_file"): [*EXEC, "--profile-file", "FILE", "true"],
     ("exec", "report"): ["exec", "--report", "FILE", "true"],
-    ("exec", "json_file"): ["exec", "--agent", "gfx900", "--json", "FILE", "true"],
-    ("exec", "trace_file"): ["exec", "--agent", "gfx900", "--trace-file", "FILE", "true"],
+    ("exec", "json_file"): [*EXEC, "--json", "FILE", "true"],
+    ("exec", "trace_file"): [*EXEC, "--trace-file", "FILE", "true"],
     ("run", "findings"): ["run", CODE, "saxpy", *SAXPY, "--check", "memory", "--findings", "FILE"],
     ("run", "report"): ["run", CODE, "saxpy", *SAXPY, "--report", "FILE"],
     ("run", "save"): ["run", CODE, "saxpy", *SAXPY, "--save", "2=FILE"],
@@ -241,7 +236,8 @@ def test_what_cannot_be_written(capsys: Capture, tmp_path: Path, which: tuple[st
     folder.mkdir()
     for target, reason in ((tmp_path / "none" / "out.json", "No such file or directory"), (folder, "Is a directory")):
         status, err = run(capsys, WRITES[which], **names, FILE=str(target))
-        assert (status, err) == (2, f"error: cannot write {target}: {reason}\n")
+        told = "checked: no findings\n" if which == ("exec", "findings") else ""  # before they might be lost
+        assert (status, err) == (2, f"{told}error: cannot write {target}: {reason}\n")
 
 
 @pytest.mark.parametrize("arguments", [["inspect"], ["refsi", "play"], ["refsi", "decode", "-"], ["asm", "-"]])

@@ -51,12 +51,11 @@ def serve_refsi(
     from understudy.attach.refsi import Options, Server, build_library, default_socket, events, make_private
     from understudy.cli.serving import SWITCH_INTERVAL_S, ended_by_signals
 
+    options = Options(_settings(profile, engine, check, suppressions), shared_memory)
     path = socket
     if path is None:
         path = default_socket()
         make_private(path.parent)
-    settings = _settings(profile, engine, check, suppressions)
-    options = Options(settings, shared_memory)
     errors: list[Finding] = []
 
     def collect(event: Event) -> None:
