@@ -248,6 +248,17 @@ def test_a_race_is_counted_in_each_run_and_told_of_once() -> None:
     rig.device.close()
 
 
+def test_with_the_check_of_memory_the_allocation_is_named() -> None:
+    rig = Bench(check="memory,races")
+    address, _ = rig.words()
+    packets = (dispatch(rig.kernel(STORE.format(number).replace("|", "\n")), address) for number in (1, 2))
+    rig.queue.submit(*packets)
+    (found,) = rig.device.findings
+    assert found.allocation is not None
+    assert (found.allocation.base, found.allocation.size) == (address, 256)
+    rig.device.close()
+
+
 @pytest.mark.parametrize("engine", ["jit", "reference"])
 def test_right_programs_have_no_findings_and_the_same_results(engine: str) -> None:
     results = []

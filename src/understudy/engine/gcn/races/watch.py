@@ -242,8 +242,10 @@ class RaceWatch:
 
     def _free(self, event: Event, cells: Numbers) -> Flags:
         """Where nobody is whom the event does not know of."""
-        numbers = cells >> LANE_BITS
         free = np.ones(len(cells), np.bool_)
+        if not cells.any():
+            return free
+        numbers = cells >> LANE_BITS
         for number in np.unique(numbers).tolist():
             other = self._events[number]
             if other is not None and not self._ordered(other, event):
@@ -269,8 +271,10 @@ class RaceWatch:
         told: Flags,
     ) -> Flags:
         """Tell of the bytes whose cells name somebody whom nothing orders before the event; which they are."""
-        numbers = cells >> LANE_BITS
         bad = np.zeros(len(cells), np.bool_)
+        if not cells.any():
+            return bad
+        numbers = cells >> LANE_BITS
         for number in np.unique(numbers).tolist():
             other = self._events[number]
             if other is None or other is event or self._ordered(other, event) or event.allows(other, space):
