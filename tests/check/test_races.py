@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 from tests.device.hsa.rig import Bench, barrier, dispatch
 from tests.engine.gcn.programs import dwords, program
 from understudy.amdcl2 import load
+from understudy.check.sarif import to_sarif
 from understudy.core.errors import BeyondModel, WireError
-from understudy.core.findings import Finding, FindingLog, Level
+from understudy.core.finding import Finding as Static
+from understudy.core.findings import Finding, FindingError, FindingLog, Level
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.races import watch as module
 from understudy.engine.gcn.races.watch import RaceWatch
@@ -246,6 +249,25 @@ def test_a_race_is_counted_in_each_run_and_told_of_once() -> None:
         rig.queue.submit(dispatch(kernel, address, workgroup_size_x=128, grid_size_x=128))
         assert [each.count for each in rig.device.findings] == [64 * run]
     rig.device.close()
+
+
+def test_the_first_one_ends_the_kernel_where_that_is_asked_for() -> None:
+    rig = Bench(check="races", on_finding="raise")
+    address, words = rig.words()
+    packets = (dispatch(rig.kernel(STORE.format(number).replace("|", "\n")), address) for number in (1, 2))
+    rig.queue.submit(*packets)
+    [(_, error)] = rig.errors
+    assert isinstance(error, FindingError)
+    assert words[0] == 1
+    rig.device.close()
+
+
+def test_findings_go_into_files_and_are_suppressed_as_others() -> None:
+    (found,) = watched(WAVE + PLACE + "v_add_u32 v2, vcc, 1, v2|flat_store_dword v[4:5], v2")
+    (result,) = to_sarif(Path("k.co"), [Static.of_run(found)], "1")["runs"][0]["results"]
+    assert result["ruleId"] == "check/races/write-write"
+    assert found.as_dict()["other"] == found.other
+    assert found.matches(("races/*",))
 
 
 def test_with_the_check_of_memory_the_allocation_is_named() -> None:
