@@ -384,7 +384,7 @@ int agents() { // a copy from each to the next
     return wrong;
 }
 
-__global__ void wild_kernel(int *p) { p[1ull << 34] = 1; }
+__global__ void wild_kernel(int *p) { p[-(1ll << 34)] = 1; } // behind it there may be no addresses of programs
 __global__ void abort_kernel() { abort(); }
 __global__ void endless_kernel(volatile int *p) {
     while (!*p) {}
