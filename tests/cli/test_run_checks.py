@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from understudy.cli import main
+from understudy.core.checks import CHECKS
 from understudy.host.hsa.gpu import demo_code
 
 ARGUMENTS = ("saxpy", "--grid", "64", "--arg", "2.0", "--arg", "f32:60:ones", "--arg", "f32:60")
@@ -47,8 +48,7 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
     [
         (
             ["--check", "memroy"],
-            "--check: no check 'memroy', expected some of memory, leaks, init, fidelity, waits, sync, all; "
-            "close to it: memory",
+            f"--check: no check 'memroy', expected some of {', '.join(CHECKS)}, all; close to it: memory",
         ),
         (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif or .json"),
         (["--findings", "a.json"], "--findings and --suppressions go with --check"),
