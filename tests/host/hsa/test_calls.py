@@ -20,7 +20,7 @@ from understudy.hsa import Gpu, demo_code
 
 PACKAGE = Path(understudy.__file__).parent
 ENGINE = ("engine/gcn/reference/engine.py", "run")
-BEFORE_ENGINE = 105
+BEFORE_ENGINE = 110
 """From `Gpu.dispatch` to the engine: arguments, packet, queue, doorbell, packet processor, first state."""
 WHOLE = 550
 """From `Gpu.dispatch` to the end of `wait`."""
