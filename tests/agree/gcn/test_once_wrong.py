@@ -49,6 +49,14 @@ PROGRAMS: dict[str, tuple[str, str, Start]] = {
     "constant_denormal_added_to_nothing": (
         "gfx700", "v_mad_legacy_f32 v10, src_scc, v11, -|58|", state(0x3C0, v11=0x4000_0000),
     ),
+    **{
+        f"index_mode_set_by_{source}": (
+            gpu, f"s_set_gpr_idx_on {source}, gpr_idx(SRC0)\nv_mov_b32 v10, v11\ns_set_gpr_idx_off",
+            state(v11=LANES, v12=5, v13=7),
+        )
+        for gpu, source in (("gfx803", "src_execz"), ("gfx803", "src_vccz"), ("gfx803", "src_scc"),
+                            ("gfx900", "src_shared_base"), ("gfx803", "vcc_lo"))
+    },
     "constants_that_flush": ("gfx900", "v_add_f32 v10, 1, 2\nv_fract_f64 v[12:13], 53", state(FLUSH)),
     "nan_that_is_only_chosen": (
         "gfx900", "v_div_scale_f32 v10, vcc, v11, v12, v11", state(v11=0x7F80_0001, v12=0x3F80_0000),

@@ -30,6 +30,8 @@ def found(body: str) -> list[int]:
         ("ld x9, 0(x7)\nadd x7, x8, x9\nsd x9, 0(x7)", [0]),
         ("ld x5, 0(x6)\naddi x6, x6, 8", []),
         ("sd x5, 0(x5)\nld x5, 0(x6)", []),
+        ("add x5, x6, x7\nld x5, 0(x5)\naddi x6, x6, 8", []),
+        ("ld x0, 0(x6)\nld x5, 0(x0)", []),
     ],
 )
 def test_which_loads_they_are(body: str, numbers: list[int]) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_control import Control, set_word, word
+from understudy.engine.gcn.jit.emit_helpers import LIKELY
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile
@@ -104,6 +105,11 @@ class Hardware:
         spent = text.let(f"sub i64 {word(text, layout.GRANTED)}, {left}")
         retired = text.let(f"add i64 {spent}, {word(text, state.SLEPT)}")
         clock = word(text, layout.CLOCK)
-        at = text.let(f"inttoptr i64 {clock} to ptr")
-        function = text.let(f"load ptr, ptr {at}")
-        return Value(64, False, text.let(f"call i64 {function}(i64 {clock}, i64 {retired})"))
+        before, asked, on = text.label, text.fresh("clock"), text.fresh("on")
+        text.branch(text.let(f"icmp eq i64 {clock}, 0"), on, asked, LIKELY)
+        text.start(asked)
+        function = text.let(f"load ptr, ptr {text.let(f'inttoptr i64 {clock} to ptr')}")
+        told = text.let(f"call i64 {function}(i64 {clock})")
+        text.put(f"br label %{on}")
+        text.start(on)
+        return Value(64, False, text.let(f"phi i64 [ {retired}, %{before} ], [ {told}, %{asked} ]"))

@@ -39,7 +39,7 @@ KEY: Final = GRANTED + 1
 CHECKED: Final = KEY + 1
 """1: what goes beyond the end of LDS is for the reference engine, which tells of it; 0: it reads 0, stores nothing."""
 CLOCK: Final = CHECKED + 1
-"""Host address of what s_memtime tells: a `native_clock.Clock`."""
+"""Host address of what s_memtime tells: a `native_clock.Clock`; 0: instructions."""
 QUIET: Final = HELPERS
 """Of a twin: host address of the table of what is only counted (`marks.sights`)."""
 INLINE_CACHE: Final = 52

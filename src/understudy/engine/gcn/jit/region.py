@@ -209,6 +209,14 @@ class _Static:
     def s(self, n: int) -> None:
         return None
 
+    s64 = s
+
+    def scc(self) -> None:
+        return None
+
+    def aperture(self, which: str) -> None:
+        return None
+
     def set_s(self, n: int, v: int | None) -> None:
         pass
 

@@ -13,14 +13,14 @@ import numpy as np
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.helpers_ir import helpers
 from understudy.engine.gcn.jit.native_atomics import atomic
-from understudy.engine.gcn.jit.native_clock import host_clock, retired_clock
+from understudy.engine.gcn.jit.native_clock import host_clock
 from understudy.engine.gcn.jit.native_memory import by_lane, in_order, note, page_row, reach
 from understudy.engine.gcn.jit.native_scheduler import schedule
 from understudy.ir import llvm
 from understudy.ir.improving import Improving
 from understudy.ir.object_cache import ObjectCache
 
-FUNCTIONS: Final = (schedule, atomic, note, reach, page_row, by_lane, in_order, retired_clock, host_clock)
+FUNCTIONS: Final = (schedule, atomic, note, reach, page_row, by_lane, in_order, host_clock)
 WORTH: Final = 64
 """Batches of groups after which to optimise it."""
 
@@ -42,7 +42,7 @@ class Runtime:
             self._code = code
             for number, name in enumerate(layout.HELPER_NAMES):
                 self.table[number] = code.address(name)
-            self.clocks = code.address(retired_clock.name), code.address(host_clock.name)
+            self.host_clock = code.address(host_clock.name)
             self.schedule_address = code.address("schedule")
             self.schedule: Callable[[int], int] = code.function("schedule", ctypes.c_uint64, ctypes.c_void_p)
 

@@ -98,7 +98,8 @@ class Worker:
         self.context = np.zeros(len(AT), np.uint64)
         self._words = self.context.data
         self._address = int(self.context.ctypes.data)
-        self._clock = native_clock.words(dispatch.clock, *engine.runtime.clocks)
+        host = dispatch.clock
+        self._clock = None if host is None else native_clock.words(host, engine.runtime.host_clock)
         self._keep: list[object] = []
         self._version = dispatch.memory.version
         self._pause = dispatch.memory.pause
@@ -250,7 +251,7 @@ class Worker:
         wave.words[layout.GDS_BASE] = 0 if gds is None else gds.ctypes.data
         wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
         wave.words[layout.CHECKED] = self.dispatch.memory.guard is not None
-        wave.words[layout.CLOCK] = self._clock.ctypes.data
+        wave.words[layout.CLOCK] = 0 if self._clock is None else self._clock.ctypes.data
 
     def _prepare_marks(self, marking: Marking, slot: int) -> None:
         """What twins are told of where marks are, and the first marks of waves."""

@@ -22,16 +22,16 @@ def chases(block: Block) -> frozenset[int]:
     while True:
         before = set(loaded)
         found = frozenset(pc for pc, insn in block.insns if _step(insn, loaded))
-        if loaded <= before:
+        if loaded == before:
             return found
 
 
 def _step(insn: Insn, loaded: set[int]) -> bool:
-    """Whether this is such a load; `loaded` are the integer registers that follow from loads, and will be."""
-    if insn.name in LOADS:
-        is_chase = insn.rs1 in loaded
+    """Whether this is such a load; `loaded` are the integer registers that follow from loads, and are then."""
+    is_load = insn.name in LOADS
+    is_chase = is_load and insn.rs1 in loaded
+    if insn.rd and (is_load or (insn.spec.flow == "next" and {insn.rs1, insn.rs2} & loaded)):
         loaded.add(insn.rd)
-        return is_chase
-    if insn.rd and insn.spec.flow == "next" and {insn.rs1, insn.rs2} & loaded:
-        loaded.add(insn.rd)
-    return False
+    elif insn.rd and insn.spec.flow == "next":
+        loaded.discard(insn.rd)  # as a register that holds a value here and an index there
+    return is_chase

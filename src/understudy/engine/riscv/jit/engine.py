@@ -63,7 +63,7 @@ HOT: Final = 300_000
 """Instructions that a hart runs in quick code before that is worth optimising."""
 COLD_VISITS: Final = 2
 COLD_STEPS: Final = 400
-INSIDE_VISITS: Final = 250
+INSIDE_VISITS: Final = 1000
 """Visits of a pc in the middle of translated code, where a hart's turn ended, before code is made that begins there."""
 END_VISITS: Final = 100
 """Turns that come to their end behind a pc before instructions from there on are translated one by one."""
