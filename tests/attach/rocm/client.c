@@ -113,7 +113,9 @@ static void sharing(void) {
     counters = (void *)(pages + PAGE);
     pthread_t threads[THREADS];
     for (uintptr_t each = 0; each < THREADS; each++) pthread_create(&threads[each], 0, count, (void *)each);
-    uint64_t before[THREADS], lost = 0;
+    uint64_t before[THREADS], lost = 0, none = counters[THREADS * 8]; /* of x's, as all are before their thread begins */
+    for (int each = 0; each < THREADS; each++)
+        while (counters[each * 8] == none) usleep(100);
     allocate(file, 0x7e0000000000ull, 4 * PAGE, USERPTR, (uintptr_t)pages);
     printf("pinned\n");
     fflush(stdout);
