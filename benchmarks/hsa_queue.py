@@ -15,14 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from harness import Row, Samples, cpu, latency, main, rate, wall
+from harness import Row, Samples, cpu, latency, main, optimised, rate, wall
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.packets import PACKET_BYTES
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.signals import Condition
 from understudy.hsa import Gpu, demo_code
-from understudy.ir.background import BACKGROUND
 from understudy.isa.gcn.asm.assembler import assemble
 
 QUESTION: Final = "hsa_queue"
@@ -53,13 +52,6 @@ def settle(queue: Queue, packet: bytes) -> None:
         for _ in range(128):
             queue.submit(packet)
         optimised()
-
-
-def optimised() -> None:
-    """Until all that was asked for has been optimised."""
-    behind = BACKGROUND.submit(lambda: None)
-    while not behind.done:
-        time.sleep(0.01)
 
 
 def one_by_one(name: str, rounds: int, count: int) -> list[Row]:
