@@ -44,11 +44,12 @@ class CompilerCrash(WireError):
 
 
 class Compiled(NamedTuple):
-    """Code, how long making it took, and which compiler did."""
+    """Code, how long making it took, which compiler did, and what it told."""
 
     code: bytes
     seconds: float
     version: str
+    told: str = ""
 
 
 def compile_generated(
@@ -74,12 +75,13 @@ def _compiled(
     with tempfile.TemporaryDirectory(prefix="understudy-") as folder:
         Path(folder, "program").write_bytes(source)
         try:
-            run([*chosen.clang, *words, *options, "-c", "program", "-o", "program.o"], folder, chosen.name, seconds)
+            command = [*chosen.clang, *words, *options, "-c", "program", "-o", "program.o"]
+            told = run(command, folder, chosen.name, seconds)
         except CompileError as error:
             raise _judged(error, chosen.name) from None
         run([*chosen.linker, *link, "program.o", "-o", "linked"], folder, chosen.name)
         code = Path(folder, "linked").read_bytes()
-    return Compiled(code, time.perf_counter() - began, version_of(chosen))
+    return Compiled(code, time.perf_counter() - began, version_of(chosen), told)
 
 
 def _chosen(name: str) -> Clang:

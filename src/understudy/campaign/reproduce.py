@@ -38,7 +38,7 @@ def reduce_failure(failure: Failure, perform: Perform, time_limit: float, tries:
     generator = GENERATORS[name]
 
     def outcome(side: Row, text: str) -> Row:
-        return perform(_task(side, generator.suffix, time_limit), text.encode())
+        return perform(task_like(side, generator.suffix, time_limit), text.encode())
 
     def fails(text: str) -> bool:
         found = outcome(row, text)
@@ -57,8 +57,8 @@ def reduce_failure(failure: Failure, perform: Perform, time_limit: float, tries:
     return Reducer(program, fails, tries).run()
 
 
-def _task(row: Row, suffix: str, time_limit: float) -> Task:
-    """The same run, of another program."""
+def task_like(row: Row, suffix: str, time_limit: float) -> Task:
+    """The same run as a row's, of another program."""
     return Task(
         f"program{suffix}", "", agent=row["agent"], compiler=row["compiler"], options=row["options"],
         engine=row["engine"], check=row["check"], seed=row["seed"], time_limit=time_limit,

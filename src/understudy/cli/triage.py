@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +21,7 @@ def triage(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output of a campaign.")],
     reduce: Annotated[bool, typer.Option("--reduce", help="Make a program of each group small.")] = False,
     only: Annotated[str, typer.Option(metavar="TEXT", help="Groups whose signature has this in it.")] = "",
+    passes: Annotated[bool, typer.Option("--passes", help="Find the compiler's pass that changes a result.")] = False,
     tries: Annotated[int, typer.Option(min=1, help="Most runs to make a program small.")] = 400,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds of one run of these.")] = 20.0,
 ) -> None:
@@ -27,8 +30,10 @@ def triage(
     Groups have one signature: the outcome and what it says; where programs have
     another result than most runs of theirs, who differs. With --reduce a program
     of each group is made as small as it still fails, into DIR/triage, beside a
-    campaign that shows it by the command that is printed. Exit status 1 where
-    there are failures.
+    campaign that shows it by the command that is printed. With --passes programs
+    with two results are put together by the pass of the compiler that makes the
+    one of the other, with the first instruction that is different then. Exit
+    status 1 where there are failures.
 
       understudy triage nightly --reduce --only clang-16
     """
@@ -48,6 +53,8 @@ def triage(
                 print(f"   understudy campaign {folder / 'campaign.toml'} --only {failure.row['id']}")
             if reduce:
                 _reduce(folder / FOLDER / f"{number}-{_short(group.signature)}", group, tries, time_limit)
+        if passes:
+            _blame([each for group in found for each in group.failures if each.is_difference], time_limit)
     except CampaignError as error:
         raise UsageError(error.message, path=error.path) from None
     if not found:
@@ -59,23 +66,56 @@ def _short(signature: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", signature).strip("-")[:60]
 
 
-def _reduce(folder: Path, group: Any, tries: int, time_limit: float) -> None:
-    """Make it small in a child, since what is run may hang or end its process."""
+@contextmanager
+def _performer() -> Iterator[Any]:
+    """What runs a task in a child, since what is run may hang or end its process."""
     from understudy.campaign.child import GRACE_S, Child
-    from understudy.campaign.errors import CampaignError
-    from understudy.campaign.reproduce import reduce_failure, write
     from understudy.campaign.worker import run_alone
     from understudy.cli.campaign_task import COMMAND
 
     child = Child((sys.executable, *COMMAND))
     try:
-        program = reduce_failure(
-            group.failures[0], lambda task, data: run_alone(task, data, child, GRACE_S), time_limit, tries
-        )
+        yield lambda task, data: run_alone(task, data, child, GRACE_S)
+    finally:
+        child.close()
+
+
+def _blame(failures: Sequence[Any], time_limit: float) -> None:
+    """Say which passes change results."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from understudy.campaign.errors import CampaignError
+    from understudy.campaign.passes import blamed, together
+
+    known, refused = [], []
+    console = Console(stderr=True)
+    with _performer() as perform, Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        for failure in bar.track(failures, description="passes"):
+            try:
+                known.append((failure, blamed(failure, perform, time_limit)))
+            except CampaignError as error:
+                refused.append(error.message)
+    for blame in together(known):
+        programs = "program" if len(blame.seeds) == 1 else "programs"
+        print(f"{blame.signature}: {len(blame.seeds)} {programs} {', '.join(blame.makers)}".rstrip())
+        for failure, changes in blame.changes[:SHOWN]:
+            for change in changes:
+                print(f"   seed {failure.row['seed']}, {change}")
+    for text in refused:
+        print(f"not known: {text}")
+
+
+def _reduce(folder: Path, group: Any, tries: int, time_limit: float) -> None:
+    """Make it small."""
+    from understudy.campaign.errors import CampaignError
+    from understudy.campaign.reproduce import reduce_failure, write
+
+    try:
+        with _performer() as perform:
+            program = reduce_failure(group.failures[0], perform, time_limit, tries)
         file = write(folder, group, program, time_limit)
     except CampaignError as error:
         print(f"   not reduced: {error}")
         return
-    finally:
-        child.close()
     print(f"   reduced to {program.size()} parts: understudy campaign {file} --output {folder / 'output'}")
