@@ -90,7 +90,7 @@ def programs(quick: bool) -> list[Row]:
     from understudy.campaign.compilation import compile_generated
     from understudy.campaign.generators.registry import GENERATORS
     from understudy.campaign.generators.together import together
-    from understudy.campaign.perform import assembled, perform, run_generated, run_kernel
+    from understudy.campaign.perform import assembled, perform, run_generated, run_kernel, run_rv64
     from understudy.campaign.task import Task
 
     count, rows = (10 if quick else PROGRAMS), []
@@ -115,9 +115,12 @@ def programs(quick: bool) -> list[Row]:
     others.append(("gcn without assembling it", lambda: [run_kernel(code, "gfx900", task) for code in codes] and None))
     rows.append(_rate("small OpenCL C, -O2, never run before", count, Samples((cpu(new),))))
     rows.append(_rate("the same once more", count, Samples(tuple(cpu(new) for _ in range(3))), target=RATE_TARGET))
+    printed = together("rv64", [GENERATORS["rv64-small"].seeded(seed).text() for seed in range(count)])
+    elf = compile_generated(printed.encode(), "rv64", "", "ziglang", "-O2").code
+    others.append(("small RV64 C, -O2, one behind the other", lambda: run_rv64(elf, task) and None))
     for name, run in others:
         run()
-        rows.append(_rate(f"{name}, run before", count, Samples(tuple(cpu(run) for _ in range(3)))))
+        rows.append(_rate(f"{name}, run before", count, Samples(tuple(cpu(run) for _ in range(3))), target=RATE_TARGET))
     return rows
 
 

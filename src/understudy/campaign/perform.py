@@ -7,7 +7,6 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
@@ -17,6 +16,7 @@ import numpy as np
 from understudy.campaign.compilation import Compiled, CompilerCrash, compile_generated
 from understudy.campaign.generators import opencl
 from understudy.campaign.generators.registry import GENERATORS
+from understudy.campaign.kept_gpu import GPUS
 from understudy.campaign.task import Task
 from understudy.campaign.worker import REFUSED
 from understudy.core.errors import BeyondModel, ModelBug, UnderstudyError
@@ -157,8 +157,8 @@ def run_kernel(code: bytes, agent: str, task: Task, name: str = "k") -> Found:
     """Run a kernel of the generators over its 256 work-items. What was loaded last stays loaded for the next."""
     began = time.perf_counter()
     try:
-        gpu = _gpus.get(agent, task)
-        executable = _gpus.loaded(code)
+        gpu = GPUS.get(agent, task)
+        executable = GPUS.loaded(code)
         numbers = gpu.array(_INPUT)
         out = gpu.zeros(opencl.GRID, np.uint64)
         sums = gpu.array(_SUMS)
@@ -167,7 +167,7 @@ def run_kernel(code: bytes, agent: str, task: Task, name: str = "k") -> Found:
         for array in (numbers, out, sums):
             gpu.free(array)
     except BaseException:
-        _gpus.drop()
+        GPUS.drop()
         raise
     return Found(data, result.instructions, time.perf_counter() - began)
 
@@ -182,47 +182,6 @@ def _numbers(count: int) -> Any:
 _INPUT: Final = _numbers(opencl.GRID)
 _SUMS: Final = _numbers(opencl.SUMS) | np.uint32(0x5555_0000)
 
-
-class _Gpus:
-    """One device that is kept from task to task, while they ask for the same and nothing went wrong on it."""
-
-    def __init__(self) -> None:
-        self._wanted: tuple[Any, ...] = ()
-        self._kept = ExitStack()
-        self._gpu: Any = None
-        self._code = b""
-        self._executable: Any = None
-
-    def get(self, agent: str, task: Task) -> Any:
-        """The device for a task."""
-        from understudy.host.hsa.gpu import Gpu
-
-        seed = task.seed if task.check == "strict" else 0
-        wanted = (agent, task.engine, task.check, seed, task.time_limit)
-        if wanted != self._wanted:
-            self.drop()
-            more: dict[str, Any] = {"coherence": "strict", "seed": seed} if task.check == "strict" else {}
-            options = {"engine": task.engine, "time_limit_seconds": task.time_limit} | more
-            self._gpu = self._kept.enter_context(Gpu.open(agent, exact=task.check == "exact", **options))
-            self._wanted = wanted
-        return self._gpu
-
-    def loaded(self, code: bytes) -> Any:
-        """Code on the device, in place of what was loaded before."""
-        if self._executable is None or code != self._code:
-            if self._executable is not None:
-                self._executable.unload()
-            self._code, self._executable = code, None
-            self._executable = self._gpu.load(code)
-        return self._executable
-
-    def drop(self) -> None:
-        """Close it."""
-        self._wanted, self._executable = (), None
-        self._kept.close()
-
-
-_gpus: Final = _Gpus()
 
 RUNNERS: Final[dict[str, Callable[[Task, bytes], tuple[Found, Compiled | None]]]] = {
     "opencl": _run_opencl,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final
 
 import numpy as np
 
 from understudy.campaign.generators.command_text import ACCELDEV_SLOTS, AQL_CELLS, REFSI_BYTES
+from understudy.campaign.kept_gpu import GPUS
 from understudy.campaign.task import Task
 from understudy.core.errors import WireError
 from understudy.device.acceldev.commands import Fence, Fill, Nop, UserCommand
@@ -71,41 +74,58 @@ def _user_command(line: str) -> UserCommand:
 
 def run_aql(task: Task, source: str, agent: str) -> tuple[bytes, float]:
     """What packets leave in their cells; whatever stops the queue is raised."""
-    from understudy.device.hsa.launch.packet import KernelDispatchPacket
-    from understudy.device.hsa.packets import BarrierPacket, PacketType
-    from understudy.host.hsa.gpu import Gpu
+    began = time.perf_counter()
+    try:
+        gpu = GPUS.get(agent, task)
+        kernel = GPUS.loaded(_adding(agent)).kernel("add")
+        arrays = gpu.zeros(AQL_CELLS, np.uint32), gpu.zeros((max(1, source.count("\n")), 4), np.uint32)
+        queue = gpu.queue(64)
+        for packet in _packets(gpu, kernel, *arrays, source):
+            queue.submit(packet)
+            if queue.error is not None:
+                raise queue.error
+        left = arrays[0].tobytes()
+        queue.destroy()
+        for array in arrays:
+            gpu.free(array)
+    except BaseException:
+        GPUS.drop()
+        raise
+    return left, time.perf_counter() - began
+
+
+@cache
+def _adding(agent: str) -> bytes:
+    """The kernel that packets run: it adds to a cell what its arguments say."""
     from understudy.image.hsa.bare import bare_code_object
     from understudy.isa.gcn.asm.assembler import assemble
     from understudy.isa.gcn.target import target
 
     code = assemble(target(agent), ADD.format(offset="0x2" if target(agent).level == 7 else "0x8"))
-    whole = bare_code_object(
+    return bare_code_object(
         code, agent, name="add", vgprs=4, sgprs=16, kernarg_bytes=16, user_sgprs=("kernarg_segment_ptr",)
     )
-    began = time.perf_counter()
-    with Gpu.open(agent, engine=task.engine, time_limit_seconds=task.time_limit) as gpu:
-        kernel = gpu.load(whole).kernel("add")
-        cells = gpu.zeros(AQL_CELLS, np.uint32)
-        numbers = gpu.zeros((max(1, source.count("\n")), 4), np.uint32)
-        queue = gpu.queue(64)
-        for row, line in enumerate(filter(None, source.splitlines())):
-            match line.split():
-                case ["add", *words] if len(words) == 5:
-                    cell, value, grid, group, barrier = (int(each, 0) for each in words)
-                    address = gpu.address(cells) + 4 * cell
-                    numbers[row] = address & 0xFFFF_FFFF, address >> 32, value, 0
-                    packet = KernelDispatchPacket(
-                        kernel_object=kernel.address, dimensions=1, workgroup_size_x=group, workgroup_size_y=1,
-                        workgroup_size_z=1, grid_size_x=grid, grid_size_y=1, grid_size_z=1, barrier=barrier,
-                        kernarg_address=gpu.address(numbers) + 16 * row,
-                    ).pack()  # fmt: skip
-                case ["and"]:
-                    packet = BarrierPacket(packet_type=PacketType.BARRIER_AND).pack()
-                case ["or"]:
-                    packet = BarrierPacket(packet_type=PacketType.BARRIER_OR).pack()
-                case _:
-                    raise WireError(f"{line!r} is no packet: add CELL VALUE GRID GROUP BARRIER, and, or")
-            queue.submit(packet)
-            if queue.error is not None:
-                raise queue.error
-        return cells.tobytes(), time.perf_counter() - began
+
+
+def _packets(gpu: Any, kernel: Any, cells: Any, numbers: Any, source: str) -> Iterator[bytes]:
+    """The packets that lines ask for. `numbers` are the rows of their arguments."""
+    from understudy.device.hsa.launch.packet import KernelDispatchPacket
+    from understudy.device.hsa.packets import BarrierPacket, PacketType
+
+    for row, line in enumerate(filter(None, source.splitlines())):
+        match line.split():
+            case ["add", *words] if len(words) == 5:
+                cell, value, grid, group, barrier = (int(each, 0) for each in words)
+                address = gpu.address(cells) + 4 * cell
+                numbers[row] = address & 0xFFFF_FFFF, address >> 32, value, 0
+                yield KernelDispatchPacket(
+                    kernel_object=kernel.address, dimensions=1, workgroup_size_x=group, workgroup_size_y=1,
+                    workgroup_size_z=1, grid_size_x=grid, grid_size_y=1, grid_size_z=1, barrier=barrier,
+                    kernarg_address=gpu.address(numbers) + 16 * row,
+                ).pack()  # fmt: skip
+            case ["and"]:
+                yield BarrierPacket(packet_type=PacketType.BARRIER_AND).pack()
+            case ["or"]:
+                yield BarrierPacket(packet_type=PacketType.BARRIER_OR).pack()
+            case _:
+                raise WireError(f"{line!r} is no packet: add CELL VALUE GRID GROUP BARRIER, and, or")
