@@ -110,6 +110,16 @@ def switch(gid: int, x: int) -> int:
     return hashed
 
 
+def endless_loop(gid: int, x: int) -> int:
+    lid, other = gid & 127, X[(gid * 5 + 1) & 255]
+    v = -7.0 if lid & 2 and not other & 1 else 0.0
+    element = ~other if other & 1 and x else other
+    hashed = 0
+    for each in (0, int(np.float64(v).view(np.uint64)), (element & 0xFFFF_FFFF ^ 1 << 31) - (1 << 31), 0, 0, 0):
+        hashed = (hashed ^ each & MASK) * PRIME & MASK
+    return hashed
+
+
 def reload(gid: int, x: int) -> int:
     return (gid & 1) << 16
 
@@ -124,6 +134,7 @@ PROGRAMS: Final[dict[str, tuple[Callable[[int, int], int], str]]] = {
     "insert-byte": (insert_byte, "-O1"),
     "high-product": (high_product, "-O1"),
     "switch": (switch, "-O0"),
+    "endless-loop": (endless_loop, "-O1"),
     "reload": (reload, "-O0"),
 }
 

@@ -24,6 +24,8 @@ from understudy.core.errors import UnderstudyError
 
 LIMIT: Final = "-mllvm -opt-bisect-limit={}"
 NO_PASS: Final = "no pass that can be left out"
+RAN: Final = (GOOD, "wrong", "fault", "timeout", "died")
+"""Outcomes of programs that were compiled and begun."""
 _RUNNING: Final = re.compile(r"BISECT: running pass \((\d+)\) (.+?)(?: on (.*))?$", re.MULTILINE)
 Row = Mapping[str, Any]
 
@@ -79,11 +81,11 @@ class Blame:
 def blamed(failure: Failure, perform: Perform, time_limit: float) -> list[Change]:
     """The pass that changes the result, for each side of a difference where one does.
 
-    `CampaignError` where the sides do not differ any more, or where nothing was compiled.
+    `CampaignError` where the sides do the same now, or where nothing was compiled.
     """
     name = failure.row["program"].removeprefix(GENERATE)
-    if not (failure.is_difference and failure.good is not None and failure.row["program"].startswith(GENERATE)):
-        raise CampaignError(f"task {failure.row['id']} is no generated program with two results")
+    if failure.good is None or not is_blamed(failure):
+        raise CampaignError(f"task {failure.row['id']} is no generated program that does something else elsewhere")
     generator = GENERATORS[name]
     if generator.runs_as not in COMPILED:
         raise CampaignError(f"{failure.row['program']} is not compiled")
@@ -95,6 +97,12 @@ def blamed(failure: Failure, perform: Perform, time_limit: float) -> list[Change
     if sides[0].digest("") == sides[1].digest(""):
         raise CampaignError(f"task {failure.row['id']} does not differ again")
     return [change for side in sides for change in side.changes()]
+
+
+def is_blamed(failure: Failure) -> bool:
+    """Whether a pass may be what makes a program do something else: another result, or an end before it."""
+    row = failure.row
+    return failure.good is not None and row["outcome"] in RAN and row["program"].startswith(GENERATE)
 
 
 class _Side:

@@ -31,15 +31,16 @@ def triage(
     another result than most runs of theirs, who differs. With --reduce a program
     of each group is made as small as it still fails, into DIR/triage, beside a
     campaign that shows it by the command that is printed. With --passes programs
-    with two results are put together by the pass of the compiler that makes the
-    one of the other, with the first instruction that is different then. Exit
-    status 1 where there are failures.
+    that do not do the same everywhere are put together by the pass of the compiler
+    that makes the difference, with the first instruction that is another one then.
+    Exit status 1 where there are failures.
 
       understudy triage nightly --reduce --only clang-16
     """
     from understudy.campaign.dataset import FOLDER as RESULTS
     from understudy.campaign.dataset import Dataset
     from understudy.campaign.errors import CampaignError
+    from understudy.campaign.passes import is_blamed
     from understudy.campaign.triage import groups
 
     if not (folder / RESULTS).is_dir():
@@ -54,7 +55,7 @@ def triage(
             if reduce:
                 _reduce(folder / FOLDER / f"{number}-{_short(group.signature)}", group, tries, time_limit)
         if passes:
-            _blame([each for group in found for each in group.failures if each.is_difference], time_limit)
+            _blame([each for group in found for each in group.failures if is_blamed(each)], time_limit)
     except CampaignError as error:
         raise UsageError(error.message, path=error.path) from None
     if not found:
