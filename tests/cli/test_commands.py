@@ -309,6 +309,18 @@ def test_help_loads_no_command() -> None:
     assert not loaded & {f"understudy.cli.{listed.place.partition('.')[0]}" for listed in COMMANDS.values()}
 
 
+def test_garbage_is_collected_rarely() -> None:
+    """Hundreds of times while modules are loaded, and once more over all of it at the end, cost a tenth of a start."""
+    text = (
+        "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 1000)); "
+        "from understudy.cli import main; before = gc.get_threshold(), gc.get_stats()[0]['collections']; "
+        "main(['disasm', '--agent', 'rv64gc', '--word', '0x73']); "
+        "print(gc.get_threshold() == before[0], gc.get_stats()[0]['collections'] - before[1] < 10)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-2:] == ["True True", "True"]
+
+
 def test_a_shell_completes_names_and_options() -> None:
     for words, expected in (("understudy dis", "disasm"), ("understudy run --both", "--both-engines")):
         asked = {"_UNDERSTUDY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Final
 
 import typer
 
@@ -25,6 +29,12 @@ app = typer.Typer(
 
 LOST = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What `print` fails with where standard output takes no more. Files that commands write say so themselves."""
+
+
+RARELY: Final = 50_000
+"""So many objects more than before, and Python looks for those that nobody reaches; else 700, hundreds of times while
+modules are loaded."""
+atexit.register(gc.freeze)  # what is left goes with the process: nobody looks through it once more
 
 
 def _show_version(wanted: bool) -> None:
@@ -49,7 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     status: int = ExitCode.OK
     lost = None
     try:
-        status = _run(given)
+        with _collecting_rarely():
+            status = _run(given)
     except OSError as error:
         lost = error
     lost = unwritten() or lost
@@ -61,6 +72,16 @@ def main(arguments: list[str] | None = None) -> int:
         return ExitCode.GUEST
     report(UsageError(f"cannot write standard output: {lost.strerror}"))
     return ExitCode.USAGE
+
+
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(RARELY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _run(given: list[str]) -> int:

@@ -137,7 +137,6 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     from understudy.attach.rocm import Server, build_library
     from understudy.cli.exec_rocm import WHOLE_BLOCKS, Checked, Verdicts, options
     from understudy.cli.serving import SWITCH_INTERVAL_S
-    from understudy.cli.told import tell_findings, write_findings
     from understudy.core.checks import MEMORY, checks_of
     from understudy.device.kfd.device import KfdDevice, known_checks
 
@@ -190,8 +189,12 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
             thread.join()
             device.close()
         if wanted.check:
+            from understudy.cli.told import tell_findings
+
             tell_findings(checked.findings, sys.stderr)
         if wanted.findings_file is not None:
+            from understudy.cli.told import write_findings
+
             write_findings(wanted.findings_file, Path(wanted.program), checked.findings)
         if wanted.report is not None:
             wanted.report.found(checked.findings)

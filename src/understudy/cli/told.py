@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from understudy import __version__
 from understudy.cli.files import writing
-from understudy.core.findings import Finding
 from understudy.core.shown import count
+
+if TYPE_CHECKING:
+    from understudy.core.findings import Finding
 
 
 def tell_findings(findings: Sequence[Finding], to: TextIO) -> None:

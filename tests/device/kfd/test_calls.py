@@ -292,6 +292,32 @@ def test_whoever_waits_for_what_goes_is_refused() -> None:
         assert told == ["what was waited for has gone"]
 
 
+def test_only_who_waits_for_an_event_looks() -> None:
+    """Threads that wake up for nothing keep the one that serves the queues from its work."""
+    with program() as here:
+        idle, busy = new_event(here), new_event(here)
+        events = here.process.events
+        looks: list[int] = []
+        known = events._is_over
+        events._is_over = lambda found: looks.extend(each.number for each in found) or known(found)  # type: ignore
+        threads = [
+            threading.Thread(target=wait, args=(here, *each), kwargs={"timeout": 0xFFFF_FFFF})
+            for each in ((idle,), (busy, idle))
+        ]
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            eventually(lambda count=count: events.waiting == count)  # type: ignore[misc]
+        looks.clear()
+        here.call(Number.SET_EVENT, ioctls.OneEvent(event_id=busy))
+        threads[1].join(60)
+        assert set(looks) == {busy, idle}
+        assert looks.count(idle) == looks.count(busy), "the first thread slept on"
+        assert events.waiting == 1
+        here.call(Number.SET_EVENT, ioctls.OneEvent(event_id=idle))
+        threads[0].join(60)
+        assert events.waiting == 0
+
+
 def test_interrupts_wake_events_whose_slot_was_written() -> None:
     with program() as here:
         page = here.allocate(VA, 8 * 4096)

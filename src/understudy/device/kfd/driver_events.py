@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +39,12 @@ class Event:
     is_reset_by_wait: bool
     is_set: bool = False
     data: bytes = bytes(32)
+    waiters: list[threading.Condition] = field(default_factory=list)
+
+    def wake(self) -> None:
+        """Have those look who wait for this one: nobody else, as each thread that wakes up keeps kernels waiting."""
+        for each in self.waiters:
+            each.notify()
 
 
 class Events:
@@ -45,7 +52,7 @@ class Events:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._known: dict[int, Event] = {}
         self._slots: Any = None
         self._is_closed = False
@@ -57,7 +64,7 @@ class Events:
 
     def create(self, asked: CreateEvent, page_of: Callable[[int], npt.NDArray[np.uint8]]) -> CreateEvent:
         """CREATE_EVENT. `page_of` gives the bytes of an allocation: the first event brings the handle of the page."""
-        with self._changed:
+        with self._lock:
             if asked.event_page_offset:
                 self._take_page(page_of(asked.event_page_offset))
             is_signal = asked.event_type == EventKind.SIGNAL
@@ -86,22 +93,23 @@ class Events:
 
     def destroy(self, number: int) -> None:
         """DESTROY_EVENT."""
-        with self._changed:
-            del self._known[self._find(number).number]
-            self._changed.notify_all()
+        with self._lock:
+            event = self._find(number)
+            del self._known[number]
+            event.wake()
 
     def set(self, number: int) -> None:
         """SET_EVENT."""
-        with self._changed:
+        with self._lock:
             event = self._find(number)
             if event.kind != EventKind.SIGNAL:
                 raise Refused(f"event {number}, which is no signal's, cannot be set")
             event.is_set = True
-            self._changed.notify_all()
+            event.wake()
 
     def reset(self, number: int) -> None:
         """RESET_EVENT."""
-        with self._changed:
+        with self._lock:
             event = self._find(number)
             if event.kind != EventKind.SIGNAL:
                 raise Refused(f"event {number}, which is no signal's, cannot be reset")
@@ -109,15 +117,15 @@ class Events:
 
     def tell(self, kind: EventKind, data: bytes) -> None:
         """Something happened: all events of a kind are set."""
-        with self._changed:
+        with self._lock:
             for event in self._known.values():
                 if event.kind == kind:
                     event.is_set, event.data = True, data
-            self._changed.notify_all()
+                    event.wake()
 
     def interrupt(self, partial: int) -> None:
         """An interrupt came, with the low bits of the number of an event: those are set whose slot was written."""
-        with self._changed:
+        with self._lock:
             if self._slots is None:
                 return
             for number in range(partial & 0xFF, SIGNAL_EVENTS, 0x100):
@@ -125,7 +133,7 @@ class Events:
                 if event is not None and int(self._slots[number]) != UNWRITTEN:
                     self._slots[number] = UNWRITTEN
                     event.is_set = True
-            self._changed.notify_all()
+                    event.wake()
 
     def wait(self, asked: WaitEvents) -> WaitResult:
         """WAIT_EVENTS: until one event, or all, are set, or the time is over. Nobody waits any more after `close`."""
@@ -135,12 +143,11 @@ class Events:
         raw = self._client.read(asked.events_ptr, size * asked.num_events)
         wanted = [EventData.parse(raw, size * index) for index in range(asked.num_events)]
         enough = all if asked.wait_for_all else any
-        with self._changed:
+        with self._lock:
             events = [self._find(each.event_id) for each in wanted]
             seconds = None if asked.timeout >= NEVER_MS else asked.timeout / 1000
-            self.waiting += 1
-            done = self._changed.wait_for(lambda: self._is_over(events) or enough(e.is_set for e in events), seconds)
-            self.waiting -= 1
+            with self._waiter(events) as woken:
+                done = woken.wait_for(lambda: self._is_over(events) or enough(e.is_set for e in events), seconds)
             if self._is_over(events):
                 raise Refused("what was waited for has gone", errno.EIO)
             if not done:
@@ -157,11 +164,26 @@ class Events:
 
     def close(self) -> None:
         """The process ends: whoever waits is refused."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
+            for event in self._known.values():
+                event.wake()
             self._known.clear()
             self._slots = None
-            self._changed.notify_all()
+
+    @contextmanager
+    def _waiter(self, events: list[Event]) -> Iterator[threading.Condition]:
+        """What wakes a thread that waits for these; the lock is held."""
+        woken, once = threading.Condition(self._lock), set(events)
+        self.waiting += 1
+        for event in once:
+            event.waiters.append(woken)
+        try:
+            yield woken
+        finally:
+            self.waiting -= 1
+            for event in once:
+                event.waiters.remove(woken)
 
     def _is_over(self, events: list[Event]) -> bool:
         return self._is_closed or any(self._known.get(event.number) is not event for event in events)
