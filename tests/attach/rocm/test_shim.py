@@ -129,6 +129,19 @@ def test_killed_programs_leave_nothing(client: str) -> None:
         assert {event.allocations for event in there.seen(ProcessClosed)} == {1}
 
 
+def test_programs_end_with_the_server(client: str) -> None:
+    """Run-time libraries would wait for ever, and ask again and again."""
+    with served() as there:
+        program = subprocess.Popen(
+            [client, "hold"], env=there.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert line(program) == "version 0 1.9\n"
+        there.server.close()
+        _, said = program.communicate(timeout=PATIENCE_S)
+    assert program.returncode == -signal.SIGABRT
+    assert said == "understudy: the server has gone, and the GPUs of this program with it\n"
+
+
 def test_without_a_server(client: str) -> None:
     with served() as there:
         environment = there.environment()

@@ -155,8 +155,9 @@ static void *lend_hands(void *unused) {
         reply.status = (uint32_t)share(asked.address, asked.size, offset, protection, is_quiet);
         if (!send_all(&reply, sizeof reply)) break;
     }
-    connection = -1;
-    return NULL;
+    /* As a card that has fallen off the bus ends programs: what they wait for never comes, and they ask for ever. */
+    say("the server has gone, and the GPUs of this program with it");
+    abort();
 }
 
 /* ---- Connections ---- */
