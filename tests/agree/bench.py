@@ -70,6 +70,11 @@ class FlatPort:
         host = found.region.host_address(page - found.base, NOBODY)
         return None if host is None else (host - page) % (1 << 64)
 
+    def place(self, address: int) -> int | None:
+        """Where in this process a byte lies."""
+        found = self.space.find(address)
+        return None if found is None else found.region.host_address(address - found.base, NOBODY)
+
 
 class WidePort(FlatPort):
     """A port that also tells engines how far a page's direct way goes."""
@@ -84,11 +89,11 @@ class WidePort(FlatPort):
 class Bench:
     """One engine, one hart and memory for all slots; every case keeps its own addresses."""
 
-    def __init__(self, engine: Engine, port: type[FlatPort] = FlatPort) -> None:
+    def __init__(self, engine: Engine, port: type[FlatPort] = FlatPort, ram: type[Ram] = Ram) -> None:
         self.engine = engine
         self.space = AddressSpace()
-        self.space.map(CODE, Ram(SLOTS * CODE_SLOT), "code")
-        self.space.map(DATA, Ram(SLOTS * DATA_SLOT), "data")
+        self.space.map(CODE, ram(SLOTS * CODE_SLOT), "code")
+        self.space.map(DATA, ram(SLOTS * DATA_SLOT), "data")
         self.hart = Hart(0, port(self.space), ALL)
 
     def load_code(self, cases: Sequence[Case]) -> None:

@@ -39,6 +39,10 @@ class IntegerOps:
         """a ^ b."""
         return a ^ b
 
+    def not_(self, w: int, a: int) -> int:
+        """Every bit inverted."""
+        return a ^ (1 << w) - 1
+
     def shl(self, w: int, a: int, n: int) -> int:
         """a << n."""
         return (a << n) & ((1 << w) - 1)

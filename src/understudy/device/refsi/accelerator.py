@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from understudy.core.errors import GuestFault, UnderstudyError
 from understudy.core.limits import Stopped, Watch, past_steps
@@ -19,6 +19,9 @@ from understudy.engine.riscv.group import Group
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.port import HartPort
 from understudy.isa.riscv.state import NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
+
+if TYPE_CHECKING:
+    from understudy.engine.riscv.marks.check import MarkCheck
 
 # ecall from machine mode: a7 says what, a0 is the argument (choice `refsi/ecall`).
 HOST_EXIT: Final = 0
@@ -107,6 +110,8 @@ class Accelerator(Stateful):
         self._made: list[Hart] = []
         self.active = 0
         self.counters = PerfCounters(self.find_hart)
+        self.marks: MarkCheck | None = None
+        """What looks for values that nobody has written, where that is asked for."""
         self._make_port = make_port
         self._retired_before = 0
 

@@ -37,6 +37,7 @@ class CheckedPort:
         self.unit = port.unit
         self.forget = port.forget
         self.fetch = port.fetch
+        self.place = port.place
 
     def load(self, address: int, size: int) -> int:
         """See `SpecPort.load`."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from understudy.core.allocator import Allocator
-from understudy.core.checks import WAITS
+from understudy.core.checks import INIT, WAITS
 from understudy.core.device import Device
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
@@ -43,6 +43,11 @@ from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.reference import ReferenceEngine
 from understudy.isa.riscv.port import HartPort
 from understudy.isa.riscv.state import Hart
+
+if TYPE_CHECKING:
+    from understudy.device.refsi.spec.marks import MemoryMarks
+    from understudy.engine.riscv.marks.check import MarkCheck
+    from understudy.isa.riscv.insn import Insn
 
 FAMILIES: Final = ("m", "g")
 COHERENCES: Final = {EAGER: COHERENT, STRICT: STRICT}
@@ -114,6 +119,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.findings: list[Finding] = []
         self._check = check = MemoryCheck.of(settings, self.findings)
         self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self._marks = self._make_marks()
         self.engine = self._make_engine()
         self.accelerator = Accelerator(
             self._port,
@@ -124,6 +130,7 @@ class RefSiDevice(Stateful, Device[Settings]):
             time_limit_seconds=settings.time_limit_seconds,
             threads=settings.threads if self._has_threads else 1,
         )
+        self.accelerator.marks = self._marks
         self.telemetry.clock = lambda: self.accelerator.steps
         self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
         self._checked = CheckedAllocator(self.allocator, check, self.accelerator.flush_pages) if check else None
@@ -151,13 +158,29 @@ class RefSiDevice(Stateful, Device[Settings]):
         settings = self.settings
         return settings.coherence == EAGER and settings.engine == JIT and WAITS not in settings.checks
 
+    def _make_marks(self) -> MarkCheck | None:
+        """What looks for values that nobody has written, where that is asked for."""
+        if INIT not in self.settings.checks or self._log is None:
+            return None
+        from understudy.engine.riscv.marks.check import MarkCheck
+
+        return MarkCheck(self._log, self._insn_of)
+
+    def _insn_of(self, hart: Hart, pc: int) -> Insn | None:
+        """The instruction that a hart has at an address."""
+        engine = self.engine
+        assert isinstance(engine, ReferenceEngine)
+        return engine.peek_insn(engine.context(hart), pc)
+
     def _make_engine(self) -> Engine:
         reference: Callable[..., Engine] = ReferenceEngine
         if WAITS in self.settings.checks and self._log is not None:
             reference = _code_store_engine(self._log)
         is_jit = self.settings.engine == JIT and reference is ReferenceEngine
-        kind = _jit_engine(self.settings.tier) if is_jit else reference
+        kind = _jit_engine(self.settings.tier, self._marks is not None) if is_jit else reference
         counting = self.settings.count_instructions
+        if self._marks is not None:
+            return kind(coherent=True, counting=counting, dress=self._marks.dress)
         if self.profile_name == SPEC:
             return kind(coherent=self.settings.coherence == EAGER, counting=counting)
         entries = REFERENCE_TLB_ENTRIES
@@ -194,7 +217,8 @@ class RefSiDevice(Stateful, Device[Settings]):
             harts_per_core=self.harts_per_core,
             dma=self.settings.dma,
             coherence=coherence,
-            ram=ram,
+            ram=ram if self._marks is None else _marked_ram(ram),
+            marks=None if self._marks is None else _memory_marks(self._marks),
         )
         memory.look = self.accelerator.look_at_data
         memory.on_remap = self.accelerator.flush_pages
@@ -320,9 +344,11 @@ class RefSiDevice(Stateful, Device[Settings]):
         """Address of `size` bytes of DRAM, 0 if there is no room; other kinds: see choice `refsi/alloc-failure`."""
         if kind != r.MemoryKind.DRAM:
             return WRONG_KIND if self.profile_name == REFSIDRV else 0
-        if self._checked is not None:
-            return self._checked.allocate(size, alignment)
-        return self.allocator.allocate(size, alignment)
+        allocator = self.allocator if self._checked is None else self._checked
+        address = allocator.allocate(size, alignment)
+        if address and size and isinstance(self.memory, SpecMemory) and self.memory.marks is not None:
+            self.memory.marks.undefined(self.memory.locate(address, size, HOST, "write"))
+        return address
 
     def reserve(self, address: int, size: int) -> bool:
         """Take the DRAM at `address`, as `allocate` would have given it; False where it is in use or none."""
@@ -471,12 +497,33 @@ class RefSiDevice(Stateful, Device[Settings]):
         super().restore(state)
 
 
-def _jit_engine(tier: str) -> Callable[..., Engine]:
+def _jit_engine(tier: str, marked: bool = False) -> Callable[..., Engine]:
     """Imported where it is needed: it brings the compiler along."""
     from understudy.engine.riscv.jit.engine import JitEngine
     from understudy.ir import llvm
 
-    return partial(JitEngine, tier={AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[tier])
+    made = partial(JitEngine, tier={AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[tier])
+    if not marked:
+        return made
+    from understudy.engine.riscv.marks.translated import MARKING
+
+    return partial(made, performing=MARKING)
+
+
+def _marked_ram(ram: Callable[[int], Ram]) -> Callable[[int], Ram]:
+    """Memory with room for marks; `BeyondModel` for memory that is shared."""
+    from understudy.engine.riscv.marks.block import MarkedRam
+
+    if ram is not Ram:
+        raise BeyondModel(f"check {INIT!r} of a device whose memory another process shares")
+    return MarkedRam
+
+
+def _memory_marks(check: MarkCheck) -> MemoryMarks:
+    """Imported where it is needed."""
+    from understudy.device.refsi.spec.marks import MemoryMarks
+
+    return MemoryMarks(check)
 
 
 def _code_store_engine(log: FindingLog) -> Callable[..., Engine]:

@@ -183,7 +183,7 @@ class SpecProfile:
         """Memory, through windows or not, unless somebody hears of each stale read of it."""
         memory = self._spec_memory
         found = memory.decoder.span(address, COMMAND_PROCESSOR, access)
-        if found is None or found[2].ram is None:
+        if found is None or found[2].ram is None or memory.marks is not None:
             return None
         start, end, place = found
         if access == "read" and memory.cached(place) and memory.hears_of_stale_reads:
@@ -194,7 +194,7 @@ class SpecProfile:
     def dma_registers(self, address: int, access: str) -> Extent | None:
         """The registers, through windows or not, where they are aligned."""
         found = self._spec_memory.decoder.span(address, COMMAND_PROCESSOR, access)
-        if found is None or found[2].mapping.region is not self.dma:
+        if found is None or found[2].mapping.region is not self.dma or self._spec_memory.marks is not None:
             return None
         start, end, place = found
         offset = place.physical - place.mapping.base - address

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.checks import MARKED, RACES, WAITS
+from understudy.core.checks import FIDELITY, INIT, RACES, WAITS
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, KernelSettings
 from understudy.device.refsi import registers as r
@@ -34,7 +34,7 @@ class Settings(KernelSettings):
     With the check "waits" harts run on the reference engine, which is slow.
     """
 
-    UNCHECKED: ClassVar[frozenset[str]] = MARKED | {RACES}
+    UNCHECKED: ClassVar[frozenset[str]] = frozenset({FIDELITY, RACES})
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "profile": PROFILES,
         "engine": (JIT, REFERENCE),
@@ -63,6 +63,8 @@ class Settings(KernelSettings):
             raise BeyondModel(
                 f"check {self.check!r} in profile refsidrv: only the profile spec has checks other than waits"
             )
+        if INIT in self.checks and self.coherence == STRICT:
+            raise BeyondModel(f"check {INIT!r} with coherence {STRICT!r}: what is in data caches has no marks")
         if self.vlen is not None:
             check_vlen(self.vlen)
         if self.profile == REFSIDRV and (self.cores, self.harts, self.coherence) != (r.M1_CORES, r.M1_HARTS, EAGER):

@@ -16,7 +16,7 @@ from understudy.core.findings import Finding
 from understudy.core.rule import Rule
 from understudy.engine.riscv.evaluate import Evaluator, Fenced, Stored
 from understudy.engine.riscv.pages import LIMIT, MASK64, PageTables
-from understudy.engine.riscv.reference import Cached, Context, OnRetire, ReferenceEngine
+from understudy.engine.riscv.reference import Cached, Context, Dress, OnRetire, ReferenceEngine
 from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.state import Hart
 
@@ -69,9 +69,10 @@ class CodeStoreEngine(ReferenceEngine):
         tlb_entries: int | None = None,
         on_retire: OnRetire | None = None,
         counting: bool = False,
+        dress: Dress | None = None,
         page: Page | None = None,
     ) -> None:
-        super().__init__(coherent, tlb_entries, on_retire, counting)
+        super().__init__(coherent, tlb_entries, on_retire, counting, dress)
         self._page = page or _page
         self._tell = tell
         self._now = 0

@@ -33,6 +33,8 @@ from understudy.isa.riscv.state import (
 )
 
 OnRetire = Callable[[Hart, Insn], None]
+Dress = Callable[[Evaluator], Any]
+"""Makes of an evaluator one that does more: checks."""
 
 ICACHE_ENTRIES = 1024
 """Instruction-cache entries of the reference simulator; index is (pc / 2) mod this."""
@@ -81,6 +83,7 @@ class ReferenceEngine:
     `tlb_entries`: behave as the RefSi reference's simulator: translations and decoded instructions are kept in
     direct-mapped caches of this many (and 1,024) entries until flushed, by a trap too.
     `on_retire` is called after every retired instruction. `counting`: `instruction_counts` tells how often each did.
+    `dress` makes of a hart's evaluator what instructions are executed on.
     """
 
     def __init__(
@@ -89,10 +92,12 @@ class ReferenceEngine:
         tlb_entries: int | None = None,
         on_retire: OnRetire | None = None,
         counting: bool = False,
+        dress: Dress | None = None,
     ) -> None:
         self.coherent = coherent
         self.tlb_entries = tlb_entries
         self.on_retire = on_retire
+        self.dress = dress
         self._counts: Counter[int] | None = Counter() if counting else None
         self.between_slices: Callable[[Hart], None] | None = None
         self.interpreted = 0
@@ -203,7 +208,8 @@ class ReferenceEngine:
             return context
         with self._lock:
             pages = PageTables(hart, self.code_pages, self.tlb_entries)
-            context = self.make_context(hart, pages, self.make_evaluator(hart, pages))
+            evaluator: Any = self.make_evaluator(hart, pages)
+            context = self.make_context(hart, pages, evaluator if self.dress is None else self.dress(evaluator))
             hart.context = context
             self._contexts.add(context)
         return context

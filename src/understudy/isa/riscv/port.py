@@ -54,3 +54,11 @@ class CachingPort(HartPort, Protocol):
 
     def exchange(self, address: int, size: int, new: Callable[[int], int]) -> int:
         """Replace the number at `address` in memory by `new` of it and give the old one."""
+
+
+@runtime_checkable
+class PlacePort(HartPort, Protocol):
+    """A port that can say where in this process a byte of memory lies, whether engines may reach it directly or not."""
+
+    def place(self, address: int) -> int | None:
+        """The host address of the byte at `address`; None for registers, and where nothing may be read or written."""

@@ -56,6 +56,8 @@ TLB_MASK: Final = 93
 """Tables of a hart with a translation buffer, and its entries less one: see `engine.riscv.pages`."""
 COUNTS: Final = 94
 """The address of the counters of translated code that counts its instructions: see `jit.counters`."""
+MARKS: Final = 95
+"""The address of the marks of its registers, where values are checked: see `engine.riscv.marks`."""
 WORDS: Final = 96
 
 NO_ADDRESS: Final = (1 << 64) - 1

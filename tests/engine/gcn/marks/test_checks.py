@@ -131,8 +131,8 @@ def test_refused() -> None:
         Gpu.open("gfx900", check="init", coherence="strict")
     with pytest.raises(BeyondModel, match="count_instructions with check 'init' on the engine 'jit'"):
         Gpu.open("gfx900", check="init", count_instructions=True)
-    with pytest.raises(BeyondModel, match="check init on this device, which has the others"):
-        RefSi.open(check="init")
+    with pytest.raises(BeyondModel, match="check fidelity on this device, which has the others"):
+        RefSi.open(check="fidelity")
 
 
 def test_counted_on_the_reference_engine() -> None:

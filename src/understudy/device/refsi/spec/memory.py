@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from understudy.core.errors import AccessFault, BeyondModel, ModelBug, RuleError, WireError
 from understudy.core.lint import Lint
@@ -34,6 +34,9 @@ from understudy.device.refsi.spec.port import SpecPort
 from understudy.device.refsi.spec.transfer import Shape, Side, check_pieces, read_place, slice_of, write_place
 from understudy.device.refsi.spec.windows import Topology, WindowFile
 
+if TYPE_CHECKING:
+    from understudy.device.refsi.spec.marks import MemoryMarks
+
 COHERENT: Final = "coherent"
 STRICT: Final = "strict"
 COHERENCES: Final = (COHERENT, STRICT)
@@ -51,7 +54,7 @@ class SpecMemory(Stateful):
 
     `cores` and `harts_per_core` say how many there are. `dma` is "late" (transfers happen when they are waited for) or
     "immediate"; `coherence` is "coherent" or "strict" (harts have stale data caches, see `coherence`). Without
-    `counters` there is nothing at their addresses. `ram` makes plain memory.
+    `counters` there is nothing at their addresses. `ram` makes plain memory; `marks` are those of its bytes.
 
     `on_remap` is called when what harts see at some address may have changed (windows, protection): engines must
     forget page translations. `on_write` is told (host address, size) of every write to plain memory that did not go
@@ -73,6 +76,7 @@ class SpecMemory(Stateful):
         dma: str = LATE,
         coherence: str = COHERENT,
         ram: Callable[[int], Ram] = Ram,
+        marks: MemoryMarks | None = None,
     ) -> None:
         if coherence not in COHERENCES:
             raise WireError(f"there is no coherence {coherence!r}, expected one of {', '.join(COHERENCES)}")
@@ -88,6 +92,7 @@ class SpecMemory(Stateful):
         self.on_remap: Callable[[], None] | None = None
         self.on_write: Callable[[int, int], None] | None = None
         self._ram = ram
+        self.marks = marks
         self._counters = counters
         self._protected: tuple[tuple[int, int], ...] = ()
         self._ports: dict[int, SpecPort] = {}
@@ -105,6 +110,8 @@ class SpecMemory(Stateful):
             space.map(PERF_COUNTERS_BASE, self._counters, "PERF_COUNTERS")
         self.decoder = Decoder(space, self.windows, self.topology)
         assert isinstance(self._dram.region, Ram)
+        if self.marks is not None:
+            self.marks.opened(list(space))
         self.caches: DataCaches | None = None
         if self.strict:
             self.caches = DataCaches(self._dram.region, DRAM_BASE, self.topology.harts, self._written_back)
@@ -121,6 +128,8 @@ class SpecMemory(Stateful):
         check_pieces(f"a read of {size} bytes at {address:#x}", place)
         data = read_place(place)
         self._note_memory_read(unit, place, data)
+        if self.marks is not None and unit == HOST:
+            self.marks.read_back(address, place)
         return data
 
     def write(self, address: int, data: bytes, unit: Unit) -> None:
@@ -133,6 +142,8 @@ class SpecMemory(Stateful):
         else:
             check_pieces(f"a write of {len(data)} bytes at {address:#x}", place)
             write_place(place, data)
+            if self.marks is not None:
+                self.marks.written(place)
             self.wrote(place)
 
     def view(self, address: int, size: int) -> memoryview | None:
@@ -140,7 +151,7 @@ class SpecMemory(Stateful):
 
         Valid until `reset`; a window that changes later does not move it.
         """
-        if self._viewed is not None and self._viewed[:2] == (address, size):
+        if self._viewed is not None and self._viewed[:2] == (address, size) and self.marks is None:
             return self._viewed[2][:]
         try:
             self.decoder.locate(address, max(size, 1), HOST, "read")
@@ -150,6 +161,8 @@ class SpecMemory(Stateful):
         if place.ram is None or not place.contiguous:
             return None
         offset = place.physical - place.mapping.base
+        if self.marks is not None:
+            self.marks.read_back(address, place)
         view = place.ram.view[offset : offset + size]
         self._viewed = address, size, view
         return view[:]
@@ -188,6 +201,8 @@ class SpecMemory(Stateful):
         check_pieces("COPY_MEM64", to_place)
         self._note_memory_read(unit, from_place, None)
         _copy_elements(from_place, to_place, count, self.look)
+        if self.marks is not None:
+            self.marks.copied(from_place, to_place)
         self.wrote(to_place)
 
     def window_register(self, number: int, value: int) -> None:
@@ -245,6 +260,8 @@ class SpecMemory(Stateful):
         if self.on_write is not None:
             for ram in self.rams:
                 self.on_write(ram.base_host, ram.size)
+        if self.marks is not None:
+            self.marks.forgotten(self.rams)
         self._protected = ()
         self._remapped()
 
@@ -329,6 +346,8 @@ class SpecMemory(Stateful):
     def moved(self, unit: Unit, source: Side, target: Side) -> None:
         """A DMA transfer of `unit` was performed."""
         start, end = target.span
+        if self.marks is not None:
+            self.marks.moved(source, target)
         self._written(target.place.mapping, start, end - start)
         if self.caches is None or not self.hears_of_stale_reads or not self.cached(source.place):
             return

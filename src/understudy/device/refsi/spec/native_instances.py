@@ -10,6 +10,7 @@ from understudy.device.refsi.launch import A0, MASK64, RA, SP, KernelPlan
 from understudy.device.refsi.spec.schedule import Begun
 from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.jit.dispatcher import POLLED, RETURNED
+from understudy.engine.riscv.marks.block import COUNT, ELEMENTS, REGISTERS
 from understudy.ir import llvm
 from understudy.ir.native import U64, call, layout, link, native
 from understudy.ir.object_cache import ObjectCache, default_folder
@@ -17,6 +18,7 @@ from understudy.isa.riscv.state import (
     FOREVER,
     FRM,
     FUEL,
+    MARKS,
     NO_ADDRESS,
     PC,
     POLLS,
@@ -115,6 +117,19 @@ def begin(launch: Launch, hart: int, instance: int) -> None:
     words[PC], words[RA], words[SP], words[A0] = launch.entry, launch.return_address, plan.sp, instance
     for number in range(plan.count):
         words[A0 + 1 + number] = arguments[number]
+    if words[MARKS]:
+        begin_marks(words[MARKS], plan.count)
+
+
+@native
+def begin_marks(block: int, count: int) -> None:
+    """Only ra, sp, a0 and `count` arguments behind it have values: `engine.riscv.marks.block`."""
+    marks = U64.at(block)
+    for n in range(REGISTERS):
+        is_argument = (n >= A0) & (n <= A0 + count)
+        marks[n] = 0 if (n <= SP) | is_argument else MASK64
+    for n in range(marks[COUNT]):
+        marks[ELEMENTS + n] = MASK64
 
 
 @cache

@@ -109,6 +109,16 @@ class SpecPort:
         found = self._memory.decoder.span(address, self.unit, _ACCESS[access])
         return None if found is None else found[2].physical
 
+    def place(self, address: int) -> int | None:
+        """Where in this process the byte at a guest address lies; None for what is no memory of this hart's."""
+        for access in ("read", "write"):
+            found = self._memory.decoder.span(address, self.unit, access)
+            if found is not None and found[2].ram is not None:
+                place = found[2]
+                assert place.ram is not None
+                return place.ram.base_host + place.physical - place.mapping.base
+        return None
+
     def check_reservable(self, address: int, size: int, access: str) -> None:
         """Memory can be reserved, registers cannot (choice `refsi/reserve-registers`)."""
         place = self._memory.locate(address, size, self.unit, _ACCESS[access])

@@ -122,6 +122,8 @@ class SpecSchedule:
         accelerator.telemetry.emit(lambda time: KernelLaunch(time, plan.entry, plan.instances, width))
         self._steps_left = accelerator.step_limit
         accelerator.begin()
+        if accelerator.marks is not None:
+            accelerator.marks.launch(plan.entry)
         accelerator.set_return_address(width, plan.return_address)
         try:
             crowd, first, wait, pause = self._crowd(plan), 0, 0, 1
@@ -144,6 +146,8 @@ class SpecSchedule:
             raise
         finally:
             accelerator.set_return_address(width)
+            if accelerator.marks is not None:
+                accelerator.marks.tell()
         return None
 
     # -- groups -------------------------------------------------------------------------------------------------
@@ -189,6 +193,8 @@ class SpecSchedule:
             seat.hart.csr[MCAUSE] = 0
             seat.hart.words[SYNCHRONIZED] = 0
             start(seat.hart, plan, j, seat.instance)
+            if self._accelerator.marks is not None:
+                self._accelerator.marks.begin(seat.hart, len(plan.harts[j].args))
             self._accelerator.telemetry.emit(
                 lambda time, seat=seat: InstanceStarted(time, seat.hart.index, seat.instance)  # type: ignore[misc]
             )

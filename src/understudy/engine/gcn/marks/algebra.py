@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from understudy.engine.gcn.marks import mark as rules
-from understudy.engine.gcn.marks.mark import Mark, Marks, bits_of
+from understudy.engine.marks import mark as rules
+from understudy.engine.marks.integers import Marked, MarkedIntegers, binary
+from understudy.engine.marks.mark import Mark, Marks, bits_of
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import EXEC, Mode
 
@@ -32,20 +33,6 @@ class Access(NamedTuple):
     space: str
     bits: int
     address: Any
-
-
-class Marked:
-    """A value of the engine's, and its mark of each kind; `number` where it is a constant."""
-
-    __slots__ = ("marks", "number", "value")
-
-    def __init__(self, value: Any, marks: tuple[Marks, ...], number: int | None = None) -> None:
-        self.value = value
-        self.marks = marks
-        self.number = number
-
-    def __int__(self) -> int:
-        return int(self.value)
 
 
 class Kind:
@@ -78,7 +65,7 @@ class Kind:
         raise NotImplementedError
 
 
-class MarkedAlgebra:
+class MarkedAlgebra(MarkedIntegers):
     """`isa.gcn.algebra.WaveAlgebra` over `Marked` values, by an engine's algebra `base` and its kinds of marks.
 
     `defers`: scalar registers are written when the instruction is over (`finish`), since it may be left until then.
@@ -87,9 +74,8 @@ class MarkedAlgebra:
     defers = False
 
     def __init__(self, base: Any, kinds: Sequence[Kind]) -> None:
-        self.base = base
+        super().__init__(base, kinds)
         self.kinds = tuple(kinds)
-        self.none: tuple[Marks, ...] = (None,) * len(self.kinds)
         self._sources: list[bool | None] = [None] * len(self.kinds)
         self._writes: list[Callable[[], None]] = []
 
@@ -117,19 +103,7 @@ class MarkedAlgebra:
         else:
             write()
 
-    # ---- parts of operations -------------------------------------------------------------------------------------
-    def _plain(self, value: Any) -> Marked:
-        return Marked(value, self.none)
-
-    def _each(self, rule: Callable[..., Marks], *operands: Marked) -> tuple[Marks, ...]:
-        """What a rule makes of the operands' marks, for each kind."""
-        if all(operand.marks is self.none for operand in operands):
-            return self.none
-        return tuple(rule(*marks) for marks in zip(*(operand.marks for operand in operands), strict=True))
-
-    def _opaque(self, w: int, value: Any, *operands: Marked) -> Marked:
-        return Marked(value, self._each(lambda *marks: rules.opaque(self.base, w, *marks), *operands))
-
+    # ---- parts of operations -----------------------------------------------------------------------------------------
     def _result(self, w: int, v: Marked) -> tuple[Marks, ...]:
         """The marks of a result that goes into a register."""
         if not any(source is not None for source in self._sources):
@@ -137,14 +111,6 @@ class MarkedAlgebra:
         full = Mark(w, whole=self.base.const(1, 1))
         every = zip(self._sources, v.marks, strict=True)
         return tuple(own if source is None else full if source else None for source, own in every)
-
-    def _tell(self, what: str, v: Marked, where: Marked | None = None) -> None:
-        """A value decides something."""
-        if v.marks is self.none:
-            return
-        for kind, own in zip(self.kinds, v.marks, strict=True):
-            if own is not None:
-                kind.tell(what, own, None if where is None else where.value)
 
     def _note(self, what: str, kind: Kind, bits: Sequence[Any], where: Marked | None, access: Access) -> None:
         """Marks of dwords that an access reads, or writes."""
@@ -155,36 +121,7 @@ class MarkedAlgebra:
             found = self.base.or_(32, found, each)
         kind.tell(what, Mark(32, bits=found), None if where is None else where.value, access)
 
-    # ---- integers ------------------------------------------------------------------------------------------------
-    def const(self, w: int, n: int) -> Marked:
-        """The number `n` modulo 2**w."""
-        return Marked(self.base.const(w, n), self.none, int(n) & (1 << w) - 1)
-
-    def _bitwise(self, name: str, w: int, a: Marked, b: Marked) -> Marked:
-        o = self.base
-        value = getattr(o, name)(w, a.value, b.value)
-        return Marked(value, self._each(lambda x, y: rules.bitwise(o, w, x, y), a, b))
-
-    def xor(self, w: int, a: Marked, b: Marked) -> Marked:
-        """Bitwise exclusive or."""
-        return self._bitwise("xor", w, a, b)
-
-    def and_(self, w: int, a: Marked, b: Marked) -> Marked:
-        """Bitwise and."""
-        o = self.base
-        marks = self._each(lambda x, y: rules.conjunction(o, w, a.value, x, b.value, y), a, b)
-        return Marked(o.and_(w, a.value, b.value), marks)
-
-    def or_(self, w: int, a: Marked, b: Marked) -> Marked:
-        """Bitwise or."""
-        o = self.base
-        marks = self._each(lambda x, y: rules.disjunction(o, w, a.value, x, b.value, y), a, b)
-        return Marked(o.or_(w, a.value, b.value), marks)
-
-    def not_(self, w: int, a: Marked) -> Marked:
-        """Every bit inverted."""
-        return Marked(self.base.not_(w, a.value), a.marks)
-
+    # ---- integers ----------------------------------------------------------------------------------------------------
     def bitreverse(self, w: int, a: Marked) -> Marked:
         """The bits in the opposite order."""
         o = self.base
@@ -193,61 +130,6 @@ class MarkedAlgebra:
             return x if x is None or x.is_whole else Mark(w, bits=o.bitreverse(w, x.bits(o)))
 
         return Marked(o.bitreverse(w, a.value), self._each(mirrored, a))
-
-    def _carried(self, name: str, w: int, a: Marked, b: Marked) -> Marked:
-        o = self.base
-        value = getattr(o, name)(w, a.value, b.value)
-        return Marked(value, self._each(lambda x, y: rules.carried(o, w, x, y), a, b))
-
-    def add(self, w: int, a: Marked, b: Marked) -> Marked:
-        """Sum."""
-        return self._carried("add", w, a, b)
-
-    def sub(self, w: int, a: Marked, b: Marked) -> Marked:
-        """Difference."""
-        return self._carried("sub", w, a, b)
-
-    def mul(self, w: int, a: Marked, b: Marked) -> Marked:
-        """Product."""
-        return self._carried("mul", w, a, b)
-
-    def _shifted(self, name: str, w: int, a: Marked, n: Marked) -> Marked:
-        o = self.base
-        marks = self._each(lambda x, y: rules.shifted(o, name, w, x, n.value, n.number, y), a, n)
-        return Marked(getattr(o, name)(w, a.value, n.value), marks)
-
-    def shl(self, w: int, a: Marked, n: Marked) -> Marked:
-        """Shift left."""
-        return self._shifted("shl", w, a, n)
-
-    def lshr(self, w: int, a: Marked, n: Marked) -> Marked:
-        """Shift right with zeros."""
-        return self._shifted("lshr", w, a, n)
-
-    def ashr(self, w: int, a: Marked, n: Marked) -> Marked:
-        """Shift right with the sign."""
-        return self._shifted("ashr", w, a, n)
-
-    def select(self, w: int, c: Marked, a: Marked, b: Marked) -> Marked:
-        """`a` where c is 1, else `b`."""
-        o = self.base
-        marks = self._each(lambda z, x, y: rules.chosen(o, w, c.value, z, x, y), c, a, b)
-        return Marked(o.select(w, c.value, a.value, b.value), marks)
-
-    def zext(self, to: int, w: int, a: Marked) -> Marked:
-        """Widen with zeros."""
-        o = self.base
-        return Marked(o.zext(to, w, a.value), self._each(lambda x: rules.widened(o, "zext", to, w, x), a))
-
-    def sext(self, to: int, w: int, a: Marked) -> Marked:
-        """Widen with the sign."""
-        o = self.base
-        return Marked(o.sext(to, w, a.value), self._each(lambda x: rules.widened(o, "sext", to, w, x), a))
-
-    def trunc(self, to: int, w: int, a: Marked) -> Marked:
-        """The low bits."""
-        o = self.base
-        return Marked(o.trunc(to, w, a.value), self._each(lambda x: rules.narrowed(o, to, w, x), a))
 
     def entry(self, w: int, a: Marked, table: tuple[int, ...]) -> Marked:
         """Number `a` of a table."""
@@ -585,23 +467,6 @@ class MarkedAlgebra:
         self.base.trap(number)
 
 
-def _binary(name: str, narrow: bool = False) -> Callable[..., Marked]:
-    """An operation of two integers, each bit of whose result depends on all of both."""
-
-    def operation(self: MarkedAlgebra, w: int, a: Marked, b: Marked) -> Marked:
-        value = getattr(self.base, name)(w, a.value, b.value)
-        return self._opaque(1 if narrow else w, value, a, b)
-
-    return operation
-
-
-def _unary(name: str) -> Callable[..., Marked]:
-    def operation(self: MarkedAlgebra, w: int, a: Marked) -> Marked:
-        return self._opaque(w, getattr(self.base, name)(w, a.value), a)
-
-    return operation
-
-
 def _arithmetic(name: str, count: int) -> Callable[..., Marked]:
     """A float operation of `count` operands, whose environment may follow."""
 
@@ -620,11 +485,7 @@ def _test(name: str) -> Callable[..., Marked]:
 
 
 for _name in ("umin", "umax", "smin", "smax"):
-    setattr(MarkedAlgebra, _name, _binary(_name))
-for _name in ("eq", "ne", "ult", "ule", "slt", "sle"):
-    setattr(MarkedAlgebra, _name, _binary(_name, narrow=True))
-for _name in ("ctlz", "cttz", "ctpop"):
-    setattr(MarkedAlgebra, _name, _unary(_name))
+    setattr(MarkedAlgebra, _name, binary(_name))
 for _name, _count in (("fadd", 2), ("fsub", 2), ("fmul", 2), ("fma", 3), ("fdiv", 2), ("fsqrt", 1)):
     setattr(MarkedAlgebra, _name, _arithmetic(_name, _count))
 for _name in ("feq", "flt", "fle", "funo"):

@@ -7,8 +7,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from understudy.core.checks import INIT
-from understudy.engine.gcn.marks.algebra import LANES, LOADED, STORED, Access, Kind, Marked, MarkedAlgebra
-from understudy.engine.gcn.marks.mark import Mark
+from understudy.engine.gcn.marks.algebra import LANES, LOADED, STORED, Access, Kind, MarkedAlgebra
 from understudy.engine.gcn.marks.marking import Marking
 from understudy.engine.gcn.marks.memory import MarkMemory
 from understudy.engine.gcn.marks.sights import Party, Touch
@@ -17,6 +16,8 @@ from understudy.engine.gcn.memory import Plain
 from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
 from understudy.engine.gcn.reference.lane_memory import LIMIT, Current, mask_of, shared
 from understudy.engine.gcn.reference.lanes import Lanes, View
+from understudy.engine.marks.integers import Marked
+from understudy.engine.marks.mark import Mark
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
 from understudy.isa.gcn.state import FULL, LDS_BASE, LDS_SIZE, PRIVATE_BASE, SHARED_BASE

@@ -16,9 +16,9 @@ from understudy.engine.gcn.jit.emit_control import word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY
 from understudy.engine.gcn.jit.layout import QUIET
 from understudy.engine.gcn.marks.algebra import ATOMIC, LANES, LOADED, STORED, Access, Kind, MarkedAlgebra
-from understudy.engine.gcn.marks.mark import Mark
 from understudy.engine.gcn.marks.sights import PC_BITS, SLOTS, code_of, slot_of
 from understudy.engine.gcn.marks.sources import source_of
+from understudy.engine.marks.mark import Mark
 from understudy.ir.builder import Value
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute

@@ -42,6 +42,13 @@ class Control:
 
     def side(self, condition: str) -> None:
         """Leave to the reference engine, before this instruction, where `condition` is 1."""
+        text, out = self.text, self.out()
+        join = text.fresh("on")
+        text.branch(condition, out, join, ", !prof !0")
+        text.start(join)
+
+    def out(self) -> str:
+        """The label to go to for that: first asked for before the instruction has any effect."""
         text = self.text
         if self._out is None:
             self._out = text.fresh("side")
@@ -49,9 +56,7 @@ class Control:
                 if self.counter is not None:
                     count(text, self.counter + 1 + self.index)
                 self.leave(self.ints.const(64, self.pc), STEP, self.refund)
-        join = text.fresh("on")
-        text.branch(condition, self._out, join, ", !prof !0")
-        text.start(join)
+        return self._out
 
     def leave(self, pc: str, code: int, refund: int = 0) -> None:
         """Write what is dirty to its slot and go to the exit for the present representations."""

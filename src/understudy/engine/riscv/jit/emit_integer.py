@@ -75,6 +75,10 @@ class Integers:
         """a + b."""
         return a if b == "0" else b if a == "0" else self.text.let(f"add {self.type(w)} {a}, {b}")
 
+    def not_(self, w: int, a: str) -> str:
+        """Every bit inverted."""
+        return self.text.let(f"xor {self.type(w)} {a}, {self.const(w, -1)}")
+
     def clmul(self, a: str, b: str) -> str:
         """Carry-less 64 x 64 -> 128."""
         self.uses_clmul = True

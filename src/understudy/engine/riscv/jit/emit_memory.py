@@ -39,8 +39,14 @@ class Memory:
         self.refills = refills
         self.addends: dict[int, str] = {}
         self.chased: frozenset[int] = frozenset()
+        self.pointer = ""
+        """Where the last access goes."""
 
     def _pointer(self, w: int, address: str, tables: tuple[str, ...]) -> str:
+        self.pointer = self._place(w, address, tables)
+        return self.pointer
+
+    def _place(self, w: int, address: str, tables: tuple[str, ...]) -> str:
         known = self.addends.get(self.control.pc)
         if known is not None:
             return self.text.let(f"inttoptr i64 {self.text.let(f'add i64 {known}, {address}')} to ptr")

@@ -6,7 +6,8 @@ registers written back. At a `STEP` exit the instruction at pc has not begun.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from understudy.engine.riscv.jit.chases import chases
 from understudy.engine.riscv.jit.counters import count, numbers
@@ -24,7 +25,7 @@ from understudy.engine.riscv.jit.strides import strides
 from understudy.ir.builder import Text
 from understudy.ir.composed import Composed
 from understudy.isa.riscv import state as layout
-from understudy.isa.riscv.insn import IllegalInstruction
+from understudy.isa.riscv.insn import IllegalInstruction, Insn
 
 _TABLES: Final = ("loads", "stores", "load_ends", "store_ends", "vectors")
 
@@ -52,13 +53,30 @@ class Algebra(
         self.vectors = Vectors(text, self.ints, self.control, self.memory, features, vlen)
 
 
+class Performer(Protocol):
+    """Writes instructions by more than their meanings."""
+
+    def perform(self, insn: Insn) -> None:
+        """Write one."""
+
+    def leave(self) -> None:
+        """The function is left."""
+
+
 class RegionEmitter:
     """Translates one region; `text()` is the whole module, with one function named `region`.
 
-    `features` are those of the host. Without `native_float` floats are left to the reference engine.
+    `features` are those of the host. Without `native_float` floats are left to the reference engine. `perform` makes
+    what writes instructions where their meanings are not all.
     """
 
-    def __init__(self, region: Region, features: frozenset[str], native_float: bool = True) -> None:
+    def __init__(
+        self,
+        region: Region,
+        features: frozenset[str],
+        native_float: bool = True,
+        perform: Callable[[Algebra], Performer] | None = None,
+    ) -> None:
         self.region = region
         self.features = features
         self.native_float = native_float
@@ -70,6 +88,7 @@ class RegionEmitter:
         self._loops = Loops(self._text, self._ints, self._registers, algebra.memory, self._control)
         self._back: tuple[int, str] | None = None
         self._counters = {} if region.counters is None else numbers(region)
+        self._performer = None if perform is None else perform(algebra)
 
     # -- blocks
 
@@ -112,7 +131,10 @@ class RegionEmitter:
                 self._leave(pc, STEP)
                 return
             try:
-                insn.spec.meaning(algebra, insn)
+                if self._performer is None:
+                    insn.spec.meaning(algebra, insn)
+                else:
+                    self._performer.perform(insn)
             except IllegalInstruction:  # of vectors: reserved, or not for this one
                 control.side("true")
         self._end(block)
@@ -314,6 +336,8 @@ class RegionEmitter:
             text.put("br label %leave")
         text.start("leave")
         registers.leave()
+        if self._performer is not None:
+            self._performer.leave()
         left = text.let("load i64, ptr %fuel")
         text.put(f"store i64 {text.let(f'add i64 {left}, {self.region.slack}')}, ptr %q_fuel")
         text.put(f"store i64 {text.let('load i64, ptr %pc')}, ptr %q_pc")

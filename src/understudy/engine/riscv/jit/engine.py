@@ -10,6 +10,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -30,11 +31,11 @@ from understudy.engine.riscv.jit.dispatcher import (
     exchange64,
     refill,
 )
-from understudy.engine.riscv.jit.emit_region import RegionEmitter
+from understudy.engine.riscv.jit.emit_region import Algebra, Performer, RegionEmitter
 from understudy.engine.riscv.jit.region import Region, discover, region_key
 from understudy.engine.riscv.jit.translation import JitContext, Translation, snapshot_of
 from understudy.engine.riscv.pages import LIMIT, MASK64, PageTables, peek
-from understudy.engine.riscv.reference import Context, OnRetire, ReferenceEngine
+from understudy.engine.riscv.reference import Context, Dress, OnRetire, ReferenceEngine
 from understudy.engine.riscv.stops import Exit, Why
 from understudy.ir import llvm
 from understudy.ir.native import link
@@ -75,6 +76,14 @@ MAX_VERSIONS: Final = 16
 FUNCTIONS: Final = (dispatch, exchange32, exchange64, refill)
 
 
+@dataclass(frozen=True, slots=True)
+class Performing:
+    """What translated code does beside the meanings of instructions; `name` makes it another one in the cache."""
+
+    name: str
+    perform: Callable[[Algebra], Performer]
+
+
 class Runtime:
     """The dispatcher and what else is compiled once per process and cache."""
 
@@ -111,7 +120,8 @@ class JitEngine(ReferenceEngine):
 
     `coherent`, `tlb_entries` and `on_retire` as for `ReferenceEngine` (a retire hook means that everything runs on the
     reference). `tier` fixes the tier (`llvm.QUICK` or `llvm.OPTIMISED`, compiled at once at first sight) instead of
-    tiering up. `cache`: where objects are kept; by default in the user's cache folder. `counting` as there.
+    tiering up. `cache`: where objects are kept; by default in the user's cache folder. `counting` and `dress` as there;
+    `performing` is the same as `dress` for translated code.
     """
 
     def __init__(
@@ -122,8 +132,12 @@ class JitEngine(ReferenceEngine):
         tier: int | None = None,
         cache: ObjectCache | None = None,
         counting: bool = False,
+        dress: Dress | None = None,
+        performing: Performing | None = None,
     ) -> None:
-        super().__init__(coherent, tlb_entries, on_retire, counting)
+        super().__init__(coherent, tlb_entries, on_retire, counting, dress)
+        self._perform = None if performing is None else performing.perform
+        self._more = "" if performing is None else performing.name
         self._counters = Counters() if counting else None
         self.tier = tier
         self.cache = cache if cache is not None else ObjectCache(default_folder())
@@ -348,7 +362,7 @@ class JitEngine(ReferenceEngine):
         region.refills = self.tlb_entries is not None
         if region.uses_vectors:
             region.vlen, region.vtype = context.hart.vlen, context.hart.words[VTYPE]
-        key = region_key(region, context.native, llvm.QUICK)
+        key = region_key(region, context.native, llvm.QUICK, self._more)
         versions = self.translations.setdefault((pc, context.native, context.hart.isa, alone), [])
         for translation in versions:
             if translation.key == key:  # but memory cannot be compared with it
@@ -356,7 +370,10 @@ class JitEngine(ReferenceEngine):
         if self._counters is not None and not self._counters.give(region):
             return None
         tier = llvm.QUICK if self.tier is None else self.tier
-        if self.tier is None and self.cache.get(region_key(region, context.native, llvm.OPTIMISED)) is not None:
+        if (
+            self.tier is None
+            and self.cache.get(region_key(region, context.native, llvm.OPTIMISED, self._more)) is not None
+        ):
             tier = llvm.OPTIMISED
         code = self._compile(region, context.native, tier)
         snapshot = snapshot_of(region)
@@ -366,10 +383,10 @@ class JitEngine(ReferenceEngine):
         return translation
 
     def _compile(self, region: Region, native_float: bool, tier: int) -> llvm.Code:
-        key = region_key(region, native_float, tier)
+        key = region_key(region, native_float, tier, self._more)
         image = self.cache.get(key)
         if image is None:
-            text = RegionEmitter(region, llvm.host_features(), native_float).text()
+            text = RegionEmitter(region, llvm.host_features(), native_float, self._perform).text()
             image = llvm.compile_ir(text, tier)
             self.cache.put(key, image)
         return llvm.Code(image)

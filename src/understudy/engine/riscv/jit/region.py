@@ -227,10 +227,10 @@ def _budget(region: Region) -> None:
     region.slack = min(region.slack, MAX_SLACK)
 
 
-def region_key(part: Region, native_float: bool, tier: int) -> str:
-    """The name under which a region's object is kept."""
+def region_key(part: Region, native_float: bool, tier: int, more: str = "") -> str:
+    """The name under which a region's object is kept; `more`: what is written beside the meanings."""
     digest = hashlib.sha256(translator_key())
-    seen = f"{part.vlen} {part.vtype:x} {part.refills} {part.counters}"
+    seen = f"{part.vlen} {part.vtype:x} {part.refills} {part.counters}{more}"
     digest.update(f"{part.entry:x} {native_float} {tier} {seen} {sorted(part.entries)}".encode())
     for start, block in sorted(part.blocks.items()):
         words = " ".join(f"{insn.word:x}" for _, insn in block.insns)

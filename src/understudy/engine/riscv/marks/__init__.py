@@ -1,0 +1,1 @@
+"""The check `init` of harts: marks of what nobody has written travel with values."""

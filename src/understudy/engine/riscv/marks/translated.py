@@ -1,0 +1,122 @@
+"""Marks in translated code: those of registers are values like theirs, those of memory lie at a distance from it.
+
+What a mark must not decide is looked at by an unlikely arm, which leaves to the reference engine: that notes it, and
+goes on with the instruction. Where it has looked often enough, the arm counts and goes on itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from understudy.engine.marks.mark import Mark
+from understudy.engine.riscv.jit.emit_region import Algebra
+from understudy.engine.riscv.jit.engine import Performing
+from understudy.engine.riscv.marks.algebra import MarkedHart
+from understudy.engine.riscv.marks.block import DISTANCE, slot_of
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.state import MARKS
+
+VECTORS: Final = ("V", "Zve64d")
+
+
+class TranslatedTwin:
+    """The marks of the hart that runs a region. Registers have slots of the function, filled where it is entered."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra = algebra
+        self.text = algebra.control.text
+        self.written: set[int] = set()
+        self.insn: Insn
+
+    def begin(self, insn: Insn) -> None:
+        """An instruction begins."""
+        self.insn = insn
+
+    def _slot(self, n: int) -> str:
+        """The variable with the marks of a register."""
+        slot = f"%marks{n}"
+        for line in (
+            f"  %q_marks = getelementptr i64, ptr %st, i64 {MARKS}",
+            "  %marks = load ptr, ptr %q_marks, !invariant.load !1",
+            f"  %q_marks{n} = getelementptr i64, ptr %marks, i64 {n}",
+            f"  {slot} = alloca i64",
+            f"  %in_marks{n} = load i64, ptr %q_marks{n}",
+            f"  store i64 %in_marks{n}, ptr {slot}",
+        ):
+            self.text.alloca(line)
+        return slot
+
+    def register(self, n: int) -> str:
+        """Marks of a register."""
+        return self.text.let(f"load i64, ptr {self._slot(n)}")
+
+    def set_register(self, n: int, bits: str) -> None:
+        """They become others."""
+        self.text.put(f"store i64 {bits}, ptr {self._slot(n)}")
+        self.written.add(n)
+
+    def leave(self) -> None:
+        """Slots go back to the hart."""
+        for n in sorted(self.written):
+            bits = self.text.let(f"load i64, ptr {self._slot(n)}")
+            self.text.put(f"store i64 {bits}, ptr %q_marks{n}")
+
+    def _place(self) -> str:
+        return self.text.let(f"getelementptr i8, ptr {self.algebra.memory.pointer}, i64 {DISTANCE}")
+
+    def load(self, w: int, address: str) -> str:
+        """Marks of the memory of the last access."""
+        return self.text.let(f"load volatile i{w}, ptr {self._place()}, align {w >> 3}")
+
+    def store(self, w: int, address: str, bits: str) -> None:
+        """They become others."""
+        self.text.put(f"store volatile i{w} {bits}, ptr {self._place()}, align {w >> 3}")
+
+    def tell(self, what: str, mark: Mark, where: Any = None) -> None:
+        """Leave where anything is marked, or count it."""
+        text, out = self.text, self.algebra.control.out()
+        found = mark.whole(self.algebra)
+        on, arm, counts = text.fresh("fine"), text.fresh("told"), text.fresh("counts")
+        row, key = slot_of(self.algebra.pc, what)
+        self._slot(0)
+        with text.apart(arm):
+            place = text.let(f"getelementptr i64, ptr %marks, i64 {row}")
+            seen = text.let(f"load i64, ptr {place}")
+            text.branch(text.let(f"icmp eq i64 {seen}, {key}"), counts, out)
+            text.start(counts)
+            at = text.let(f"getelementptr i64, ptr %marks, i64 {row + 1}")
+            count = text.let(f"load i64, ptr {at}")
+            text.put(f"store i64 {text.let(f'add i64 {count}, 1')}, ptr {at}")
+            text.put(f"br label %{on}")
+        text.branch(found, arm, on, ", !prof !0")
+        text.start(on)
+
+
+class TranslatedMarks(MarkedHart):
+    """Values of translated code with their marks."""
+
+    defers = True
+
+    def __init__(self, algebra: Algebra) -> None:
+        self.marks = TranslatedTwin(algebra)
+        super().__init__(algebra, self.marks)
+
+    def perform(self, insn: Insn) -> None:
+        """Write an instruction; those of vectors are left to the reference engine."""
+        control = self.base.control
+        if insn.spec.extension in VECTORS or insn.spec.extension == "Zicsr":
+            control.side("true")
+            insn.spec.meaning(self.base, insn)
+            return
+        if insn.spec.flow == "indirect":
+            control.out()  # it writes a register before it looks at where to go
+        self.start(insn)
+        insn.spec.meaning(self, insn)  # type: ignore[arg-type]
+        self.finish()
+
+    def leave(self) -> None:
+        """The function is left."""
+        self.marks.leave()
+
+
+MARKING: Final = Performing("marks", TranslatedMarks)

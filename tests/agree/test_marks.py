@@ -1,0 +1,95 @@
+"""The check `init` of harts: it changes no result, and both engines mark the same."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.agree.bench import Bench
+from tests.agree.compare import divergences
+from tests.agree.qemu import DATA, SLOTS, Slot
+from tests.agree.wild import Try, program_tries
+from understudy.core.findings import FindingLog
+from understudy.engine.riscv.jit.emit_region import RegionEmitter
+from understudy.engine.riscv.jit.engine import JitEngine
+from understudy.engine.riscv.jit.region import discover, region_key
+from understudy.engine.riscv.marks.block import REGISTERS, MarkBlock, MarkedRam
+from understudy.engine.riscv.marks.check import MarkCheck
+from understudy.engine.riscv.marks.translated import MARKING
+from understudy.engine.riscv.reference import ReferenceEngine
+from understudy.ir import llvm
+from understudy.ir.object_cache import ObjectCache
+from understudy.isa.riscv import csr
+from understudy.isa.riscv.decode import assemble, decode
+from understudy.isa.riscv.isa import ALL
+from understudy.isa.riscv.state import Hart
+
+PROGRAMS, STATES = 120, 3
+
+
+class Marked:
+    """An engine that checks, and what it has marked."""
+
+    def __init__(self, engine: str) -> None:
+        self.check = MarkCheck(FindingLog([]), lambda hart, pc: None)
+        made = ReferenceEngine(dress=self.check.dress)
+        if engine != "reference":
+            made = JitEngine(tier=llvm.QUICK, cache=ObjectCache(), dress=self.check.dress, performing=MARKING)
+        self.bench = Bench(made, ram=MarkedRam)
+        csr.reset(self.bench.hart)
+        made.context(self.bench.hart)
+
+    def run(self, attempt: Try, seed: str) -> tuple[object, bytes, bytes, dict[tuple[str, int], int]]:
+        """The outcome; marks of registers and memory; and what was told of how often."""
+        random, case = Random(seed), attempt.case
+        found = self.bench.space.find(DATA)
+        assert found is not None
+        assert isinstance(found.region, MarkedRam)
+        at = case.slot.scratch - DATA
+        memory = found.region.marks[at : at + 256]
+        memory[:] = list(random.randbytes(256))
+        block = self.check.block(self.bench.hart)
+        for n in range(1, REGISTERS):
+            block.words[n] = random.choice((0, 0, random.getrandbits(64), (1 << 64) - 1))
+
+        outcome = self.bench.outcome(case, attempt.fuel, attempt.prepare)
+        return outcome, bytes(block.buffer[:REGISTERS]), bytes(memory), self._counts(block)
+
+    def _counts(self, block: MarkBlock) -> dict[tuple[str, int], int]:
+        return {site: self.check.sights.count(site, [block]) for site in self.check.sights.sites}
+
+
+@pytest.mark.slow
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("part", range(4))
+def test_marks_change_no_result_and_are_the_same_on_both_engines(part: int) -> None:
+    plain, marked = Bench(ReferenceEngine()), {name: Marked(name) for name in ("reference", "quick")}
+    told = 0
+    for n in range(part, PROGRAMS, 4):
+        for attempt in program_tries(Random(f"marks/{n}"), Slot(n % SLOTS), STATES):
+            for bench in (plain, *(each.bench for each in marked.values())):
+                bench.load_code([attempt.case])
+            expected = plain.outcome(attempt.case, attempt.fuel, attempt.prepare)
+            found = {name: each.run(attempt, f"{n}") for name, each in marked.items()}
+            for outcome, *_ in found.values():
+                assert not divergences(expected, outcome)  # type: ignore[arg-type]
+            assert found["reference"][1:3] == found["quick"][1:3]
+            assert found["reference"][3].keys() == found["quick"][3].keys()
+            told = sum(found["reference"][3].values())
+    assert told > 100
+
+
+LOOP = "loop: lw x7, 0(x6)|add x8, x8, x7|sw x8, 4(x6)|addi x6, x6, 4|bne x6, x9, loop"
+
+
+def test_without_the_check_code_is_what_it_was() -> None:
+    """Neither its text nor the name it is kept under knows of marks; with it both do."""
+    lines = LOOP.replace("loop: ", "").replace("loop", "-16").split("|")
+    code = [decode(int.from_bytes(assemble(line), "little"), ALL) for line in lines]
+    region = discover(0, lambda pc: code[pc // 4] if pc < 20 else None, frozenset({20}), True)
+    plain = RegionEmitter(region, frozenset()).text()
+    assert "marks" not in plain
+    assert "marks" in RegionEmitter(region, frozenset(), True, MARKING.perform).text()
+    assert region_key(region, True, 0) == region_key(region, True, 0, "") != region_key(region, True, 0, MARKING.name)
+    assert Hart.STATE == ("own_words", "own_vectors", "csr", "privilege")
