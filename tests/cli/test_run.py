@@ -322,3 +322,11 @@ def test_which_kernel(capsys: Capture) -> None:
     assert run(capsys, "run", CODE)[2].startswith("error: say which kernel: there are saxpy, ")
     code, _, err = run(capsys, "run", CODE, "saxp")
     assert (code, err) == (2, "error: no kernel 'saxp'; close to it: saxpy\n")
+
+
+def test_raw_assembly_is_called_what_it_exports(capsys: Capture, tmp_path: Path) -> None:
+    source = tmp_path / "mine.s"
+    source.write_text(".globl mine\nmine:\nother:\ns_endpgm\n")
+    assert run(capsys, "run", str(source), "mine", "--agent", "gfx900")[0] == 0
+    code, _, err = run(capsys, "run", str(source), "kernel", "--agent", "gfx900")
+    assert (code, err) == (2, "error: no kernel 'kernel': there is mine\n")

@@ -237,10 +237,42 @@ def test_found(understudy_gpu):
     )
 
 
+def test_checks_of_memory(pytester: Pytester) -> None:
+    """Errors that a check finds fail a test whose own expectations hold; warnings become pytest's."""
+    result = run(
+        pytester,
+        """
+import numpy as np
+from understudy import hsa
+
+def test_array(understudy_gpu, understudy_refsi, understudy_acceldev):
+    assert understudy_gpu.device.settings.check == "memory,leaks,fidelity"
+    assert understudy_refsi.port.settings.check == "memory,leaks"
+    x, y = understudy_gpu.array(np.ones(63, np.float32)), understudy_gpu.array(np.ones(64, np.float32))
+    understudy_gpu.run(hsa.demo_code("gfx900"), "saxpy", grid=64, args=[2.0, x, y])
+    understudy_gpu.free(x)
+    understudy_gpu.free(y)
+
+def test_leak(understudy_gpu):
+    understudy_gpu.zeros(64, np.float32)
+""",
+        *("--understudy-check", "memory,leaks,fidelity"),
+    )
+    result.assert_outcomes(passed=1, failed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        [
+            "the test's own expectations hold, but the device found:",
+            "error: memory/out-of-bounds: read of 4 bytes at 0x*: right behind the end of array float32?63? *",
+            "*PytestWarning: understudy gpu: warning: memory/leak: not freed: array float32?64? *",
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--understudy-check", "memory"], "no such check: memory, expected some of lints, coherence"),
+        (["--understudy-check", "memry"], "no such check: memry, expected some of lints, coherence, memory, "),
+        (["--understudy-check", "memry"], "close to it: memory"),
         (["--understudy-time-limit", "soon"], "soon, expected a number of seconds above 0"),
         (["--understudy-time-limit", "-1"], "-1, expected a number of seconds above 0"),
         (["--understudy-engine", "fast"], "invalid choice: 'fast'"),

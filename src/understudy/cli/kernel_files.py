@@ -35,7 +35,7 @@ RAW_SUFFIXES: Final = (".bin", ".raw")
 C_SUFFIXES: Final = (".c", ".cc", ".cpp", ".cxx")
 """Of sources for RefSi's harts."""
 RAW_KERNEL: Final = "kernel"
-"""What the kernel of raw code is called."""
+"""What the kernel of raw code is called, unless its assembly text exports one symbol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,8 @@ class KernelFile:
         of_cpp = [each for each in self.kernels if name and each.startswith(f"_Z{len(name)}{name}")]
         if len(of_cpp) == 1:
             return of_cpp[0]
-        listed = f"there are {', '.join(self.kernels[:20]) or 'none'}{', ...' if len(self.kernels) > 20 else ''}"
+        some = ", ".join(self.kernels[:20]) + (", ..." if len(self.kernels) > 20 else "")
+        listed = f"there is {some or 'none'}" if len(self.kernels) < 2 else f"there are {some}"  # one
         if name:
             raise UsageError(f"no kernel {name!r}{close_to(name, self.kernels) or f': {listed}'}")
         if len(self.kernels) != 1:
@@ -146,8 +147,9 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
         from understudy.host.refsi.compile import compile_kernels
 
         return _refsi(compile_kernels(path))
+    name = RAW_KERNEL
     if path.suffix == ".s":
-        data, options = _assembled(data, options)
+        data, options, name = _assembled(data, options)
     elif path.suffix in GPU_SUFFIXES:
         from understudy.host.hsa.compile import COMPILERS, LINE_TABLES
 
@@ -171,7 +173,7 @@ def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
     if not options.agent and path.suffix not in RAW_SUFFIXES:
         head = f"file starts with {data[:4].hex(' ')}, expected 7f 45 4c 46 (ELF)"
         raise WireError(f"{head}: say what raw code is for with --agent").at("byte", 0)
-    return _raw(data, options, header)
+    return _raw(data, options, header, name)
 
 
 def _show(how: Options, loaded: Loaded, counts: Callable[[], Mapping[int, int]]) -> None:
@@ -180,15 +182,16 @@ def _show(how: Options, loaded: Loaded, counts: Callable[[], Mapping[int, int]])
         how.report.code(loaded, counts())
 
 
-def _assembled(source: bytes, options: Options) -> tuple[bytes, Options]:
-    """Assembly text as a file to be loaded, or as raw code where it is nothing else."""
+def _assembled(source: bytes, options: Options) -> tuple[bytes, Options, str]:
+    """Assembly text as a file to be loaded, or as raw code where it is nothing else: then also what that is called."""
     from dataclasses import replace
 
     from understudy.image.assembly.program import assemble
 
     made = assemble(source.decode("utf-8", "replace"), options.agent, options.base)
     is_whole = made.is_object and (made.agent != RISCV or made.exports)
-    return (made.elf() if is_whole else made.code()), replace(options, agent=made.agent)
+    name = made.exports[0] if len(made.exports) == 1 else RAW_KERNEL
+    return (made.elf() if is_whole else made.code()), replace(options, agent=made.agent), name
 
 
 # ---- AMD HSA -------------------------------------------------------------------------------------------------------
@@ -329,7 +332,7 @@ def _refsi(data: bytes) -> KernelFile:
 # ---- raw code ------------------------------------------------------------------------------------------------------
 
 
-def _raw(data: bytes, options: Options, header: RawHeader) -> KernelFile:
+def _raw(data: bytes, options: Options, header: RawHeader, name: str) -> KernelFile:
     """Code alone: the kernel begins with its first byte, and what its header would say is said by the caller."""
     if options.agent == RISCV:
         from understudy.image.assembly.program import assemble
@@ -349,7 +352,7 @@ def _raw(data: bytes, options: Options, header: RawHeader) -> KernelFile:
         whole = bare_code_object(
             data,
             agent,
-            name=RAW_KERNEL,
+            name=name,
             vgprs=header.vgprs,
             sgprs=header.sgprs,
             kernarg_bytes=header.kernarg_bytes,

@@ -24,7 +24,7 @@ import struct
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
-from understudy.core.errors import ModelBug, WireError
+from understudy.core.errors import ModelBug, WireError, close_to
 from understudy.core.shown import Rows, Shown
 from understudy.core.words import mask
 
@@ -204,7 +204,8 @@ class Record(Shown):
         given = {**self._defaults, **values}
         if given.keys() != self._fields:
             lacking, unknown = sorted(self._fields - given.keys()), sorted(given.keys() - self._fields)
-            what = f"no value for {', '.join(lacking)}" if lacking else f"no field {', '.join(unknown)}"
+            what = f"no field {unknown[0]}{close_to(unknown[0], self._fields)}" if unknown else ""
+            what = what or f"no value for {', '.join(lacking)}"
             raise TypeError(f"record {type(self).__name__} has {what}")
         vars(self).update(given)
 

@@ -8,7 +8,7 @@ says how the device is opened. What the command line says holds where neither do
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from understudy.testing.watch import Watch
 
 DEVICES: Final = ("refsi", "acceldev", "gpu", "fletcher")
-CHECKS: Final = {"lints": {"lints": "raise"}, "coherence": {"coherence": "strict"}}
-"""What ``--understudy-check`` can name, and the settings that it stands for on devices that have them."""
+MODES: Final = {"lints": {"lints": "raise"}, "coherence": {"coherence": "strict"}}
+"""What ``--understudy-check`` can name beside checks, and the settings that it stands for on devices that have them."""
 TIME_LIMIT_SECONDS: Final = 60.0
 LONGEST_NAME: Final = 100
 """Letters of a test's name in that of its trace: file systems take 255 bytes."""
@@ -35,10 +35,11 @@ LONGEST_NAME: Final = 100
 
 @dataclass
 class _Opened:
-    """A device of a test, and who watches it. `findings` gives what a strict device found."""
+    """A device of a test, and who watches it. `findings` gives what it found, of which the test was told of `told`."""
 
     watch: Watch | None
     findings: Callable[[], list[str]]
+    told: int = 0
 
 
 _OPENED: Final = pytest.StashKey[list[_Opened]]()
@@ -54,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=_checks,
         default=(),
         metavar="CHECKS",
-        help=f"checks to switch on, separated by commas: {', '.join(CHECKS)}",
+        help=f"checks to switch on, separated by commas: {', '.join(MODES)}, memory, init, ..., all",
     )
     group.addoption(
         "--understudy-trace",
@@ -85,9 +86,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def _checks(text: str) -> tuple[str, ...]:
     names = tuple(filter(None, (each.strip() for each in text.split(","))))
+    from understudy.core.checks import CHECKS
+    from understudy.core.errors import close_to
+
+    known = (*MODES, *CHECKS, "all")
     for name in names:
-        if name not in CHECKS:
-            raise _wrong(f"no such check: {name}, expected some of {', '.join(CHECKS)}")
+        if name not in known:
+            raise _wrong(f"no such check: {name}, expected some of {', '.join(known)}{close_to(name, known)}")
     return names
 
 
@@ -124,7 +129,8 @@ def understudy_refsi(request: pytest.FixtureRequest) -> Iterator[RefSi]:
 
     arguments, settings = _asked(request, "refsi", Settings)
     device = RefSi.open(*arguments, **settings)
-    yield from _watched(request, "refsi", device, device.port.probes)
+    log = device.port.log
+    yield from _watched(request, "refsi", device, device.port.probes, lambda: () if log is None else log.kept)
 
 
 @pytest.fixture
@@ -147,7 +153,7 @@ def understudy_gpu(request: pytest.FixtureRequest) -> Iterator[Gpu]:
     arguments, settings = _asked(request, "gpu", Settings)
     device = Gpu.open(*arguments, **settings)
     findings = device.device.findings
-    yield from _watched(request, "gpu", device, device.device.probes, lambda: [str(each) for each in findings])
+    yield from _watched(request, "gpu", device, device.device.probes, lambda: findings)
 
 
 @pytest.fixture
@@ -177,8 +183,11 @@ def _asked(
     options: dict[str, Any] = {"time_limit_seconds": config.getoption("--understudy-time-limit")}
     if engine := config.getoption("--understudy-engine"):
         options["engine"] = engine
-    for check in config.getoption("--understudy-check"):
-        options |= CHECKS[check]
+    wanted = config.getoption("--understudy-check")
+    for mode in (each for each in wanted if each in MODES):
+        options |= MODES[mode]
+    if checks := [each for each in wanted if each not in MODES and each not in getattr(kind, "UNCHECKED", ())]:
+        options["check"] = ",".join(checks)
     known = {each.name for each in fields(kind)}
     settings = {key: value for key, value in options.items() if key in known}
     marker = request.node.get_closest_marker(f"understudy_{name}")
@@ -197,9 +206,15 @@ def _watched(
     name: str,
     device: AbstractContextManager[Any],
     probes: Probes,
-    findings: Callable[[], list[str]] = list,
+    found: Callable[[], Iterable[Any]] = tuple,
 ) -> Iterator[Any]:
     watch = None
+
+    def findings(*, warnings: bool = False) -> list[str]:
+        from understudy.core.findings import Level
+
+        return [str(each) for each in found() if (getattr(each, "level", None) is Level.WARNING) is warnings]
+
     with device:
         traced = request.config.getoption("--understudy-trace")
         if traced != "off":
@@ -207,12 +222,17 @@ def _watched(
 
             form = request.config.getoption("--understudy-trace-format")
             watch = Watch(name, probes, _path(request, name), form, whole=traced == "all")
-        request.node.stash.setdefault(_OPENED, []).append(_Opened(watch, findings))
+        opened = _Opened(watch, findings)
+        request.node.stash.setdefault(_OPENED, []).append(opened)
         try:
             yield device
         finally:
             if watch is not None:
                 watch.close()
+    for warning in findings(warnings=True):
+        request.node.warn(pytest.PytestWarning(f"understudy {name}: {warning}"))
+    if late := findings()[opened.told :]:
+        pytest.fail("when it was closed the device found:\n" + "\n".join(late), pytrace=False)
 
 
 def _path(request: pytest.FixtureRequest, name: str) -> Path:
@@ -237,6 +257,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         if not isinstance(error, UnderstudyError) or isinstance(error, ModelBug) or item.config.getoption("fulltrace"):
             raise
         raise error.with_traceback(_without_own_frames(error.__traceback__)) from error.__cause__
+    finally:
+        for opened in item.stash.get(_OPENED, []):
+            opened.told = len(opened.findings())
     found = [finding for opened in item.stash.get(_OPENED, []) for finding in opened.findings()]
     if found:
         pytest.fail("the test's own expectations hold, but the device found:\n" + "\n".join(found), pytrace=False)

@@ -302,3 +302,17 @@ def test_without_picolibc_it_is_said_what_to_install(
     told = r"pow(.|\n)*comes from picolibc, which is not installed: apt install picolibc-riscv64-unknown-elf"
     with pytest.raises(CompileError, match=told):
         compile_kernels(tmp_path / "k.c", compiler=name)
+
+
+def test_a_device_compiles_text() -> None:
+    with RefSi.open() as device:
+        device.compile("void put(unsigned long n, long *x) { x[n] = n + N; }", options=["-DN=5"])
+        x = np.zeros(4, np.int64)
+        device.launch("put", 4, [x])
+        assert x.tolist() == [5, 6, 7, 8]
+        with pytest.raises(CompileError, match=r"kernels\.cpp"):
+            device.compile("void put(", ".cpp")
+        with pytest.raises(WireError, match=r"language '\.rs', expected one of \.c, \.cc"):
+            device.compile("", ".rs")
+        with pytest.raises(WireError, match="source is text, not bytes"):
+            device.compile(b"void f() {}")  # type: ignore[arg-type]

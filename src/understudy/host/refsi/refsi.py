@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Sized
 from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Final
 
@@ -95,6 +97,22 @@ class RefSi(RefSiDriver):
             self._program.unload()
         self._program = Program(self, image, self.profile, data)
         return self._program
+
+    def compile(self, source: str, language: str = ".c", *, options: Sequence[str] = ()) -> Program:
+        """Compile C, C++ (`language` ".cpp") or assembly (".s", ".S"), and load it; needs ``understudy[kernels]`` or a
+        RISC-V compiler.
+
+        All its global functions are kernels. `options` are the compiler's, ``-g`` for lines in reports among them.
+        `CompileError` with its diagnostics. Files are compiled by `compile_kernels`.
+        """
+        from understudy.host.refsi.compile import LANGUAGES, compile_kernels  # here, since few programs compile
+
+        if language not in LANGUAGES:
+            raise WireError(f"language {language!r}, expected one of {', '.join(LANGUAGES)}")
+        with TemporaryDirectory(prefix="understudy-") as folder:
+            path = Path(folder, f"kernels{language}")
+            path.write_text(text_of(source, "source"), encoding="utf-8")
+            return self.load_elf(compile_kernels(path, options=options))
 
     def shutdown(self) -> None:
         """See `RefSiDriver.shutdown`. Where leaks are looked for, a program that is loaded is none."""
