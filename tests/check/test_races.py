@@ -22,7 +22,6 @@ from understudy.engine.gcn.races.watch import RaceWatch
 from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.host.amdcl2.demo import demo_program
 from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.host.refsi.refsi import RefSi
 
 STORE = "v_mov_b32 v0, s0|v_mov_b32 v1, s1|v_mov_b32 v2, {}|flat_store_dword v[0:1], v2|s_endpgm"
 PLACE = "s_mov_b32 s4, 0x200000|s_mov_b32 s5, 0|v_mov_b32 v4, s4|v_mov_b32 v5, s5|"
@@ -305,8 +304,3 @@ def test_translated_code_does_not_look_for_them() -> None:
     watch = RaceWatch(made.memory, FindingLog([]))
     with pytest.raises(BeyondModel, match="translated code does not look for races: the engine 'reference' does"):
         JitEngine().run(replace(made, races=watch))
-
-
-def test_harts_have_no_such_check() -> None:
-    with pytest.raises(BeyondModel, match="check races on this device, which has the others"):
-        RefSi.open(check="races")

@@ -13,6 +13,14 @@ from understudy.host.hsa.gpu import demo_code
 
 ARGUMENTS = ("saxpy", "--grid", "64", "--arg", "2.0", "--arg", "f32:60:ones", "--arg", "f32:60")
 
+STORE = """s_load_dwordx2 s[8:9], s[0:1], 0x0
+s_waitcnt lgkmcnt(0)
+v_mov_b32 v1, 0
+v_mov_b32 v2, 7
+global_store_dword v1, v2, s[8:9]
+s_endpgm
+"""
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
@@ -29,6 +37,18 @@ def test_findings_are_said_and_are_a_failure(file: str, capsys: pytest.CaptureFi
     assert said.endswith("3 findings\n")
     assert main(["run", file, *ARGUMENTS[:2], "60", *ARGUMENTS[3:], "--check", "memory"]) == 0
     assert capsys.readouterr().out.endswith("checked: no findings\n")
+
+
+@pytest.mark.parametrize("agent", ["gfx900", "rv64gc"])
+def test_equal_stores(agent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Waves, or harts, that store the same number in the same place."""
+    text, grid = ("sw a2, 0(a1)\nret\n", "4") if agent == "rv64gc" else (STORE, "128")
+    (tmp_path / "k.s").write_text(text)
+    assert main(["asm", str(tmp_path / "k.s"), "--agent", agent, "-o", str(tmp_path / "k.bin")]) == 0
+    command = ["run", str(tmp_path / "k.bin"), "--agent", agent, "--grid", grid, "--arg", "u32:1", "--arg", "u64=7"]
+    assert main([*command, "--check", "races"]) == 0
+    assert main([*command, "--check", "races", "--equal-stores"]) == 1
+    assert "races/write-write: write of 4 bytes at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("suffix", [".json", ".sarif"])
@@ -52,6 +72,7 @@ def test_findings_are_written(file: str, tmp_path: Path, suffix: str) -> None:
         ),
         (["--check", "memory", "--findings", "a.txt"], "expected a name that ends in .sarif or .json"),
         (["--findings", "a.json"], "--findings and --suppressions go with --check"),
+        (["--check", "memory", "--equal-stores"], "--equal-stores goes with --check races"),
     ],
 )
 def test_what_is_refused(file: str, options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:

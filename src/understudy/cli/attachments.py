@@ -43,6 +43,7 @@ class Wanted:
     profile_file: Path | None = None
     check: str = ""
     suppressions: Path | None = None
+    equal_stores: bool = False
     findings_file: Path | None = None
     program: str = ""
     """What is run, as findings call it."""
@@ -140,7 +141,7 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     from understudy.core.checks import MEMORY, checks_of
     from understudy.device.kfd.device import KfdDevice, known_checks
 
-    settings = options(wanted.engine, wanted.time_limit, wanted.check, wanted.suppressions)
+    settings = options(wanted)
     device = KfdDevice(wanted.agents or ("gfx900",), **settings)
     checked = Checked()
     if wanted.check:

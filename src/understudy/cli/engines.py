@@ -10,7 +10,7 @@ import typer
 
 from understudy.cli.exits import UsageError
 from understudy.cli.files import reading
-from understudy.core.checks import CHECKS, checks_of, read_suppressions
+from understudy.core.checks import CHECKS, RACES, checks_of, read_suppressions
 from understudy.core.errors import WireError
 
 
@@ -42,6 +42,10 @@ SuppressionsOption = Annotated[
     typer.Option("--suppressions", metavar="FILE", help="Findings to leave out: CHECK/KIND [KERNEL [PLACE]] a line."),
 ]
 
+EqualStoresOption = Annotated[
+    bool, typer.Option("--equal-stores", help="With --check races: tell of stores of what is there already, too.")
+]
+
 
 def checked(names: str) -> str:
     """What --check says; `UsageError` for a name that is none."""
@@ -52,8 +56,10 @@ def checked(names: str) -> str:
     return names
 
 
-def check_outputs(findings: Path | None, suppressions: Path | None, check: str) -> None:
-    """`UsageError` where --findings and --suppressions do not go with what is checked, or cannot be used."""
+def check_outputs(findings: Path | None, suppressions: Path | None, check: str, equal_stores: bool = False) -> None:
+    """`UsageError` where --findings, --suppressions and --equal-stores do not go with what is checked, or cannot be
+    used."""
+    check_equal_stores(equal_stores, check)
     if findings is not None and findings.suffix not in (".sarif", ".json"):
         raise UsageError(f"--findings {findings}: expected a name that ends in .sarif or .json")
     if (findings or suppressions) and not check:
@@ -61,6 +67,12 @@ def check_outputs(findings: Path | None, suppressions: Path | None, check: str) 
     if suppressions:
         with reading(suppressions):
             read_suppressions(suppressions)
+
+
+def check_equal_stores(equal_stores: bool, check: str) -> None:
+    """`UsageError` where --equal-stores has nothing to say about what is checked."""
+    if equal_stores and RACES not in checks_of(check):
+        raise UsageError("--equal-stores goes with --check races")
 
 
 EngineOption = Annotated[Engine, typer.Option("--engine", help="What runs kernels.")]

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import typer
 
 from understudy.cli.attachments import ATTACHMENTS, Wanted
-from understudy.cli.engines import CheckOption, Engine, SuppressionsOption, check_outputs, checked
+from understudy.cli.engines import CheckOption, Engine, EqualStoresOption, SuppressionsOption, check_outputs, checked
 from understudy.cli.exits import UsageError
 from understudy.cli.map_profiles import MapProfile
 from understudy.cli.output import Output
@@ -84,6 +84,7 @@ def exec_program(
     ] = None,
     check: CheckOption = "",
     suppressions: SuppressionsOption = None,
+    equal_stores: EqualStoresOption = False,
     findings: Annotated[
         Path | None,
         typer.Option("--findings", metavar="FILE", help="Write what --check finds: .sarif, or .json."),
@@ -112,11 +113,11 @@ def exec_program(
     wanted = Wanted(
         kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
         tuple(agents or ()), engine.value, time_limit, json_file, trace_file, profile_file,
-        checked(check) or default_checks(), suppressions, findings, program[0],
+        checked(check) or default_checks(), suppressions, equal_stores, findings, program[0],
     )  # fmt: skip
     if (check or findings or suppressions) and not (agents or "rocm" in (devices or ())):
         raise UsageError("--check, --findings and --suppressions go with --agent (or --device rocm)")
-    check_outputs(findings, suppressions, wanted.check)
+    check_outputs(findings, suppressions, wanted.check, equal_stores)
     title = Path(program[0]).name
     environment = dict(os.environ)
     with reporting(report, title) as gathered, ExitStack() as stack:

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from understudy.cli.files import writing
 from understudy.cli.serving import Repeated, rule_of
@@ -24,11 +24,41 @@ WHOLE_BLOCKS: Final = {"HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
 """Environment of a program whose memory is checked: its run-time library gets each allocation from the driver."""
 
 
-def options(engine: str, time_limit: float | None, check: str, suppressions: Path | None) -> dict[str, Any]:
+class Wanted(Protocol):
+    """What the command line says of the GPUs."""
+
+    @property
+    def engine(self) -> str:
+        """What runs kernels."""
+
+    @property
+    def time_limit(self) -> float | None:
+        """Seconds; None where the environment is to say."""
+
+    @property
+    def check(self) -> str:
+        """Names of checks."""
+
+    @property
+    def suppressions(self) -> Path | None:
+        """A file of findings to leave out."""
+
+    @property
+    def equal_stores(self) -> bool:
+        """Whether stores of what is there already are told of."""
+
+
+def options(wanted: Wanted) -> dict[str, Any]:
     """Settings of the GPUs: kernels may run for `time_limit` seconds, or as long as the environment says."""
-    limit = default_time_limit() if time_limit is None else checked_time_limit(time_limit)
-    skipped = str(suppressions) if suppressions else None
-    return {"engine": engine, "time_limit_seconds": limit, "check": check, "suppressions": skipped}
+    limit = default_time_limit() if wanted.time_limit is None else checked_time_limit(wanted.time_limit)
+    skipped = str(wanted.suppressions) if wanted.suppressions else None
+    return {
+        "engine": wanted.engine,
+        "time_limit_seconds": limit,
+        "check": wanted.check,
+        "suppressions": skipped,
+        "equal_stores": wanted.equal_stores,
+    }
 
 
 class Checked:

@@ -54,13 +54,16 @@ class Options:
     """What hears of the device's events, and is shown the code that ran, with counts."""
     check: str = ""
     suppressions: str | None = None
+    equal_stores: bool = False
     findings: list[Any] = field(default_factory=list, compare=False)
     """What checks have found in runs with these options, even in those that failed."""
 
     @property
     def settings(self) -> dict[str, Any]:
         """What devices of every interface are told of this; nothing where the environment is to say."""
-        return {"check": self.check, "suppressions": self.suppressions} if self.check else {}
+        if not self.check:
+            return {}
+        return {"check": self.check, "suppressions": self.suppressions, "equal_stores": self.equal_stores}
 
     @property
     def counts(self) -> bool:

@@ -18,6 +18,7 @@ from understudy.cli.engines import (
     CheckOption,
     Engine,
     EngineOption,
+    EqualStoresOption,
     SuppressionsOption,
     Tier,
     TierOption,
@@ -86,6 +87,7 @@ def run(
     exact: Annotated[bool, typer.Option("--exact", help="HSA: the first byte behind an array is a fault.")] = False,
     check: CheckOption = "",
     suppressions: SuppressionsOption = None,
+    equal_stores: EqualStoresOption = False,
     findings: Annotated[
         Path | None,
         typer.Option("--findings", metavar="FILE", help="Write what --check finds: .sarif, or .json."),
@@ -146,10 +148,11 @@ def run(
     except WireError as error:
         raise UsageError(str(error)) from None
     check = checked(check) or default_checks()
-    check_outputs(findings, suppressions, check)
+    check_outputs(findings, suppressions, check, equal_stores)
     skipped = str(suppressions) if suppressions else None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
     options = replace(options, with_lines=report is not None, check=check, suppressions=skipped)
+    options = replace(options, equal_stores=equal_stores)
     header = RawHeader(vgprs, sgprs, kernarg, lds, scratch, tuple(user_sgprs or ("kernarg_segment_ptr",)))
     found, name, sizes = prepared(file, kernel, (grid, group), values, options, header)
     expectations = _expectations(wanted, values)

@@ -10,13 +10,21 @@ from typing import Annotated, Any
 
 import typer
 
-from understudy.cli.engines import CheckOption, Engine, EngineOption, SuppressionsOption, checked
+from understudy.cli.engines import (
+    CheckOption,
+    Engine,
+    EngineOption,
+    EqualStoresOption,
+    SuppressionsOption,
+    check_equal_stores,
+    checked,
+)
 from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import reading
 from understudy.cli.output import Output
 from understudy.cli.refsi import Profile
 from understudy.cli.serving import Repeated, rule_of
-from understudy.core.checks import read_suppressions
+from understudy.core.checks import default_checks, read_suppressions
 from understudy.core.event import Event
 from understudy.core.findings import Finding, Level
 
@@ -31,6 +39,7 @@ def serve_refsi(
     engine: EngineOption = Engine.JIT,
     check: CheckOption = "",
     suppressions: SuppressionsOption = None,
+    equal_stores: EqualStoresOption = False,
     shared_memory: Annotated[
         bool,
         typer.Option(
@@ -51,7 +60,7 @@ def serve_refsi(
     from understudy.attach.refsi import Options, Server, build_library, default_socket, events, make_private
     from understudy.cli.serving import SWITCH_INTERVAL_S, ended_by_signals
 
-    options = Options(_settings(profile, engine, check, suppressions), shared_memory)
+    options = Options(_settings(profile, engine, check, suppressions, equal_stores), shared_memory)
     path = socket
     if path is None:
         path = default_socket()
@@ -78,13 +87,17 @@ def serve_refsi(
         raise typer.Exit(ExitCode.GUEST)
 
 
-def _settings(profile: Profile, engine: Engine, check: str, suppressions: Path | None) -> tuple[tuple[str, Any], ...]:
+def _settings(
+    profile: Profile, engine: Engine, check: str, suppressions: Path | None, equal_stores: bool
+) -> tuple[tuple[str, Any], ...]:
     """Those of the devices; an error at once for what hosts could not open."""
     from understudy.device.refsi.settings import Settings
 
     settings: dict[str, Any] = {"profile": profile.value, "engine": engine.value}
     if checked(check):
         settings["check"] = check
+    check_equal_stores(equal_stores, check or default_checks())
+    settings["equal_stores"] = equal_stores
     if suppressions is not None:
         if not check:
             raise UsageError("--suppressions goes with --check")

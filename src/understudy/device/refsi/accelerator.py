@@ -22,11 +22,13 @@ from understudy.isa.riscv.state import NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
 
 if TYPE_CHECKING:
     from understudy.engine.riscv.marks.check import MarkCheck
+    from understudy.engine.riscv.races.watch import HartRaces
 
 # ecall from machine mode: a7 says what, a0 is the argument (choice `refsi/ecall`).
 HOST_EXIT: Final = 0
 HOST_PUTSTRING: Final = 1
 HOST_BARRIER: Final = 2
+Outstanding = tuple[int, str, list[tuple[int, int]], list[tuple[int, int]], int, int]
 A0: Final = 10
 A7: Final = 17
 
@@ -112,6 +114,10 @@ class Accelerator(Stateful):
         self.counters = PerfCounters(self.find_hart)
         self.marks: MarkCheck | None = None
         """What looks for values that nobody has written, where that is asked for."""
+        self.races: HartRaces | None = None
+        """What looks for races, where that is asked for."""
+        self.outstanding: Callable[[], list[Outstanding]] = list
+        """DMA transfers that nobody has waited for, as races are told of them."""
         self._make_port = make_port
         self._retired_before = 0
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from understudy.core.allocator import Allocator
-from understudy.core.checks import INIT, WAITS
+from understudy.core.checks import INIT, RACES, WAITS
 from understudy.core.device import Device
 from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
@@ -46,7 +46,9 @@ from understudy.isa.riscv.state import Hart
 
 if TYPE_CHECKING:
     from understudy.device.refsi.spec.marks import MemoryMarks
+    from understudy.engine.riscv.evaluate import Evaluator
     from understudy.engine.riscv.marks.check import MarkCheck
+    from understudy.engine.riscv.races.watch import HartRaces
     from understudy.isa.riscv.insn import Insn
 
 FAMILIES: Final = ("m", "g")
@@ -119,7 +121,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.findings: list[Finding] = []
         self._check = check = MemoryCheck.of(settings, self.findings)
         self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
-        self._marks = self._make_marks()
+        self._marks, self._races = self._make_marks(), self._make_races()
         self.engine = self._make_engine()
         self.accelerator = Accelerator(
             self._port,
@@ -130,7 +132,7 @@ class RefSiDevice(Stateful, Device[Settings]):
             time_limit_seconds=settings.time_limit_seconds,
             threads=settings.threads if self._has_threads else 1,
         )
-        self.accelerator.marks = self._marks
+        self.accelerator.marks, self.accelerator.races = self._marks, self._races
         self.telemetry.clock = lambda: self.accelerator.steps
         self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
         self._checked = CheckedAllocator(self.allocator, check, self.accelerator.flush_pages) if check else None
@@ -156,7 +158,7 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _has_threads(self) -> bool:
         """Whether groups may run on several threads."""
         settings = self.settings
-        return settings.coherence == EAGER and settings.engine == JIT and WAITS not in settings.checks
+        return settings.coherence == EAGER and settings.engine == JIT and not settings.checks & {WAITS, RACES}
 
     def _make_marks(self) -> MarkCheck | None:
         """What looks for values that nobody has written, where that is asked for."""
@@ -165,6 +167,19 @@ class RefSiDevice(Stateful, Device[Settings]):
         from understudy.engine.riscv.marks.check import MarkCheck
 
         return MarkCheck(self._log, self._insn_of)
+
+    def _make_races(self) -> HartRaces | None:
+        """What looks for races, where that is asked for."""
+        if RACES not in self.settings.checks or self._log is None:
+            return None
+        from understudy.engine.riscv.races.watch import HartRaces
+
+        return HartRaces(self._log, _place, self.settings.equal_stores)
+
+    def _dress(self, evaluator: Evaluator) -> Any:
+        """What instructions are executed on where values are checked, and perhaps accesses."""
+        assert self._marks is not None
+        return self._marks.dress(evaluator if self._races is None else self._races.dress(evaluator))
 
     def _insn_of(self, hart: Hart, pc: int) -> Insn | None:
         """The instruction that a hart has at an address."""
@@ -176,11 +191,13 @@ class RefSiDevice(Stateful, Device[Settings]):
         reference: Callable[..., Engine] = ReferenceEngine
         if WAITS in self.settings.checks and self._log is not None:
             reference = _code_store_engine(self._log)
-        is_jit = self.settings.engine == JIT and reference is ReferenceEngine
+        is_jit = self.settings.engine == JIT and reference is ReferenceEngine and self._races is None
         kind = _jit_engine(self.settings.tier, self._marks is not None) if is_jit else reference
         counting = self.settings.count_instructions
         if self._marks is not None:
-            return kind(coherent=True, counting=counting, dress=self._marks.dress)
+            return kind(coherent=True, counting=counting, dress=self._dress)
+        if self._races is not None:
+            return kind(coherent=True, counting=counting, dress=self._races.dress)
         if self.profile_name == SPEC:
             return kind(coherent=self.settings.coherence == EAGER, counting=counting)
         entries = REFERENCE_TLB_ENTRIES
@@ -224,6 +241,11 @@ class RefSiDevice(Stateful, Device[Settings]):
         memory.on_remap = self.accelerator.flush_pages
         memory.on_write = self.engine.code_written
         self.memory = memory
+        if self._races is not None:
+            from understudy.device.refsi.spec.races import TransferRaces
+
+            memory.dma.watch = transfers = TransferRaces(self._races, memory.dma)
+            self.accelerator.outstanding = transfers.outstanding
         profile = SpecProfile(memory, self.accelerator, coherence == COHERENT)
         self.processor = self._command_processor(profile)
 
@@ -531,6 +553,12 @@ def _code_store_engine(log: FindingLog) -> Callable[..., Engine]:
     from understudy.engine.riscv.code_stores import CodeStoreEngine
 
     return partial(CodeStoreEngine, log.note, page=_page)
+
+
+def _place(hart: Hart, address: int) -> int | None:
+    """Where in this process lies what a hart sees at an address."""
+    port = hart.port
+    return port.place(address) if isinstance(port, SpecPort | CheckedPort) else None
 
 
 def _page(hart: Hart, address: int) -> int | None:

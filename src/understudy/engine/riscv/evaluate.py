@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
+from typing import Protocol
 
 from understudy.core.errors import AccessFault
 from understudy.engine.riscv.pages import LIMIT, MASK64, PageTables, peek, poke
@@ -55,8 +57,21 @@ AMO: dict[str, Callable[[int, int, int], int]] = {
 }
 
 
+class Watch(Protocol):
+    """What looks at accesses before they are made."""
+
+    def access(self, hart: Hart, insn: Insn, access: str, address: int, size: int, same: Callable[[], bool]) -> None:
+        """A "read", "write" or "atomic" of memory; `same` says whether a store leaves it as it is."""
+
+    def fence(self, hart: Hart, word: int, is_tso: bool) -> None:
+        """A fence."""
+
+
 class Evaluator(Vectors, IntegerOps):
-    """The whole algebra for one hart: values are ints, floats are their bit patterns."""
+    """The whole algebra for one hart: values are ints, floats are their bit patterns. `watch` is told of accesses."""
+
+    insn: Insn
+    watch: Watch | None = None
 
     def __init__(self, hart: Hart, pages: PageTables, stored: Stored, fenced: Fenced) -> None:
         self.hart = hart
@@ -74,6 +89,7 @@ class Evaluator(Vectors, IntegerOps):
         """Set up for the instruction at `pc`."""
         self.pc = pc
         self.word = insn.word
+        self.insn = insn
         self.target = self.next_pc = (pc + insn.length) & MASK64
 
     # -- registers and control flow
@@ -107,6 +123,8 @@ class Evaluator(Vectors, IntegerOps):
         size = w >> 3
         if address & (size - 1):
             raise Trap(LOAD_MISALIGNED, address)
+        if self.watch is not None:
+            self.watch.access(self.hart, self.insn, "read", address, size, bool)
         host = self._direct(address, "load")
         if host:
             return peek(host, size)
@@ -121,6 +139,9 @@ class Evaluator(Vectors, IntegerOps):
         if address & (size - 1):
             raise Trap(STORE_MISALIGNED, address)
         host = self._direct(address, "store")
+        if self.watch is not None:
+            held = partial(self._holds, host, size, v)
+            self.watch.access(self.hart, self.insn, "write", address, size, held)
         if host:
             poke(host, size, v)
             return
@@ -140,6 +161,8 @@ class Evaluator(Vectors, IntegerOps):
 
     def _replace(self, w: int, address: int, new: Callable[[int], int]) -> int:
         """Replace an aligned word by a function of it, atomically where it is memory; gives the old one."""
+        if self.watch is not None:
+            self.watch.access(self.hart, self.insn, "atomic", address, w >> 3, bool)
         host = self._direct(address, "store") and self._direct(address, "load")
         if host:
             return self.exchange(host, w, new)
@@ -153,6 +176,11 @@ class Evaluator(Vectors, IntegerOps):
             raise Trap(STORE_ACCESS, address, fault) from None
         self._stored(self.pages, address, size)
         return old
+
+    @staticmethod
+    def _holds(host: int, size: int, v: int) -> bool:
+        """Whether a store leaves what is there as it is."""
+        return bool(host) and peek(host, size) == v & (1 << 8 * size) - 1
 
     def exchange(self, host: int, w: int, new: Callable[[int], int]) -> int:
         """Atomically replace memory of this process by a function of it; gives the old value."""
@@ -210,6 +238,8 @@ class Evaluator(Vectors, IntegerOps):
     def fence(self) -> None:
         """Nothing: this engine's accesses are ordered."""
         self._synchronize()
+        if self.watch is not None:
+            self.watch.fence(self.hart, self.word, self.insn.name == "fence.tso")
 
     def _synchronize(self) -> None:
         """What synchronizes harts runs when no other one does, and is noted."""

@@ -77,6 +77,16 @@ class Transfer:
     event: Callable[[int], DmaTransfer]
 
 
+class Watch(Protocol):
+    """What hears of transfers when they start, and when they have been waited for."""
+
+    def started(self, transfer: Transfer) -> None:
+        """One is under way."""
+
+    def finished(self, transfer: Transfer) -> None:
+        """It is over."""
+
+
 class Context(Stateful):
     """The registers and the outstanding transfers of one unit, by ID and in the order of the starts."""
 
@@ -112,6 +122,7 @@ class DmaController(Stateful):
         if timing not in TIMINGS:
             raise WireError(f"there is no DMA timing {timing!r}, expected one of {', '.join(TIMINGS)}")
         self.timing = timing
+        self.watch: Watch | None = None
         self._memory = memory
         self._contexts: dict[Unit, Context] = {}
 
@@ -183,6 +194,10 @@ class DmaController(Stateful):
 
         context.unfinished.append(number)
         context.outstanding[number] = Transfer(unit, number, source, target, event)
+
+    def outstanding(self) -> list[Transfer]:
+        """Transfers of all units that are under way."""
+        return [transfer for context in self._contexts.values() for transfer in context.outstanding.values()]
 
     @property
     def is_moving(self) -> bool:
@@ -258,6 +273,8 @@ class DmaController(Stateful):
         if self._memory.telemetry.wants_lint(DMA_HAZARD, DmaHazard):
             self._report_hazards(transfer)
         context.outstanding[number] = transfer
+        if self.watch is not None:
+            self.watch.started(transfer)
         if self.timing == IMMEDIATE:
             self._perform(context, [transfer])
         elif len(context.outstanding) > MAX_OUTSTANDING:
@@ -310,6 +327,8 @@ class DmaController(Stateful):
                 self._drop()
                 raise
             context.finish(transfer)
+            if self.watch is not None:
+                self.watch.finished(transfer)
             self._memory.moved(transfer.unit, transfer.source, transfer.target)
             self._memory.telemetry.emit(transfer.event)
 

@@ -148,6 +148,8 @@ class SpecSchedule:
             accelerator.set_return_address(width)
             if accelerator.marks is not None:
                 accelerator.marks.tell()
+            if accelerator.races is not None:
+                accelerator.races.end()
         return None
 
     # -- groups -------------------------------------------------------------------------------------------------
@@ -184,6 +186,8 @@ class SpecSchedule:
         """Run one group, or what is left to do of one that has `begun`."""
         seats = [Seat(self._accelerator.harts[j], instance) for j, instance in enumerate(instances)]
         self._seats = seats
+        if self._accelerator.races is not None:
+            self._accelerator.races.begin_group(self._accelerator.outstanding())
         for j, seat in enumerate(seats):
             if begun is not None:
                 seat.running, seat.turns = j >= begun.hart, int(j < begun.hart)
@@ -353,6 +357,8 @@ class SpecSchedule:
             raise self._failed(
                 waiting[0], RuleError(f"harts wait at different barriers: {links}", rule=rules.BARRIER_SAME)
             )
+        if self._accelerator.races is not None:
+            self._accelerator.races.barrier()
         for seat in waiting:
             seat.link, seat.running = None, True
             seat.hart.words[SYNCHRONIZED] = 0

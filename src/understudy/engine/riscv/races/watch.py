@@ -1,0 +1,274 @@
+"""What looks for races of a device's harts: who touched each byte last, and what orders it before who touches it now.
+
+Ordered are: accesses of one hart; those before a barrier of the group and those behind it; those before a fence, or by
+the .rl of an atomic, and those behind a fence, or the .aq of an atomic, of a hart that has read what was stored behind
+the first one; those before a DMA transfer was started, the transfer, and those of the hart that has waited for it.
+Groups come one after another. (ISA manual volume I, chapter "RVWMO"; what `fence w,w` leaves out is not told apart.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from understudy.core.checks import RACES
+from understudy.core.errors import BeyondModel
+from understudy.core.findings import Finding, FindingLog
+from understudy.engine.riscv.evaluate import Evaluator
+from understudy.engine.riscv.races.agents import ATOMIC, READ, WRITE, Agent, Clock, Event, Suspect
+from understudy.isa.riscv.assembler import text
+from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.state import Hart
+
+MOST_BYTES: Final = 1 << 22
+"""Bytes that may be touched within a group of instances."""
+OF_HARTS: Final = "a barrier, or a fence on both sides of the flag between them; or atomics"
+OF_TRANSFERS: Final = "a wait for the transfer, by DMADONESEQ, before it"
+R_PRED, W_PRED, R_SUCC, W_SUCC = 1 << 25, 1 << 24, 1 << 21, 1 << 20
+"""Bits of a fence."""
+Extents = Sequence[tuple[int, int]]
+"""Bytes of this process: start and end."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """One byte: its last store, and what no store has followed, by agent."""
+
+    store: Event | None = None
+    loads: dict[int, Event] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """A DMA transfer: what it reads and writes."""
+
+    key: int
+    agent: Agent
+    reads: Extents
+    writes: Extents
+    source: int
+    target: int
+
+
+class HartRaces:
+    """Looks at accesses of harts, and tells a log. `place` gives the address in this process of what a hart sees at an
+    address; None for what is no memory. `equal_stores`: stores that leave memory as it is are told of, too."""
+
+    def __init__(self, log: FindingLog, place: Callable[[Hart, int], int | None], equal_stores: bool = False) -> None:
+        self.log = log
+        self.equal_stores = equal_stores
+        self._place = place
+        self._cells: dict[int, Cell] = {}
+        self._harts: dict[int, Agent] = {}
+        self._moving: list[Moving] = []
+        self._uid = 0
+        self._events: dict[tuple[int, int, int | None, str], Event] = {}
+        self._told: dict[tuple[object, ...], Finding] = {}
+
+    # ---- the order of things -------------------------------------------------------------------------------------
+    def dress(self, evaluator: Evaluator) -> Evaluator:
+        """Look at what an evaluator accesses."""
+        evaluator.watch = self
+        return evaluator
+
+    def begin_group(self, outstanding: Iterable[tuple[int, str, Extents, Extents, int, int]] = ()) -> None:
+        """Whatever harts did so far is over; `outstanding` are transfers that nobody has waited for."""
+        for agent in self._harts.values():
+            self._decide(agent, acquires=False)
+        self._cells.clear()
+        self._harts.clear()
+        self._events.clear()
+        self._moving.clear()
+        for key, unit, reads, writes, source, target in outstanding:
+            self._moving.append(Moving(key, self._agent(unit, is_transfer=True), reads, writes, source, target))
+
+    def end(self) -> None:
+        """A kernel command is over."""
+        self.begin_group()
+
+    def barrier(self) -> None:
+        """All harts of the group have come to a barrier, and go on."""
+        for agent in self._harts.values():
+            self._decide(agent, acquires=False)
+        clocks = [agent.release() for agent in self._harts.values()]
+        for agent in self._harts.values():
+            for clock in clocks:
+                agent.learn(clock)
+
+    def _agent(self, unit: str, is_transfer: bool = False) -> Agent:
+        self._uid += 1
+        return Agent(self._uid, unit, is_transfer)
+
+    def _of(self, hart: int) -> Agent:
+        if hart not in self._harts:
+            self._harts[hart] = self._agent(f"hart {hart}")
+        return self._harts[hart]
+
+    def fence(self, hart: Hart, word: int, is_tso: bool) -> None:
+        """A fence: of loads before it, of stores behind it."""
+        agent = self._of(hart.index)
+        if (word & R_PRED and word & R_SUCC) or is_tso:
+            self._decide(agent, acquires=True)
+            agent.learn(agent.acquiring)
+            agent.acquiring.clear()
+        if (word & W_PRED and word & W_SUCC) or is_tso:
+            agent.release()
+            agent.fenced = True
+
+    # ---- transfers -----------------------------------------------------------------------------------------------
+    def started(
+        self, hart: int | None, key: int, unit: str, reads: Extents, writes: Extents, source: int, target: int
+    ) -> None:
+        """A hart has started a transfer (None: a command has), which `key` names until it is finished."""
+        agent = self._agent(unit, is_transfer=True)
+        if hart is not None:
+            starter = self._of(hart)
+            self._decide(starter, acquires=False)
+            agent.learn(starter.release())
+        for host, cell in self._cells.items():
+            if any(start <= host < end for start, end in writes):
+                self._judge(self._made(agent, WRITE), (cell.store, *cell.loads.values()), target, 1)
+            elif any(start <= host < end for start, end in reads):
+                self._judge(self._made(agent, READ), (cell.store,), source, 1)
+        self._moving.append(Moving(key, agent, reads, writes, source, target))
+
+    def finished(self, hart: int | None, key: int) -> None:
+        """It was waited for."""
+        for moving in self._moving:
+            if moving.key == key and hart is not None:
+                self._of(hart).learn({**moving.agent.known, moving.agent.uid: moving.agent.tick})
+
+    def _made(self, agent: Agent, access: str) -> Event:
+        return Event(agent, agent.tick, None, None, access, False, False, {})
+
+    # ---- accesses ------------------------------------------------------------------------------------------------
+    def access(self, hart: Hart, insn: Insn, access: str, address: int, size: int, same: Callable[[], bool]) -> None:
+        """A hart accesses memory; `same` says whether a store leaves it as it is."""
+        host = self._place(hart, address)
+        if host is None:
+            return
+        agent, is_atomic = self._of(hart.index), insn.spec.extension == "A"
+        event = self._event(agent, hart.pc, insn, access, is_atomic)
+        if agent.last is not event or access != READ:
+            self._decide(agent, acquires=False)
+        agent.last, agent.fenced = event, False
+        event.undecided = access == READ and not is_atomic
+        cells = [self._cell(host + n) for n in range(size)]
+        others: list[Event | None] = [cell.store for cell in cells]
+        if access != READ:
+            others += [each for cell in cells for each in cell.loads.values()]
+        self._judge(event, others, address, size, same)
+        self._against_transfers(event, host, address, size)
+        if access != WRITE:
+            for cell in cells:
+                if cell.store is not None and cell.store.agent is not agent:
+                    _join(agent.acquiring, cell.store.clock)
+            if is_atomic and insn.aq:
+                agent.learn(agent.acquiring)
+                agent.acquiring.clear()
+        for cell in cells:
+            if access == READ:
+                cell.loads[agent.uid] = event
+            else:
+                if access == ATOMIC and cell.store is not None and cell.store.access == ATOMIC:
+                    clock = dict(event.clock)
+                    _join(clock, cell.store.clock)
+                    event.clock = clock
+                cell.store = event
+                cell.loads.clear()
+
+    def _cell(self, host: int) -> Cell:
+        cell = self._cells.get(host)
+        if cell is None:
+            if len(self._cells) >= MOST_BYTES:
+                raise BeyondModel(f"check {RACES!r} of groups of instances that touch more than {MOST_BYTES} bytes")
+            cell = self._cells[host] = Cell()
+        return cell
+
+    def _event(self, agent: Agent, pc: int, insn: Insn, access: str, is_atomic: bool) -> Event:
+        if is_atomic and insn.rl and access != READ:
+            agent.release()
+        released = agent.fenced and access == WRITE
+        key = agent.uid, agent.tick, pc, f"{access}{released}"
+        event = self._events.get(key)
+        if event is None:
+            synchronizes = is_atomic or released
+            event = Event(agent, agent.tick, pc, insn, access, synchronizes, False, agent.released)
+            self._events[key] = event
+        return event
+
+    def _judge(
+        self,
+        event: Event,
+        others: Iterable[Event | None],
+        address: int,
+        size: int,
+        same: Callable[[], bool] | None = None,
+    ) -> None:
+        for other in dict.fromkeys(others):
+            if other is None or event.agent.knows(other) or (event.synchronizes and other.synchronizes):
+                continue
+            if event.access == other.access == WRITE and same is not None and not self.equal_stores and same():
+                continue
+            suspect = Suspect(other, event, address, size)
+            if event.undecided and other.synchronizes:
+                event.agent.pending.append(suspect)
+            elif other.undecided and event.synchronizes:
+                other.agent.pending.append(suspect)
+            elif not (event.undecided and other.undecided):
+                self._tell(suspect)
+
+    def _against_transfers(self, event: Event, host: int, address: int, size: int) -> None:
+        for moving in self._moving:
+            extents = moving.writes if event.access == READ else (*moving.writes, *moving.reads)
+            if any(start < host + size and host < end for start, end in extents):
+                is_read = not any(start < host + size and host < end for start, end in moving.writes)
+                other = self._made(moving.agent, READ if is_read else WRITE)
+                if not event.agent.knows(other):
+                    self._tell(Suspect(other, event, address, size))
+
+    def _decide(self, agent: Agent, *, acquires: bool) -> None:
+        """The last load of a hart is one that acquires, or is not."""
+        pending, agent.pending = agent.pending, []
+        if agent.last is not None and agent.last.undecided:
+            agent.last.undecided = False
+            agent.last.synchronizes = acquires
+        agent.last = None
+        for suspect in pending:
+            if not (suspect.first.synchronizes and suspect.second.synchronizes):
+                self._tell(suspect)
+
+    # ---- telling -------------------------------------------------------------------------------------------------
+    def _tell(self, suspect: Suspect) -> None:
+        first, event = suspect.first, suspect.second
+        site = first.access, event.access, first.pc, event.pc, first.agent.is_transfer, event.agent.is_transfer
+        known = self._told.get(site)
+        if known is not None:
+            self.log.note(replace(known))
+            return
+        is_transfer = first.agent.is_transfer or event.agent.is_transfer
+        between = "a hart and a transfer" if is_transfer else "harts"
+        message = (
+            f"{event.access} of {suspect.size} bytes at {suspect.address:#x} and a {first.access} of the same by "
+            f"{between} in no order"
+        )
+        where = self._finding(first, "", "")
+        for namer in self.log.namers:
+            namer(where)
+        found = self._finding(event, f"{first.access}-{event.access}", message)
+        found.access, found.space, found.address, found.size = event.access, "global", suspect.address, suspect.size
+        found.other, found.suggestion = where.place, OF_TRANSFERS if is_transfer else OF_HARTS
+        self._told[site] = replace(found)
+        self.log.note(found)
+
+    @staticmethod
+    def _finding(event: Event, kind: str, message: str) -> Finding:
+        shown = "" if event.insn is None or event.pc is None else text(event.insn, event.pc)
+        return Finding(RACES, kind, message, pc=event.pc, insn=shown, unit=event.agent.unit)
+
+
+def _join(clock: dict[int, int], other: Clock) -> None:
+    for uid, tick in other.items():
+        if clock.get(uid, 0) < tick:
+            clock[uid] = tick

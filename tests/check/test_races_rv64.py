@@ -1,0 +1,122 @@
+"""The check `races` on RefSi's harts: every planted race at its instruction, nothing in the corrected twins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from understudy.core.errors import BeyondModel
+from understudy.engine.riscv.races import watch
+from understudy.host.refsi.compile import compile_kernels, riscv_compilers
+from understudy.host.refsi.refsi import RefSi, demo_kernels
+
+PATH = Path(__file__).parent / "races_rv64.c"
+LINES = PATH.read_text("utf-8").splitlines()
+CASES = {
+    "same_place": "write-write",
+    "neighbour": "write-read",
+    "before": "read-write",
+    "counter": "write-write",
+    "mixed": "read-atomic",
+    "no_release": "write-read",
+    "no_acquire": "write-read",
+    "lock_without_aq": "write-read",
+    "lock_without_rl": "write-read",
+    "reserved": "write-write",
+    "tcdm": "write-write",
+    "transfer_not_waited_for": "write-read",
+    "transfer_of_another": "write-read",
+    "halves": "write-write",
+}
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[int, bytes]:
+    """The program with mistakes (1), and without (0)."""
+    if not riscv_compilers():
+        pytest.skip("no compiler for RV64 is installed")
+    return {bug: compile_kernels(PATH, options=[f"-DB={bug}", "-g", "-fno-inline"]) for bug in (0, 1)}
+
+
+def _run(program: bytes, name: str, check: str, **options: Any) -> tuple[bytes, list[Any]]:
+    with RefSi.open(check=check, **options) as device:
+        device.load_elf(program)
+        x = device.zeros(64, np.int32)
+        device.launch(name, 4, [x])
+        return x.array.tobytes(), device.findings
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", CASES)
+def test_a_race_is_found_and_its_corrected_twin_has_none(programs: dict[int, bytes], name: str) -> None:
+    assert [str(each) for each in _run(programs[0], name, "races")[1]] == []
+    result, findings = _run(programs[1], name, "races")
+    assert result == _run(programs[1], name, "", engine="reference")[0]
+    line = f"/races_rv64.c:{_marked(name)}"
+    here = [each for each in findings if each.source.endswith(line) or f"{line})" in each.other]
+    assert CASES[name] in [each.kind for each in here], "\n".join(map(str, findings))
+    assert all(each.other for each in findings)
+
+
+def _marked(name: str) -> int:
+    start = next(at for at, line in enumerate(LINES) if line.startswith(f"void {name}("))
+    return next(at for at, line in enumerate(LINES[start:], start + 1) if "BUG" in line)
+
+
+@pytest.mark.oracle
+def test_both_parties_are_named(programs: dict[int, bytes]) -> None:
+    line = f":{_marked('no_acquire')}"
+    (found,) = (each for each in _run(programs[1], "no_acquire", "races")[1] if each.source.endswith(line))
+    assert found.message.endswith(" and a write of the same by harts in no order")
+    assert found.unit == "hart 0"
+    assert ", hart 1" in found.other
+    assert found.suggestion == "a barrier, or a fence on both sides of the flag between them; or atomics"
+    (found,) = _run(programs[1], "transfer_not_waited_for", "races")[1]
+    assert found.message.endswith(" and a write of the same by a hart and a transfer in no order")
+    assert found.other == "transfer 1 of hart 0"
+    assert found.suggestion == "a wait for the transfer, by DMADONESEQ, before it"
+
+
+EQUAL = "void equal(unsigned long i, volatile int *x) { x[0] = 7; }"
+
+
+@pytest.mark.oracle
+def test_stores_of_what_is_there_already_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None:
+    if not riscv_compilers():
+        pytest.skip("no compiler for RV64 is installed")
+    (tmp_path / "equal.c").write_text(EQUAL)
+    program = compile_kernels(tmp_path / "equal.c")
+    assert _run(program, "equal", "races")[1] == []
+    (found,) = _run(program, "equal", "races", equal_stores=True)[1]
+    assert (found.kind, found.count) == ("write-write", 3)
+
+
+def test_no_finding_on_kernels_that_are_right() -> None:
+    """Nor another result, together with the other checks, too."""
+    numbers, square = np.arange(1024, dtype=np.int32), np.ones((8, 8), np.float32)
+    told = []
+    for check in ("", "races", "all"):
+        with RefSi.open(check=check) as device:
+            device.load_elf(demo_kernels())
+            sums, product = np.zeros_like(numbers), np.zeros_like(square)
+            first = device.launch("vector_add", 4, [numbers, numbers, sums, 256])
+            second = device.launch("matmul_f32", 8, [square, square, product, 8])
+            assert device.findings == []
+            told.append((sums.tobytes(), product.tobytes(), first.instructions, second.instructions))
+            assert bool(first.interpreted == first.instructions) is bool(check)
+    assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.oracle
+def test_too_many_bytes(programs: dict[int, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "MOST_BYTES", 3)
+    with pytest.raises(BeyondModel, match="check 'races' of groups of instances that touch more than 3 bytes"):
+        _run(programs[1], "same_place", "races")
+
+
+def test_refused() -> None:
+    with pytest.raises(BeyondModel, match="check 'races' with coherence 'strict', which shows what harts read"):
+        RefSi.open(check="races", coherence="strict")
