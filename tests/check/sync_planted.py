@@ -1,8 +1,8 @@
 """Small kernels with one mistake at a barrier each, and the same without it.
 
 Lines that begin with ``+`` are there where the mistake is only, those with ``-`` where it is not. ``>`` marks the
-barrier that is told of, ``<`` the other place. A group has 250 work-items: four waves, of which the last has 58 lanes.
-s20 is the number of the wave, s0 that of the group.
+barrier that is told of, ``<`` the other place: another barrier, or where waves ended. A group has 250 work-items: four
+waves, of which the last has 58 lanes. s20 is the number of the wave, s0 that of the group.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PLANTED = (
         + s_cbranch_scc1 out
         > s_barrier
         out:
-        s_endpgm
+        < s_endpgm
     """, "wave 2 of 4 ended and never came to this barrier", 2),
     Planted("a wave returns between two", NOT_REACHED, """
         s_barrier
@@ -68,14 +68,14 @@ PLANTED = (
         + s_cbranch_scc1 out
         > s_barrier
         out:
-        s_endpgm
+        < s_endpgm
     """, "wave 0 of 4 ended and never came to this barrier", 2, 1),
     Planted("waves behind the end of the data return", NOT_REACHED, """
         + s_cmp_gt_u32 s20, 1
         + s_cbranch_scc1 out
         > s_barrier
         out:
-        s_endpgm
+        < s_endpgm
     """, "waves 2, 3 of 4 ended and never came to this barrier", 2),
     Planted("a wave of one group returns", NOT_REACHED, """
         + s_lshl_b32 s21, s0, 2
@@ -84,7 +84,7 @@ PLANTED = (
         + s_cbranch_scc1 out
         > s_barrier
         out:
-        s_endpgm
+        < s_endpgm
     """, "wave 1 of 4 ended and never came to this barrier"),
     Planted("waves loop as often as their number says", NOT_REACHED, """
         + s_add_u32 s21, s20, 1
@@ -94,7 +94,7 @@ PLANTED = (
         s_sub_u32 s21, s21, 1
         s_cmp_lg_u32 s21, 0
         s_cbranch_scc1 again
-        s_endpgm
+        < s_endpgm
     """, "wave 0 of 4 ended and never came to this barrier", 6, 1),
     Planted("a barrier in either branch", DIFFERENT, """
         s_cmp_lt_u32 s20, 2

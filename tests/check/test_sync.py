@@ -85,7 +85,9 @@ def test_optimised_code_and_a_strict_memory_tell_the_same(case: Planted) -> None
     optimised = JitEngine(threads=1, tier=Tier.OPTIMISED)
     for engine in (optimised, StrictEngine()):
         results = [told(case.source(is_bad=is_bad), "gfx900", engine) for is_bad in (True, False)]
-        assert case.said in [each.message for each in results[0]]
+        found = next(each for each in results[0] if each.message == case.said)
+        other = pc_of(case, "gfx900", "<")
+        assert other is None or found.other == f"pc {other:#x} (entry + {other - CODE:#x})"
         assert results[1] == []
 
 

@@ -29,6 +29,8 @@ DIVERGENT: Final = "barrier-divergent"
 DEADLOCK: Final = "barrier-deadlock"
 SUGGESTION: Final = "have all work-items of the work-group come to the same barrier, or none"
 BARRIER_BYTES: Final = 4
+END_BYTES: Final = 4
+"""Of s_endpgm, which the pc of a wave that has ended is behind."""
 
 
 class Barriers:
@@ -72,7 +74,9 @@ class Barriers:
     def _ended(self, dispatch: Dispatch, group: int, there: Sequence[Wave], waves: Sequence[Wave]) -> None:
         gone = [wave for wave in waves if wave.words[STATUS] == ENDED]
         message = f"{_names(gone)} of {len(waves)} ended and never came to this barrier"
-        self._tell(_finding(dispatch, group, NOT_REACHED, message, there[0]))
+        found = _finding(dispatch, group, NOT_REACHED, message, there[0])
+        found.other = _place(dispatch, gone[0].pc - END_BYTES)
+        self._tell(found)
 
     def _differ(self, dispatch: Dispatch, group: int, there: Sequence[Wave], place: int, other: int) -> None:
         here = [wave for wave in there if wave.pc == place]

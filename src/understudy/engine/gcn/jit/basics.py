@@ -25,6 +25,8 @@ class Observed(Enum):
     """When somebody besides the program looks at a wave's vector registers."""
 
     NEVER = "never"
+    PLACE = "place"
+    """Never, but where a wave ended is known."""
     AT_END = "at end"
     ALWAYS = "always"
 

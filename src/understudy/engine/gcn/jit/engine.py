@@ -132,12 +132,15 @@ class JitEngine:
         return self._pool
 
     # ---- code --------------------------------------------------------------------------------------------------
-    def code(self, target: Target, memory: GpuMemory, kinds: tuple[str, ...] = ()) -> CodeSpace:
-        """Translated code of a memory, for waves with these kinds of marks."""
+    def code(
+        self, target: Target, memory: GpuMemory, kinds: tuple[str, ...] = (), knows_ends: bool = False
+    ) -> CodeSpace:
+        """Translated code of a memory, for waves with these kinds of marks; `knows_ends`: where they end is told."""
+        observed = Observed.PLACE if knows_ends and self.observed is Observed.NEVER else self.observed
         with self.lock:
-            spaces, key = self._codes.setdefault(memory, {}), (target.name, *kinds)
+            spaces, key = self._codes.setdefault(memory, {}), (target.name, observed.value, *kinds)
             if key not in spaces:
-                parts = self.library, self.cache, self.observed
+                parts = self.library, self.cache, observed
                 spaces[key] = CodeSpace(target, *parts, memory, self.tally, kinds)
             return spaces[key]
 
@@ -223,7 +226,7 @@ class Launch:
         if kinds and engine.tally is not None:
             text = f"instructions are not counted while checks ({', '.join(kinds)}) look after marks"
             raise BeyondModel(f"{text}: run once for each, or on the engine 'reference'")
-        self.code = engine.code(dispatch.target, dispatch.memory, kinds)
+        self.code = engine.code(dispatch.target, dispatch.memory, kinds, dispatch.barriers is not None)
         self._workers = [Worker(engine, self.code, dispatch, 0)]
         self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())
         self._pace = 0.0

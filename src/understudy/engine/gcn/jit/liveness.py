@@ -53,7 +53,7 @@ class Liveness:
     def __init__(self, region: Region, observed: Observed = Observed.NEVER) -> None:
         self.region = region
         self.observed = observed
-        self._at_end = NOTHING if observed is Observed.NEVER else EVERYTHING
+        self._at_end = NOTHING if observed in (Observed.NEVER, Observed.PLACE) else EVERYTHING
         self._before: dict[BlockKey, list[Live]] = {
             place: [EVERYTHING if observed is Observed.ALWAYS else NOTHING] * (len(block.nodes) + 1)
             for place, block in region.blocks.items()
