@@ -87,7 +87,8 @@ class Verdicts:
         self._lock = threading.Lock()
         self._calls: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
-        self._errors: list[Event] = []
+        self._errors: list[object] = []
+        """As they are written: an error itself has hold of all that its program had."""
         self._programs = 0
         device.probes.subscribe(self._hear, ProcessOpened, ProcessClosed, QueueFailed, Called)
         self._tells_calls = calls
@@ -102,7 +103,9 @@ class Verdicts:
                 case ProcessClosed(process=number) if self._tells_calls:
                     self._say(f"program {number} is gone")
                 case QueueFailed(agent=agent, error=error):
-                    self._errors.append(event)
+                    from understudy.trace.values import to_object
+
+                    self._errors.append(to_object(event))
                     self._findings.tell(f"error {rule_of(error)}", f"{agent}: {error}")
                 case Called(process=number, name=name, refused=refused):
                     self._calls[name] += 1
@@ -112,12 +115,10 @@ class Verdicts:
 
     def write(self, path: Path, findings: Sequence[Finding]) -> None:
         """Write all of it to a file, as JSON, with what checks found."""
-        from understudy.trace.values import to_object
-
         document = {
             "agents": self._agents,
             "programs": self._programs,
-            "errors": list(map(to_object, self._errors)),
+            "errors": self._errors,
             "findings": [each.as_dict() for each in findings],
             "calls": dict(sorted(self._calls.items())),
             "refused": {name: count for name, count in sorted(self._refused.items()) if count},

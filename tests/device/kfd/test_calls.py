@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -347,6 +349,22 @@ def test_programs_come_and_go() -> None:
     device.close()
     assert heard[2:] == [ProcessClosed(1, 1, 0, 1, 0), ProcessClosed(2, 2, 0, 1, 0)]
     assert not device.processes
+
+
+def test_what_a_program_had_is_gone_when_the_next_one_comes() -> None:
+    """It refers to itself, and few objects are as large: without a look for such things hundreds of MB add up."""
+    device = KfdDevice(["gfx900"])
+    known, files = [], []
+    for _ in range(3):
+        program = Program(device)
+        program.allocate(VA, PAGE)
+        known.append(weakref.ref(program.process))
+        files.append(len(os.listdir("/proc/self/fd")))
+        assert [each() is None for each in known] == [True] * (len(known) - 1) + [False]
+        device.close_process(program.number)
+        del program
+    assert files[1] == files[2]
+    device.close()
 
 
 def test_agents_that_cannot_be_shown() -> None:

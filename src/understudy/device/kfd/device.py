@@ -7,6 +7,7 @@ answer = process.ioctl(request, argument)
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -60,6 +61,7 @@ class KfdDevice:
         self._lock = threading.Lock()
         self._open: dict[int, KfdProcess] = {}
         self._opened = 0
+        self._has_garbage = False
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -103,6 +105,9 @@ class KfdDevice:
                 raise RuleError("the driver was closed")
             self._opened += 1
             number = self._opened
+            has_garbage, self._has_garbage = self._has_garbage, False
+        if has_garbage:  # what a program had refers to itself, some 50 MB: Python might not look for it for long
+            gc.collect()
         shared = SharedMemory(len(self.nodes))
         process = KfdProcess(
             self.nodes, shared, client_of(shared), self.settings,
@@ -139,6 +144,7 @@ class KfdDevice:
             return
         left = len(process.queues), len(process.allocations), len(process.events)
         process.close()
+        self._has_garbage = True
         self._emit(lambda time: ProcessClosed(time, number, *left))
 
     def close(self) -> None:
