@@ -314,5 +314,5 @@ def test_a_device_compiles_text() -> None:
             device.compile("void put(", ".cpp")
         with pytest.raises(WireError, match=r"language '\.rs', expected one of \.c, \.cc"):
             device.compile("", ".rs")
-        with pytest.raises(WireError, match="source is text, not bytes"):
+        with pytest.raises(WireError, match="source is text, not a bytes"):
             device.compile(b"void f() {}")  # type: ignore[arg-type]
