@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,10 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.attach.fletcher.rig import ROOT, needs_compiler
-from tests.attach.refsi.rig import compiled
+from tests.attach.refsi.rig import VECTORS, compiled
 from tests.cli.test_run import content
 from understudy.cli import main
 from understudy.cli.attachments import ATTACHMENTS
+from understudy.cli.exec_records import NO_MACHINE_CODE
+from understudy.device.refsi.toolkit.builder import REFSIDRV, CommandBuffer
+from understudy.image.riscv.program import read_elf
 
 pytest.importorskip("pyarrow")
 pytestmark = [needs_compiler, pytest.mark.slow]
@@ -62,6 +66,7 @@ def test_a_report_of_what_the_device_saw(capfd: Capture, host: str, tmp_path: Pa
     assert (code, out, err) == (0, "understudy: sum = -6\n", f"report: {report}\n")
     assert "<title>sum_host · Understudy</title>" in report.read_text()
     assert '"rows-moved"' in content(report)
+    assert NO_MACHINE_CODE in content(report)
     assert "unfinished" not in content(report)
 
 
@@ -76,6 +81,32 @@ def test_a_report_of_devices_that_a_program_opens(capfd: Capture, tmp_path: Path
     report.unlink()
     code, _, err = run(capfd, "--device", "refsi", "--quiet", "--report", str(report), "true")
     assert (code, err, report.exists()) == (0, "report: no device did anything, none was written\n", False)
+
+
+def test_a_report_has_the_code_that_a_program_loaded(capfd: Capture, tmp_path: Path) -> None:
+    """The host's file is named by its script, so it takes --code to know names."""
+    script, kernels = tmp_path / "script", VECTORS / "kernels.elf"
+    windows = json.loads((VECTORS / "1D_size_0.json").read_text(encoding="utf-8"))["script"][1]
+    entry = read_elf(kernels.read_bytes()).symbol("k_empty").address
+    launch = CommandBuffer(REFSIDRV).kernel(entry, stack_top=0x1401_0000, return_address=0x6007_7000)
+    words = " ".join(map(str, launch.run_instances(4).finish().words))
+    script.write_text(f"open m\n{windows}\nelf {kernels}\nw64 0x60077000 0x0000089300000513 0x73\ncb {words}\nclose\n")
+    player = compiled("player", tmp_path)
+    report, profile, trace = tmp_path / "run.html", tmp_path / "profile.json", tmp_path / "run.jsonl"
+    for names, name in ((["--code", str(kernels)], "k_empty"), ([], f"kernel at {entry:#x}")):
+        words_ = ["--report", str(report), "--profile-file", str(profile), "--trace-file", str(trace), *names]
+        command = ["--device", "refsi", "--quiet", *words_, "sh", "-c", f"{player} < {script}"]
+        code, out, _ = run(capfd, *command)
+        assert (code, out.splitlines()[-2:]) == (0, ["cb r=0", "close r=0"])
+        page, document = content(report), json.loads(profile.read_text(encoding="utf-8"))
+        assert "c.jr ra" in page
+        frames = [each["name"] for each in document["shared"]["frames"]]
+        assert name in frames
+        assert [each["name"] for each in document["profiles"] if each["type"] == "sampled"] == [
+            "instructions of kernels.elf, device 1" if names else "instructions of device 1"
+        ]
+        events = [json.loads(line)["event"] for line in trace.read_text(encoding="utf-8").splitlines()]
+        assert ("kernels-named" in events) == bool(names)
 
 
 def test_the_exit_status_is_the_programs(capfd: Capture) -> None:

@@ -60,6 +60,7 @@ READS = {
     ("run", "suppressions"): ["run", CODE, "saxpy", *SAXPY, "--check", "memory", "--suppressions", "FILE"],
     ("run", "arguments"): ["run", CODE, "saxpy", "--arg", "@FILE"],
     ("serve refsi", "suppressions"): ["serve", "refsi", "--check", "memory", "--suppressions", "FILE"],
+    ("exec", "code"): ["exec", "--code", "FILE", "true"],
     ("exec", "suppressions"): [*EXEC, "--check", "memory", "--suppressions", "FILE", "true"],
     ("serve fletcher", "kernel"): ["serve", "fletcher", "--no-library", "--kernel", "FILE:sum"],
     ("serve fletcher", "schemas"): ["serve", "fletcher", "--no-library", "--schema", "FILE"],

@@ -16,6 +16,9 @@ import understudy
 from tests.host.amdcl2.rig import FOLDER
 from tests.host.hsa.test_small import code
 from understudy.cli import main
+from understudy.cli.reporting import Report
+from understudy.core.findings import Finding
+from understudy.core.rule import Rule
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.jit.tier import Tier
 
@@ -140,12 +143,24 @@ def test_a_report_of_a_run(capsys: Capture, tmp_path: Path) -> None:
         assert held in content(report)
 
 
-def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path) -> None:
+def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNDERSTUDY_DOCS", "https://d")
     report = tmp_path / "run.html"
     arguments = ["run", CODE, "saxpy", "--arg", "2.0", "--arg", "f32:60", "--arg", "f32:64", "--grid", "64"]
     code, _, _ = run(capsys, *arguments, "--check", "memory", "--report", str(report))
     assert code == 1
     assert '"memory/out-of-bounds","read of 4 bytes' in content(report)
+    assert '"checkLinks":{"memory/out-of-bounds":"https://d/howto/checks.html"}' in content(report)
+
+
+def test_a_report_has_the_clause_of_a_finding() -> None:
+    rule = Rule("gcn/lds-result", "Data Dependency Resolution", "text")
+    report = Report("run", "https://d")
+    report.found([Finding("waits", "unwaited", "v1 is used", pc=16, rule=rule)])
+    held = content_of(report.finish())
+    (found,) = re.findall(r'"findings":\[(\[.*?\])\]', held)
+    assert json.loads(found)[1:] == ["waits/unwaited", "v1 is used (pc 0x10)", rule.id, rule.clause]
+    assert f'["{rule.id}","{rule.clause}","","",1,"https://d/waits.html' in held
 
 
 @pytest.mark.slow
@@ -165,8 +180,13 @@ def test_a_report_shows_the_source_that_was_compiled(capsys: Capture, tmp_path: 
 
 
 def content(report: Path) -> str:
+    """What stands in a report's data."""
+    return content_of(report.read_text())
+
+
+def content_of(page: str) -> str:
     """What stands in a page's data."""
-    packed = re.search(r'<script id="data" type="text/plain">(.*?)</script>', report.read_text())
+    packed = re.search(r'<script id="data" type="text/plain">(.*?)</script>', page)
     assert packed is not None
     return gzip.decompress(base64.b64decode(packed[1])).decode("utf-8", "replace")
 

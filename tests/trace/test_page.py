@@ -19,7 +19,7 @@ from understudy.fletcher import Context, FletcherDevice, Kernel, find
 from understudy.hsa import demo_code
 from understudy.refsi import demo_kernels
 from understudy.trace import HtmlTrace, JsonlTrace
-from understudy.trace.page_file import page, write_page
+from understudy.trace.page_file import NO_CODE, page, write_page
 from understudy.trace.reading import Record, read_records
 from understudy.trace.text import value_text
 from understudy.trace.timeline import MOST_TRACKS, Timeline, narrow
@@ -125,6 +125,7 @@ def test_a_browser_shows_all_of_a_trace(run: Callable[..., None], tmp_path: Path
     tab = browser.open(report)
     assert browser.requests == [report.as_uri()]  # it needs no network
     assert tab("get('title').textContent") == "<b>run</b>"
+    assert (NO_CODE in tab("get('code').textContent")) == (run in (refsi, hsa))
 
     events = tab(
         "Array.from({length: page.trace.size}, (_, e) =>"
@@ -208,8 +209,11 @@ def test_a_browser_shows_what_was_executed(tmp_path: Path, browser: Browser) -> 
 @pytest.mark.slow
 def test_a_run_without_events_has_a_page(tmp_path: Path, browser: Browser) -> None:
     report = tmp_path / "nothing.html"
-    HtmlTrace(report).close()
+    with HtmlTrace(report) as trace:
+        trace.note("Why there is no code.")
+        trace.note("Why there is no code.")
     tab = browser.open(report)
+    assert tab("get('code').textContent").count("Why there is no code.") == 1
     assert tab("get('summary').textContent").startswith("0 events in 0 guest steps")
     assert "No error" in tab("get('findings').textContent")
     for key in ("n", "p", "f", "+", "-", "z", "x", "0", "Escape"):

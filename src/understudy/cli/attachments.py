@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from understudy.cli.exec_records import NO_MACHINE_CODE, NOT_COUNTED, Records
 from understudy.cli.exits import UsageError
-from understudy.cli.files import writing
 
 if TYPE_CHECKING:
     from understudy.cli.reporting import Report
-    from understudy.core.event import Probes
     from understudy.device.hsa.device import HsaDevice
 
 FLETCHER_PROFILES: Final = ("spec", "hardware")
@@ -45,10 +44,21 @@ class Wanted:
     suppressions: Path | None = None
     equal_stores: bool = False
     findings_file: Path | None = None
-    program: str = ""
-    """What is run, as findings call it."""
+    command: tuple[str, ...] = ()
+    """What is run; findings call it by its first word."""
+    code: tuple[Path, ...] = ()
+    """Files that may hold the code of the program's kernels."""
     report: Report | None = None
     """What hears of the devices' events."""
+
+    @property
+    def program(self) -> str:
+        """The program's name as it was given."""
+        return self.command[0] if self.command else ""
+
+    def records(self, stack: ExitStack) -> Records:
+        """Who writes what devices do; they end with `stack`."""
+        return Records(stack, self.report, self.trace_file, self.profile_file, self.command, self.code)
 
     def profile_of(self, names: tuple[str, ...]) -> str:
         """The profile, of these; the first is that of who names none. `UsageError` for another."""
@@ -86,12 +96,15 @@ def fletcher(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     device = FletcherDevice(plan, kernel, settings)
     if wanted.threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with tempfile.TemporaryDirectory(prefix="understudy-") as folder, Server(DevicePlatform(device)) as server:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
+        server = stack.enter_context(Server(DevicePlatform(device)))
         tell = teller(wanted.trace, say)
         server.probes.subscribe(tell)
         device.probes.subscribe(tell)
-        if wanted.report is not None:
-            wanted.report.follow(device.probes)
+        records = wanted.records(stack)
+        records.follow(device.probes)
+        records.note(NO_MACHINE_CODE)
         path = Path(folder, "fletcher.sock")
         server.listen(path)
         thread = threading.Thread(target=server.serve, name="fletcher", daemon=True)
@@ -114,10 +127,12 @@ def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     from understudy.cli.serve_refsi import teller
 
     library = build_library()
-    report = wanted.report
-    on_open = None if report is None else lambda device: report.follow(device.probes)
-    options = Options(settings=(("profile", profile),), on_open=on_open)
-    with tempfile.TemporaryDirectory(prefix="understudy-") as folder, Server(options) as server:
+    with ExitStack() as stack:
+        records = wanted.records(stack)
+        counting = (("count_instructions", True),) if records.shows_code else ()
+        options = Options((("profile", profile), *counting), True, records.open_refsi, records.close_refsi)
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
+        server = stack.enter_context(Server(options))
         server.probes.subscribe(teller(wanted.trace, say, errors=False))
         path = Path(folder, "refsi.sock")
         server.listen(path)
@@ -136,12 +151,14 @@ def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
 def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     """AMD GPUs behind the kernel driver's interface, for programs of ROCm: those of `--agent`, else a gfx900."""
     from understudy.attach.rocm import Server, build_library
-    from understudy.cli.exec_rocm import WHOLE_BLOCKS, Checked, Verdicts, options
+    from understudy.cli.exec_rocm import WHOLE_BLOCKS, Checked, Verdicts, options, why_not_counted
     from understudy.cli.serving import SWITCH_INTERVAL_S
     from understudy.core.checks import MEMORY, checks_of
     from understudy.device.kfd.device import KfdDevice, known_checks
 
     settings = options(wanted)
+    why_not = "" if wanted.report is None else why_not_counted(wanted.engine, wanted.check)
+    settings["count_instructions"] = wanted.report is not None and not why_not
     device = KfdDevice(wanted.agents or ("gfx900",), **settings)
     checked = Checked()
     if wanted.check:
@@ -151,28 +168,16 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         verdicts = Verdicts(device, say, calls=wanted.trace)
-        followers: list[Callable[[Probes], object]] = []
-        if wanted.trace_file is not None:
-            from understudy.trace import JsonlTrace
-
-            with writing(wanted.trace_file):
-                trace = JsonlTrace(wanted.trace_file)
-            followers.append(stack.enter_context(trace).follow)
-        if wanted.profile_file is not None:
-            from understudy.trace.speedscope import SpeedscopeTrace
-
-            with writing(wanted.profile_file):
-                profile = SpeedscopeTrace(wanted.profile_file, Path(wanted.program).name)
-            followers.append(stack.enter_context(profile).follow)
-        if wanted.report is not None:
-            followers.append(wanted.report.follow)
-        for follow in followers:
-            follow(device.probes)
+        records = wanted.records(stack)
+        if records:
+            device.on_code = records.gpu_code
+        records.follow(device.probes)
+        if why_not:
+            records.note(NOT_COUNTED.format(why_not))
 
         def follow_agent(agent: HsaDevice) -> None:
             checked.follow(agent)
-            for follow in followers:
-                follow(agent.probes)
+            records.follow(agent.probes)
 
         device.on_device = follow_agent
         server = stack.enter_context(Server(device))

@@ -17,6 +17,7 @@ import typer
 from understudy.cli.attachments import ATTACHMENTS, Wanted
 from understudy.cli.engines import CheckOption, Engine, EqualStoresOption, SuppressionsOption, check_outputs, checked
 from understudy.cli.exits import UsageError
+from understudy.cli.files import reading
 from understudy.cli.map_profiles import MapProfile
 from understudy.cli.output import Output
 from understudy.cli.reporting import ReportOption, reporting
@@ -76,11 +77,13 @@ def exec_program(
     ] = None,
     trace_file: Annotated[
         Path | None,
-        typer.Option("--trace-file", metavar="FILE", help="ROCm: write every call and packet, as JSON lines."),
+        typer.Option(
+            "--trace-file", metavar="FILE", help="Write every event of the devices, as JSON lines; see `trace`."
+        ),
     ] = None,
     profile_file: Annotated[
         Path | None,
-        typer.Option("--profile-file", metavar="FILE", help="ROCm: write what time went to, for speedscope.app."),
+        typer.Option("--profile-file", metavar="FILE", help="Write what work went to, for speedscope.app."),
     ] = None,
     check: CheckOption = "",
     suppressions: SuppressionsOption = None,
@@ -91,6 +94,14 @@ def exec_program(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
     report: ReportOption = None,
+    code: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--code",
+            metavar="FILE",
+            help="A file with the program's kernels, names and lines, for --report; repeat.",
+        ),
+    ] = None,
 ) -> None:
     """Run a host program, unmodified, with a virtual device for the real one.
 
@@ -113,11 +124,14 @@ def exec_program(
     wanted = Wanted(
         kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
         tuple(agents or ()), engine.value, time_limit, json_file, trace_file, profile_file,
-        checked(check) or default_checks(), suppressions, equal_stores, findings, program[0],
+        checked(check) or default_checks(), suppressions, equal_stores, findings, tuple(program), tuple(code or ()),
     )  # fmt: skip
     if (check or findings or suppressions) and not (agents or "rocm" in (devices or ())):
         raise UsageError("--check, --findings and --suppressions go with --agent (or --device rocm)")
     check_outputs(findings, suppressions, wanted.check, equal_stores)
+    for path in code or ():
+        with reading(path), path.open("rb") as file:
+            file.read(1)
     title = Path(program[0]).name
     environment = dict(os.environ)
     with reporting(report, title) as gathered, ExitStack() as stack:

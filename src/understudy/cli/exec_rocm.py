@@ -61,6 +61,15 @@ def options(wanted: Wanted) -> dict[str, Any]:
     }
 
 
+def why_not_counted(engine: str, check: str) -> str:
+    """Why instructions cannot be counted beside checks; "" where they can."""
+    from understudy.core.checks import MARKED, checks_of
+    from understudy.core.settings import JIT
+
+    marked = ", ".join(sorted(checks_of(check) & MARKED)) if check and engine == JIT else ""
+    return f"with --check {marked} they are on the engine reference alone" if marked else ""
+
+
 class Checked:
     """What checks find on the agents of all programs."""
 

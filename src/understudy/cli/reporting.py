@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from understudy.core.event import Event, Probes
-    from understudy.trace.code import Loaded
+    from understudy.trace.code import Listing, Loaded
     from understudy.trace.reading import Record
 
 ReportOption = Annotated[
@@ -54,13 +54,27 @@ class Report:
         """Show what a program executed."""
         self._trace.code(loaded, counts, name)
 
+    def listing(self, listing: Listing) -> None:
+        """Show code that is listed already."""
+        with self._lock:
+            self._trace.listing(listing)
+
+    def note(self, text: str) -> None:
+        """Say of code what is not shown, and why."""
+        with self._lock:
+            self._trace.note(text)
+
     def found(self, findings: Sequence[Any]) -> None:
         """Show what checks have found."""
         with self._lock:
             for each in findings:
                 said = f"{each.message} ({each.place})" if each.place else each.message
+                rule = getattr(each, "rule", None)
+                said += f", [{rule.id}: {rule.clause}]" if rule is not None else ""
                 record: Record = {"time": 0, "event": "finding", "check": each.name, "message": said}
-                self._trace.write(record if each.pc is None else {**record, "pc": hex(each.pc)})
+                if each.pc is not None:
+                    record["pc"] = hex(each.pc)
+                self._trace.write(record)
 
     def finish(self) -> str:
         """The page."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,9 +111,9 @@ def _of_executable(loaded: Executable, counts: Mapping[int, int], name: str) -> 
     functions = [(each, loaded.symbols[each], size) for each, size in sized.items() if size and each in loaded.symbols]
     lines = read_lines(elf)
     target = TARGETS[loaded.agent]
-    return _listing(
+    return made_listing(
         name or "code object",
-        _Gcn(target),
+        GcnText(target),
         functions,
         loaded.read_code,
         counts,
@@ -126,7 +127,7 @@ def _of_opencl(loaded: OpenclProgram, counts: Mapping[int, int], name: str) -> L
     for each, image in loaded.container.kernels.items():
         entry = loaded.code.kernels[each] + image.header.kernel_code_entry_byte_offset
         functions.append((each, entry, len(image.code)))
-    return _listing(name or "program", _Gcn(loaded.target), functions, loaded.read_code, counts, Lines([]).at)
+    return made_listing(name or "program", GcnText(loaded.target), functions, loaded.read_code, counts, Lines([]).at)
 
 
 def _of_refsi(loaded: RefsiProgram, counts: Mapping[int, int], name: str) -> Listing:
@@ -141,15 +142,15 @@ def _of_refsi(loaded: RefsiProgram, counts: Mapping[int, int], name: str) -> Lis
         lines = read_lines(ElfFile(data, image.bits))
         linked = read_elf(data).segments
         distance = image.segments[0].address - linked[0].address if linked else 0
-    return _listing(
-        name or "program", _Riscv(), functions, loaded.read_code, counts, lambda pc: lines.at(pc - distance)
+    return made_listing(
+        name or "program", RiscvText(), functions, loaded.read_code, counts, lambda pc: lines.at(pc - distance)
     )
 
 
 # ---- instruction sets ----------------------------------------------------------------------------------------------
 
 
-class _Gcn:
+class GcnText:
     """Instructions of a processor of AMD's."""
 
     def __init__(self, target: Target) -> None:
@@ -157,6 +158,7 @@ class _Gcn:
         self.name = target.name
 
     def rows(self, code: bytes, pc: int, names: Mapping[int, str]) -> Iterator[Row]:
+        """Every instruction of `code`, which stands at address `pc`; `names` are those of places."""
         from understudy.isa.gcn.asm.listing import listing
 
         for line in listing(self._target, code, pc, names):
@@ -168,12 +170,13 @@ class _Gcn:
                 yield Row(line.pc, line.shown, line.label, 0, insn.name, accuracy.kind, accuracy.bound)
 
 
-class _Riscv:
+class RiscvText:
     """Instructions of RISC-V, all of which are exact."""
 
     name = "rv64"
 
     def rows(self, code: bytes, pc: int, names: Mapping[int, str]) -> Iterator[Row]:
+        """Every instruction of `code`, which stands at address `pc`; `names` are those of places."""
         from understudy.isa.riscv.listing import listing
 
         for line in listing(code, pc, names):
@@ -184,18 +187,19 @@ class _Riscv:
 # ---- from counts to rows -------------------------------------------------------------------------------------------
 
 
-def _listing(
+def made_listing(
     name: str,
-    isa: _Gcn | _Riscv,
+    isa: GcnText | RiscvText,
     functions: Sequence[Extent],
     read: Read,
     counts: Mapping[int, int],
     place: Callable[[int], Place | None],
     name_at: Callable[[int], str] = lambda pc: "",
 ) -> Listing:
+    """What was executed of `functions`, and as pieces what lies in none of them."""
     executed = sorted(counts)
     symbols = _distinct(functions)
-    extents = [extent for extent in symbols if any(extent[1] <= pc < extent[1] + extent[2] for pc in executed)]
+    extents = [extent for extent in symbols if _within(executed, extent)]
     silent = tuple(extent[0] for extent in symbols if extent not in extents)
     left = [pc for pc in executed if not any(at <= pc < at + size for _, at, size in extents)]
     extents += _pieces(left, name_at)
@@ -230,8 +234,8 @@ def _distinct(functions: Sequence[Extent]) -> list[Extent]:
     return sorted(found.values(), key=lambda extent: extent[1])
 
 
-def _within(executed: Sequence[int], extent: Extent) -> list[int]:
-    return [pc for pc in executed if extent[1] <= pc < extent[1] + extent[2]]
+def _within(executed: Sequence[int], extent: Extent) -> Sequence[int]:
+    return executed[bisect_left(executed, extent[1]) : bisect_left(executed, extent[1] + extent[2])]
 
 
 def _pieces(executed: Sequence[int], name_at: Callable[[int], str]) -> list[Extent]:

@@ -29,6 +29,7 @@ class HtmlTrace(TraceWriter):
         self._docs = docs
         self._timeline = Timeline()
         self._code: list[Listing] = []
+        self._notes: list[str] = []
 
     def write(self, record: Record) -> None:
         """Keep one event."""
@@ -42,7 +43,16 @@ class HtmlTrace(TraceWriter):
         """
         from understudy.trace.code import listing_of
 
-        self._code.append(listing_of(loaded, counts, name))
+        self.listing(listing_of(loaded, counts, name))
+
+    def listing(self, listing: Listing) -> None:
+        """Show code that is listed already."""
+        self._code.append(listing)
+
+    def note(self, text: str) -> None:
+        """Say of code what is not shown, and why; the same is said once."""
+        if text not in self._notes:
+            self._notes.append(text)
 
     def finish(self) -> None:
         """Write the file."""
@@ -54,4 +64,4 @@ class HtmlTrace(TraceWriter):
             made_by = version("understudy")
         except PackageNotFoundError:  # a source tree that is not installed
             made_by = ""
-        self._out.write(write_page(self._timeline, self._title, made_by, self._docs, self._code))
+        self._out.write(write_page(self._timeline, self._title, made_by, self._docs, self._code, self._notes))

@@ -28,11 +28,23 @@ INTERFACES: Final = {
     "acceldev": ("understudy.device.acceldev", "acceldev"),
     "amdcl2": ("understudy.device.amdcl2", "amdcl2"),
     "fletcher": ("understudy.device.fletcher", "fletcher"),
+    "gcn": ("", "waits"),
     "hsa": ("understudy.device.hsa", "hsa"),
     "refsi": ("understudy.device.refsi", "refsi"),
     "vfio-user": ("understudy.attach.vfio_user", "acceldev"),
 }
-"""Where the rules of an interface stand, and its page in the docs."""
+"""Where the rules of an interface stand, and its page in the docs; those of GCN code stand in no such table."""
+NO_CODE: Final = (
+    "Kernels ran whose code is not shown: events do not tell of instructions. Reports that run --report and "
+    "exec --report write have code and counts; in Python, HtmlTrace.code adds them."
+)
+CHECKS: Final = {
+    **dict.fromkeys(("memory", "leaks", "races"), "howto/checks"),
+    **dict.fromkeys(("init", "fidelity"), "checks-of-values"),
+    "waits": "waits",
+    "sync": "sync",
+}
+"""The pages of checks in the docs."""
 SCRIPTS: Final = ("uPlot.min.js", "data.js", "timeline.js", "panels.js", "curves.js", "code.js", "main.js")
 MOST_SILENT: Final = 200
 """Names of functions that were not executed, of those that are told."""
@@ -40,18 +52,27 @@ STYLES: Final = ("uPlot.min.css", "page.css")
 
 
 def write_page(
-    events: Timeline | Iterable[Record], title: str, version: str, docs: str = "", code: Sequence[Listing] = ()
+    events: Timeline | Iterable[Record],
+    title: str,
+    version: str,
+    docs: str = "",
+    code: Sequence[Listing] = (),
+    notes: Sequence[str] = (),
 ) -> str:
     """The report of a trace and of the code that ran, written by this `version` of Understudy.
 
-    `docs`: where links to pages of the docs lead; none are made without.
+    `docs`: where links to pages of the docs lead; none are made without. `notes`: what is not shown of code, and why.
     """
     timeline = events if isinstance(events, Timeline) else Timeline(events)
     about, arrays = timeline.columns()
     about["title"] = title
     about["version"] = version
     about["rules"] = [_rule(name, *said, docs) for name, said in timeline.first_rules.items()]
-    about["code"] = [_listing(each) for each in code]
+    about["checkLinks"] = {
+        what: link(docs, CHECKS.get(what.partition("/")[0], "")) for _, what, *_ in about["findings"]
+    }
+    about["code"] = [_listing(each) for each in sorted(code, key=lambda each: not each.sources)]
+    about["notes"] = list(notes) or ([NO_CODE] if timeline.ran_kernels and not code else [])
     about["opcodes"] = _opcodes(code)
     about["opcodeLink"] = link(docs, "gcn-opcodes") if any(each.target.startswith("gfx") for each in code) else ""
     return page(about, arrays)

@@ -6,16 +6,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from understudy.trace.reading import Record
 
+_HEX: Final = re.compile("0x[0-9a-f]+")
 _MOMENTS: Final = frozenset({"user-command-started"})
 """Kinds that sound like a beginning, and of whose end no event tells."""
 STARTS: Final = ("-started", "-begun", "-launched")
+INSTANCE: Final = "instance"
+"""The stem of what runs a kernel of RefSi on a hart: each has a number of its own."""
+_COMMAND: Final = "command"
+LAUNCH: Final = "kernel-launch"
+"""What a device tells of a kernel of RefSi."""
 ENDS: Final = ("-finished", "-ended", "-completed", "-aborted", "-failed")
 
 
@@ -35,7 +42,7 @@ class Span:
     @property
     def name(self) -> str:
         """The kernel, or the stem, made telling by the field of the same name: ``instance 3``, ``write-reg64``."""
-        if self.kernel:
+        if self.kernel and self.stem != INSTANCE:
             return self.kernel
         subject = self.start.get(self.stem.replace("-", "_"))
         match subject:
@@ -48,6 +55,11 @@ class Span:
             case _:
                 return f"{self.stem} {subject}"
 
+    @property
+    def frame(self) -> str:
+        """What a profile calls it: the kernel, whichever instance of it that is, else its name."""
+        return self.kernel or self.name
+
     def fields(self, end: Record) -> Record:
         """The fields of both its events."""
         return {name: value for name, value in {**self.start, **end}.items() if name not in ("time", "event")}
@@ -59,22 +71,42 @@ class OpenSpans:
     def __init__(self) -> None:
         self._open: dict[str, list[Span]] = {}
         self._kernels: dict[int, str] = {}
-        """By kernel object, of the code that was loaded."""
+        """By kernel object or entry, of the code that was loaded."""
+        self._launched = ""
 
     def begin(self, record: Record, thread: str, order: int = 0) -> bool:
         """Whether the event begins something, which is remembered."""
         stem = _stem(str(record["event"]), STARTS)
         if stem:
-            self._open.setdefault(thread, []).append(Span(stem, thread, record, order, self._kernel(record)))
+            self._open.setdefault(thread, []).append(Span(stem, thread, record, order, self._running(record)))
         elif isinstance(kernels := record.get("kernels"), dict):
             self._kernels.update({place: name for name, place in kernels.items() if isinstance(place, int)})
+        elif record["event"] == LAUNCH:
+            self._launch(str(record.get("entry")))
         return bool(stem)
 
-    def _kernel(self, record: Record) -> str:
-        packet = record.get("packet") if self._kernels else None
-        if not isinstance(packet, dict) or not isinstance(place := packet.get("kernel_object"), str):
+    def _launch(self, entry: str) -> None:
+        """A kernel of RefSi: the command that launches it is open, and its instances come."""
+        self._launched = self._named(entry) or f"kernel at {entry}"
+        for opened in self._open.values():
+            for index, span in enumerate(opened):
+                if span.stem == _COMMAND and not span.kernel:
+                    opened[index] = replace(span, kernel=self._launched)
+
+    def _running(self, record: Record) -> str:
+        if record["event"] == f"{INSTANCE}-started":
+            return self._launched
+        return self.kernel(record)
+
+    def kernel(self, record: Record) -> str:
+        """The kernel that a packet or a launch is of, as far as the trace tells."""
+        if not self._kernels:
             return ""
-        return self._kernels.get(int(place, 16), "")
+        packet = record.get("packet")
+        return self._named(packet.get("kernel_object") if isinstance(packet, dict) else record.get("entry"))
+
+    def _named(self, place: object) -> str:
+        return self._kernels.get(int(place, 16), "") if isinstance(place, str) and _HEX.fullmatch(place) else ""
 
     def end(self, record: Record, thread: str) -> Span | None:
         """What the event ends, which is forgotten; None if it ends nothing."""

@@ -1,20 +1,26 @@
 """What lasts, as a profile for speedscope (https://www.speedscope.app): which work of a thread took how many steps.
 
 Each thread is a profile of its own, in guest steps. Spans lie on each other as they are nested; what overlaps without
-being nested (packets side by side on one queue) goes to a further profile of its thread, ``queue 1 (2)``.
+being nested (packets side by side on one queue) goes to a further profile of its thread, ``queue 1 (2)``. What runs a
+kernel is called by its name. Where instructions were counted, each program's code is a profile too: functions, and in
+them lines, by the instructions that retired.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from understudy.trace.chrome import thread_name
 from understudy.trace.reading import Record
 from understudy.trace.spans import OpenSpans, Span
 from understudy.trace.writer import TraceWriter
+
+if TYPE_CHECKING:
+    from understudy.trace.code import Listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,11 @@ class SpeedscopeTrace(TraceWriter):
         self._done: dict[str, list[_Done]] = {}
         self._count = 0
         self._time = 0
+        self._code: list[Listing] = []
+
+    def listing(self, listing: Listing) -> None:
+        """Have the functions of a program as a profile."""
+        self._code.append(listing)
 
     def write(self, record: Record) -> None:
         """Remember what begins and ends."""
@@ -48,7 +59,9 @@ class SpeedscopeTrace(TraceWriter):
         for span in self._open.rest():
             self._count += 1
             self._done.setdefault(span.thread, []).append(_Done(span, self._count, self._time))
-        names = dict.fromkeys(done.span.name for spans in self._done.values() for done in spans)
+        stacks = [(listing, _stacks(listing)) for listing in self._code]
+        names = dict.fromkeys(done.span.frame for spans in self._done.values() for done in spans)
+        names |= dict.fromkeys(name for _, found in stacks for stack in found for name in stack)
         frames = {name: index for index, name in enumerate(names)}
         document = {
             "$schema": "https://www.speedscope.app/file-format-schema.json",
@@ -59,7 +72,8 @@ class SpeedscopeTrace(TraceWriter):
                 self._profile(thread if not number else f"{thread} ({number + 1})", part, frames)
                 for thread, spans in self._done.items()
                 for number, part in enumerate(_nested(spans))
-            ],
+            ]
+            + [_sampled(f"instructions of {listing.name}", found, frames) for listing, found in stacks if found],
         }
         json.dump(document, self._out, separators=(",", ":"))
         self._out.write("\n")
@@ -67,7 +81,7 @@ class SpeedscopeTrace(TraceWriter):
     def _profile(self, name: str, spans: list[_Done], frames: dict[str, int]) -> dict[str, Any]:
         moments = [(done.span.order, "O", done) for done in spans] + [(done.last, "C", done) for done in spans]
         events = [
-            {"type": kind, "frame": frames[done.span.name], "at": done.span.start["time"] if kind == "O" else done.end}
+            {"type": kind, "frame": frames[done.span.frame], "at": done.span.start["time"] if kind == "O" else done.end}
             for _, kind, done in sorted(moments, key=lambda moment: moment[0])
         ]
         return {
@@ -78,6 +92,28 @@ class SpeedscopeTrace(TraceWriter):
             "endValue": self._time,
             "events": events,
         }
+
+
+def _stacks(listing: Listing) -> Counter[tuple[str, ...]]:
+    """Instructions that retired, by function and, where it is known, line."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for function in listing.functions:
+        for row in function.rows:
+            if row.count:
+                found[(function.name,) if row.place is None else (function.name, str(row.place))] += row.count
+    return found
+
+
+def _sampled(name: str, stacks: Counter[tuple[str, ...]], frames: dict[str, int]) -> dict[str, Any]:
+    return {
+        "type": "sampled",
+        "name": name,
+        "unit": "none",
+        "startValue": 0,
+        "endValue": stacks.total(),
+        "samples": [[frames[each] for each in stack] for stack in stacks],
+        "weights": list(stacks.values()),
+    }
 
 
 def _nested(spans: list[_Done]) -> list[list[_Done]]:

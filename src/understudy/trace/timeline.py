@@ -20,7 +20,7 @@ import numpy as np
 from understudy.trace.chrome import FAULTS, thread_name
 from understudy.trace.counters import LEVELS, Counters
 from understudy.trace.reading import Record
-from understudy.trace.spans import OpenSpans, Span
+from understudy.trace.spans import LAUNCH, OpenSpans, Span
 from understudy.trace.text import value_text
 from understudy.trace.values import Plain
 
@@ -112,6 +112,8 @@ class Timeline:
         self._places: Counter[tuple[str, str, str]] = Counter()
         self.operations: Counter[tuple[str, str]] = Counter()
         """How often commands and packets of each type began, by kind of event and type."""
+        self.ran_kernels = False
+        """Whether a kernel was launched."""
         self.first_rules: dict[str, tuple[str, int]] = {}
         """Clauses of the rules that findings name, by id, and how many findings do."""
         self._counters = Counters()
@@ -144,13 +146,14 @@ class Timeline:
         if kind.endswith(("-started", "-launched", "-launch", "-begun")):
             subject = _subject(record)
             inner = [value for value in record.values() if isinstance(value, dict)]
+            self.ran_kernels |= kind == LAUNCH or any("kernel_object" in each for each in inner)
             places = [record[name] for name in _PLACES if record.get(name) is not None]
             places += [each[name] for each in inner for name in ("kernel_object", "entry") if name in each]
             place = hex(places[0]) if places and type(places[0]) is int else str(places[0]) if places else ""
             if subject:
                 self.operations[kind, subject.partition("(")[0]] += 1
             if place:
-                self._places[lane, place, subject or kind] += 1
+                self._places[lane, place, self._open.kernel(record) or subject or kind] += 1
         found = finding_of(order, record)
         if found is not None:
             if found.rule:

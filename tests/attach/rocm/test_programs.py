@@ -15,6 +15,7 @@ import pytest
 from tests.attach.rocm.rig import PATIENCE_S, Served, hip_program, needs_compiler, needs_rocm, served
 from tests.cli.test_run import content
 from understudy.cli import main
+from understudy.cli.exec_records import NOT_COUNTED
 from understudy.core.errors import AccessFault, GuestFault
 from understudy.core.limits import TimeLimit
 from understudy.device.kfd.events import ProcessClosed, QueueFailed
@@ -223,6 +224,25 @@ def test_exec(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert shutil.which("rocminfo")
     assert main(["exec", "--device", "rocm", "--quiet", "--report", str(report), "--", "rocminfo"]) == 0
     assert "gfx900" in capfd.readouterr().out
+
+
+def test_exec_shows_the_code(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Kernels by name, with counts; where a check keeps instructions from being counted, the report says so."""
+    report, profile, trace = tmp_path / "run.html", tmp_path / "profile.json", tmp_path / "trace.jsonl"
+    words = ["--report", str(report), "--profile-file", str(profile), "--trace-file", str(trace)]
+    assert main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs"), "saxpy"]) == 0
+    page, document = content(report), json.loads(profile.read_text(encoding="utf-8"))
+    assert "v_fma_f32" in page or "v_mac_f32" in page
+    frames = [each["name"] for each in document["shared"]["frames"]]
+    assert "kernel-dispatch-packet" not in frames
+    (kernel,) = [each for each in frames if "saxpy" in each]
+    assert any("code at 0x" in each["name"] for each in document["profiles"] if each["type"] == "sampled")
+    events = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+    assert kernel in [name for each in events if each["event"] == "code-loaded" for name in each["kernels"]]
+    words = ["--check", "init", "--report", str(report)]
+    assert main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs"), "saxpy"]) == 0
+    assert NOT_COUNTED.format("with --check init they are on the engine reference alone") in content(report)
+    capfd.readouterr()
 
 
 def test_exec_with_checks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -23,12 +23,14 @@ class Options:
     """What devices are opened for hosts. `settings` are those of `RefSiDevice`.
 
     With `shared_memory` hosts map the devices' memories, where the system can do that; without they reach everything by
-    messages, and refsiGetMappedAddress gives nothing. `on_open` is given each device before its host hears of it.
+    messages, and refsiGetMappedAddress gives nothing. `on_open` is given each device before its host hears of it,
+    `on_close` before it is closed.
     """
 
     settings: tuple[tuple[str, Any], ...] = (("profile", "refsidrv"),)
     shared_memory: bool = True
     on_open: Callable[[RefSiDevice], None] | None = None
+    on_close: Callable[[RefSiDevice], None] | None = None
 
 
 class OpenDevice:

@@ -97,6 +97,8 @@ class Session(HostSession):
         return left
 
     def _close(self, device: RefSiDevice) -> None:
+        if self._options.on_close is not None:
+            self._options.on_close(device)
         device.close()
         if device.settings.checks:
             self._emit(events.Checked(self.time, tuple(device.findings)))

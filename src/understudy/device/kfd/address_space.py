@@ -17,10 +17,14 @@ USER_LIMIT: Final = 1 << 47
 
 
 class AddressSpace:
-    """The address space of one device. Mapping is possible while waves run."""
+    """The address space of one device. Mapping is possible while waves run.
 
-    def __init__(self, device: HsaDevice) -> None:
+    `unmapped` hears of what is taken out: first address, and the first behind it.
+    """
+
+    def __init__(self, device: HsaDevice, unmapped: Callable[[int, int], None] | None = None) -> None:
         self.memory = device.memory
+        self._unmapped = unmapped
 
     def map(self, address: int, pieces: Sequence[Piece], name: str) -> None:
         """Put `pieces` at an address; `Refused` where something is there, and then nothing is mapped."""
@@ -46,6 +50,8 @@ class AddressSpace:
         """Take out what `map` put there. Waves that run and reach for it find nothing."""
         for piece in pieces:
             self.memory.unmap(address + piece.start)
+        if self._unmapped is not None and pieces:
+            self._unmapped(address, address + pieces[-1].start + pieces[-1].size)
         if self.memory.guard is not None:
             self.memory.guard.allocations.free(address)
 

@@ -30,7 +30,7 @@ _HEADER: Final = struct.Struct("<32xQ14xHH")
 _SEGMENT: Final = struct.Struct("<IIQQQQQQ")
 _PAIR: Final = struct.Struct("<QQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
-_PT_DYNAMIC, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 2, 4, 5, 6, 10
+_PT_LOAD, _PT_DYNAMIC, _DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ = 1, 2, 4, 5, 6, 10
 
 
 def kernel_name(memory: GpuMemory, kernel_object: int) -> str:
@@ -49,15 +49,38 @@ def function_at(memory: GpuMemory, pc: int) -> tuple[str, int]:
         for name, info, value, size in _symbols(memory, base) if base else ():
             if info & 0xF not in (STT_FUNC, STT_AMDGPU_HSA_KERNEL) or not value <= pc - base < value + size:
                 continue
-            start = value if info & 0xF == STT_FUNC else value + _entry(memory, base + value)
+            start = value if info & 0xF == STT_FUNC else value + entry_offset(memory, base + value)
             return (name, pc - base - start) if pc - base >= start else ("", 0)
     except (AccessFault, struct.error, OverflowError):  # no code object, or a damaged one
         pass
     return "", 0
 
 
-def _entry(memory: GpuMemory, kernel_object: int) -> int:
-    """How far behind its descriptor a kernel begins, which a symbol of code objects of version 2 begins with."""
+def code_object_at(memory: GpuMemory, address: int) -> tuple[int, int]:
+    """Where the code object begins that an address lies in, and how many bytes of memory it takes; 0, 0 for none."""
+    base = _header_before(memory, address)
+    return (base, max((each[3] + each[6] for each in _segments(memory, base, _PT_LOAD)), default=0)) if base else (0, 0)
+
+
+def extents(memory: GpuMemory, base: int) -> tuple[tuple[tuple[str, int, int], ...], dict[str, int]]:
+    """Functions of the code object at an address, each with its address and size, and kernel objects by name."""
+    functions: list[tuple[str, int, int]] = []
+    kernels: dict[str, int] = {}
+    for name, info, value, size in _symbols(memory, base):
+        kind = info & 0xF
+        if kind == STT_FUNC:
+            functions.append((name, base + value, size))
+        elif kind == STT_AMDGPU_HSA_KERNEL:
+            start = entry_offset(memory, base + value)
+            functions.append((name, base + value + start, size - start))
+            kernels[name] = base + value
+        elif name.endswith(DESCRIPTOR):
+            kernels[name.removesuffix(DESCRIPTOR)] = base + value
+    return tuple(functions), kernels
+
+
+def entry_offset(memory: GpuMemory, kernel_object: int) -> int:
+    """How far behind its descriptor a kernel begins."""
     return int.from_bytes(memory.read(kernel_object + _ENTRY_AT, 8), "little", signed=True)
 
 
@@ -90,15 +113,20 @@ def _symbols(memory: GpuMemory, base: int) -> Iterator[tuple[str, int, int, int]
             yield strings[at : strings.find(b"\0", at)].decode("utf-8", "replace"), info, value, its
 
 
-def _dynamic(memory: GpuMemory, base: int) -> tuple[int, int, int, int]:
-    """Where symbols and strings are, the strings' size, and how many symbols there are."""
+def _segments(memory: GpuMemory, base: int, kind: int) -> Iterator[tuple[int, ...]]:
+    """Program headers of a kind, as the System V ABI has them."""
     offset, entry, count = _HEADER.unpack(memory.read(base, _HEADER.size))
-    found: dict[int, int] = {}
     for number in range(count):
         segment = _SEGMENT.unpack(memory.read(base + offset + entry * number, _SEGMENT.size))
-        if segment[0] == _PT_DYNAMIC:
-            data = memory.read(base + segment[3], segment[6] & -_PAIR.size)
-            found = dict(_PAIR.iter_unpack(data))
+        if segment[0] == kind:
+            yield segment
+
+
+def _dynamic(memory: GpuMemory, base: int) -> tuple[int, int, int, int]:
+    """Where symbols and strings are, the strings' size, and how many symbols there are."""
+    found: dict[int, int] = {}
+    for segment in _segments(memory, base, _PT_DYNAMIC):
+        found = dict(_PAIR.iter_unpack(memory.read(base + segment[3], segment[6] & -_PAIR.size)))
     if not found.keys() >= {_DT_HASH, _DT_STRTAB, _DT_SYMTAB, _DT_STRSZ}:
         return 0, 0, 0, 0
     count = int.from_bytes(memory.read(base + found[_DT_HASH] + 4, 4), "little")  # nchain

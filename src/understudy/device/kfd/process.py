@@ -27,6 +27,7 @@ from understudy.device.kfd.driver_events import Events
 from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.ioctls import EventKind, MemoryException, Number
 from understudy.device.kfd.kernel_names import function_at
+from understudy.device.kfd.loaded_code import CodeWatch, Ran
 from understudy.device.kfd.node import FIRST_RENDER_MINOR, Node
 from understudy.device.kfd.queues import AgentQueues, Queues
 from understudy.device.kfd.sdma import SdmaQueue
@@ -63,7 +64,7 @@ class KfdProcess:
 
     def __init__(
         self, nodes: Sequence[Node], shared: SharedMemory, client: Client, settings: Settings, failed: Failed,
-        made: Callable[[HsaDevice], None],
+        made: Callable[[HsaDevice], None], ran: Ran | None = None,
     ) -> None:  # fmt: skip
         self.nodes = nodes
         self.shared = shared
@@ -71,6 +72,8 @@ class KfdProcess:
         self._settings = settings
         self._failed = failed
         self._made = made
+        self._ran = ran
+        self._watches: dict[int, CodeWatch] = {}
         self._lock = threading.RLock()
         self._agents: dict[int, AgentQueues] = {}
         self._devices: dict[int, HsaDevice] = {}
@@ -148,6 +151,8 @@ class KfdProcess:
                 if self._is_closed:
                     raise Refused("the process has gone", errno.EIO)
                 made = self._devices[node.number] = HsaDevice(node.agent, self._settings)
+                if self._ran is not None:
+                    self._watches[node.number] = CodeWatch(made, self._ran)
                 self._made(made)
                 if made.log is not None:
                     made.log.namers.append(partial(_place, made.memory))
@@ -156,7 +161,8 @@ class KfdProcess:
             return made
 
     def _space(self, node: Node) -> AddressSpace:
-        return AddressSpace(self.device(node))
+        device, watch = self.device(node), self._watches.get(node.number)
+        return AddressSpace(device, None if watch is None else watch.unmapped)
 
     def _queues_of(self, gpu_id: int) -> AgentQueues:
         node = self.allocations.node(gpu_id)
@@ -306,11 +312,14 @@ class KfdProcess:
         self.queues.close()
         for agent in self._agents.values():
             agent.close()
+        for watch in self._watches.values():
+            watch.close()
         for device in self._devices.values():
             device.close()
         self.allocations.close()
         self._agents.clear()
         self._devices.clear()
+        self._watches.clear()
         self.shared.close()
 
 

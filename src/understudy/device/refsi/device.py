@@ -214,6 +214,15 @@ class RefSiDevice(Stateful, Device[Settings]):
             raise WireError(NOT_COUNTED)
         return self.engine.instruction_counts()
 
+    def executed_code(self) -> dict[int, bytes]:
+        """The instruction at each pc that `instruction_counts` has, as it was fetched: where there were several, one.
+
+        For a device of the setting `count_instructions`; `WireError` for another.
+        """
+        counts = self.instruction_counts()
+        found = self.engine.executed()
+        return {pc: found[pc].word.to_bytes(found[pc].length, "little") for pc in sorted(counts)}
+
     def _port(self, index: int) -> HartPort:
         """A hart's way to memory."""
         port = self.memory.port(index)

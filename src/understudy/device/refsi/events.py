@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from understudy.core.event import Event
@@ -91,6 +92,13 @@ class KernelLaunch(Event):
     entry: int
     instances: int
     harts: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelsNamed(Event):
+    """Somebody knows the names of entries: `kernels` has the entry by name."""
+
+    kernels: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

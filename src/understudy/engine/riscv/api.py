@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from understudy.engine.riscv.stops import Exit
+from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import Hart
 
 
@@ -48,6 +49,9 @@ class Engine(Protocol):
 
     def instruction_counts(self) -> dict[int, int]:
         """How often the instruction at each pc has retired since the engine was made, of one that counts them."""
+
+    def executed(self) -> dict[int, Insn]:
+        """The instruction at each pc that `instruction_counts` has: where there were several, one of them."""
 
     def close(self) -> None:
         """Give memory and threads back; harts run no more."""

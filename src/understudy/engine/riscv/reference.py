@@ -99,6 +99,7 @@ class ReferenceEngine:
         self.on_retire = on_retire
         self.dress = dress
         self._counts: Counter[int] | None = Counter() if counting else None
+        self._executed: dict[int, Insn] = {}
         self.between_slices: Callable[[Hart], None] | None = None
         self.interpreted = 0
         self.code_pages: set[int] = set()
@@ -120,6 +121,10 @@ class ReferenceEngine:
         if self._counts is None:
             raise ModelBug("this engine does not count instructions")
         return dict(self._counts)
+
+    def executed(self) -> dict[int, Insn]:
+        """The instruction at each pc that `instruction_counts` has: where there were several, one of them."""
+        return dict(self._executed)
 
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions."""
@@ -262,6 +267,7 @@ class ReferenceEngine:
             self.interpreted += 1
             if counts is not None:
                 counts[pc] += 1
+                self._executed[pc] = insn
             if hook is not None:
                 hook(hart, insn)
             if o.waiting:

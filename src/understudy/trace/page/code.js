@@ -4,11 +4,15 @@
 const MOST_ROWS = 4000;
 
 class Code {
-  constructor(programs, faults) {
+  constructor(programs, faults, notes) {
     this.faults = new Set(faults);
     this.home = document.getElementById("code");
     this.functions = programs.flatMap((program) => program.functions.map(([name, rows]) => ({ program, name, rows, count: rows.reduce((sum, row) => sum + row[3], 0) })));
-    if (!this.functions.length) return;
+    const said = notes.map((text) => element("p", { class: "soft" }, text));
+    if (!this.functions.length) {
+      if (said.length) this.home.replaceChildren(heading("Code", "none is shown"), ...said);
+      return;
+    }
     const total = this.functions.reduce((sum, { count }) => sum + count, 0);
     const choices = this.functions.map(({ program, name, count }, index) =>
       element("option", { value: index }, `${name} · ${share(count, total)} · ${program.name}, ${program.target}`));
@@ -17,7 +21,7 @@ class Code {
     const rest = silentCount ? element("details", {}, element("summary", {}, `${grouped(silentCount)} function${silentCount > 1 ? "s" : ""} not executed`),
       element("p", { class: "soft" }, silent.join(", ") + (silentCount > silent.length ? ", …" : ""))) : null;
     this.listing = element("div", { class: "listing" });
-    this.home.replaceChildren(heading("Code", `${grouped(total)} instructions retired`), element("p", { class: "chooser" }, this.select), this.listing, ...(rest ? [rest] : []));
+    this.home.replaceChildren(heading("Code", `${grouped(total)} instructions retired`), element("p", { class: "chooser" }, this.select), this.listing, ...(rest ? [rest] : []), ...said);
     this.show(0);
   }
 

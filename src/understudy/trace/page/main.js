@@ -18,7 +18,7 @@ class Page {
     showOperations(trace);
     showPlaces(trace);
     showOpcodes(trace);
-    this.code = new Code(trace.code, trace.faults);
+    this.code = new Code(trace.code, trace.faults, trace.notes ?? []);
     this.choose(-1);
     this.listen();
   }

@@ -37,9 +37,10 @@ function showFindings(trace, choose) {
   const rows = trace.findings.map(([event, what, message, rule, clause]) => {
     const [, told, text, fidelity, , link] = rules.get(rule) ?? ["", clause, "", "", 0, ""];
     const name = link ? element("a", { href: link }, rule) : element("code", {}, rule);
+    const page = trace.checkLinks?.[what];
     const said = rule ? element("div", {}, name, " ", told ? element("span", { class: "clause" }, told) : "") : "";
     return [
-      element("span", { class: "bad" }, what), message,
+      element("span", { class: "bad" }, page ? element("a", { href: page }, what) : what), message,
       element("div", {}, said, text ? element("div", { class: "soft" }, text) : ""),
       fidelity ? element("span", { class: "fidelity" }, fidelity) : "",
       trace.first[event] === trace.last[event] ? grouped(trace.first[event]) : `${grouped(trace.first[event])} – ${grouped(trace.last[event])}`,

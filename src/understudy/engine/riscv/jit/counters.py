@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from understudy.engine.riscv.jit.region import Region
 from understudy.ir.builder import Text
+from understudy.isa.riscv.insn import Insn
 
 ROOM: Final = 1 << 18
 """Counters of a hart. Code for which there are none left is the reference engine's."""
@@ -54,6 +55,10 @@ class Counters:
                     left -= total[number + 1 + index]
                     found[pc] += left
         return +found
+
+    def executed(self) -> dict[int, Insn]:
+        """The instructions of translated code, by pc."""
+        return {pc: insn for region in self._regions for block in region.blocks.values() for pc, insn in block.insns}
 
 
 def numbers(region: Region) -> dict[int, int]:

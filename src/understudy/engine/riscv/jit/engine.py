@@ -168,6 +168,10 @@ class JitEngine(ReferenceEngine):
         counts = Counter(super().instruction_counts())
         return dict(counts if self._counters is None else counts + self._counters.counts())
 
+    def executed(self) -> dict[int, Insn]:
+        """The instruction at each pc that `instruction_counts` has: where there were several, one of them."""
+        return super().executed() | ({} if self._counters is None else self._counters.executed())
+
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions."""
         if not self.translates:
