@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from understudy.core.errors import BeyondModel
+from understudy.device.refsi.toolkit.builder import CommandBuffer
 from understudy.engine.riscv.races import watch
 from understudy.host.refsi.compile import compile_kernels, riscv_compilers
+from understudy.host.refsi.program import Program
 from understudy.host.refsi.refsi import RefSi, demo_kernels
 
 PATH = Path(__file__).parent / "races_rv64.c"
@@ -92,6 +94,62 @@ def test_stores_of_what_is_there_already_are_told_of_where_that_is_asked_for(tmp
     assert _run(program, "equal", "races")[1] == []
     (found,) = _run(program, "equal", "races", equal_stores=True)[1]
     assert (found.kind, found.count) == ("write-write", 3)
+
+
+@pytest.mark.oracle
+def test_the_host_waits_for_a_kernel(programs: dict[int, bytes]) -> None:
+    """Before it reads what that stores, or stores what that reads; other memory is free."""
+    for bad in (True, False):
+        with RefSi.open(check="races") as device:
+            program = device.load_elf(programs[0])
+            x, y = device.zeros(64, np.int32), device.zeros(64, np.int32)
+
+            def submit(device: RefSi = device, x: int = x.address, program: Program = program) -> None:
+                buffer = CommandBuffer().kernel(
+                    program.kernel("same_place").entry,
+                    stack_top=program.stack_top,
+                    return_address=program.return_address,
+                )
+                code = buffer.run_instances(4, x).sync_cache().finish().to_bytes()
+                place = device.allocate(len(code))
+                device.write(place, code)
+                device.port.submit(place, len(code))
+
+            submit()
+            if not bad:
+                device.port.wait()
+            assert device.read(x.address + 4, 4) == (2).to_bytes(4, "little")
+            submit()
+            if not bad:
+                device.port.wait()
+            device.write(x.address, bytes(4))
+            submit()
+            device.write(y.address, bytes(4))
+            assert [(each.kind, each.unit) for each in device.findings] == [
+                ("write-read", "the host"), ("write-write", "the host"),
+            ][: 2 * bad]  # fmt: skip
+            for each in device.findings:
+                text = " of the same by the host and a kernel that it has not waited for, in no order"
+                assert each.message.endswith(text)
+                assert (each.suggestion, ", hart " in each.other) == ("a wait for the command buffer before it", True)
+
+
+@pytest.mark.oracle
+def test_a_kernel_runs_beside_a_transfer_of_commands(programs: dict[int, bytes]) -> None:
+    """Unless a command has waited for it."""
+    for bad in (True, False):
+        with RefSi.open(check="races") as device:
+            program = device.load_elf(programs[0])
+            x, y = device.zeros(64, np.int32), device.zeros(64, np.int32)
+            buffer = CommandBuffer().dma_1d(x.address, y.address, 16)
+            if not bad:
+                buffer.wait_dma()
+            place = program.kernel("same_place").entry
+            buffer.kernel(place, stack_top=program.stack_top, return_address=program.return_address)
+            device.run(buffer.run_instances(4, x.address).wait_dma().finish())
+            assert {(each.kind, each.other) for each in device.findings} == (
+                {("write-write", "transfer 1 of the CMP")} if bad else set()
+            )
 
 
 def test_no_finding_on_kernels_that_are_right() -> None:

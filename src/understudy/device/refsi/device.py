@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from understudy.core.allocator import Allocator
 from understudy.core.checks import INIT, RACES, WAITS
 from understudy.core.device import Device
-from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, WireError
+from understudy.core.errors import AccessFault, BeyondModel, RuleError, UnderstudyError, WireError
 from understudy.core.event import Probes
 from understudy.core.findings import Finding, FindingLog
 from understudy.core.forks import FORKED
@@ -395,13 +395,13 @@ class RefSiDevice(Stateful, Device[Settings]):
     def read(self, address: int, size: int, unit: Unit = HOST) -> bytes:
         """Read `size` bytes as `unit`, after all submitted buffers; `AccessFault` where that is refused."""
         with self.telemetry.desk:
-            self.drain()
+            self._drain_for("read", address, size, unit)
             return self.memory.read(address, size, unit)
 
     def write(self, address: int, data: bytes, unit: Unit = HOST) -> None:
         """Write as `unit`, likewise."""
         with self.telemetry.desk:
-            self.drain()
+            self._drain_for("write", address, len(data), unit)
             self.memory.write(address, data, unit)
 
     def view(self, address: int, size: int) -> memoryview | None:
@@ -409,11 +409,26 @@ class RefSiDevice(Stateful, Device[Settings]):
 
         Code written there is seen by the next buffer.
         """
-        self.drain()
+        self._drain_for("read", address, size, HOST)
         view = self.memory.view(address, size)
         if view is not None:
             self._views.add(view)
         return view
+
+    def _drain_for(self, access: str, address: int, size: int, unit: Unit) -> None:
+        """Run what is queued before the host accesses memory: it has not waited for that."""
+        races = self._races if unit == HOST and self._queue and not self._occupied and size else None
+        if races is None:
+            self.drain()
+            return
+        races.keep()
+        self.drain()
+        assert isinstance(self.memory, SpecMemory)
+        with suppress(AccessFault):  # the access itself is refused, and says why
+            place = self.memory.locate(address, size, HOST, access)
+            if place.ram is not None:
+                base = place.ram.base_host - place.mapping.base
+                races.host(access, address, [(base + at, base + at + length) for at, length in place.runs()])
 
     # -- M1: command buffers ------------------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ from understudy.isa.riscv.state import Hart
 MOST_BYTES: Final = 1 << 22
 """Bytes that may be touched within a group of instances."""
 OF_HARTS: Final = "a barrier, or a fence on both sides of the flag between them; or atomics"
+OF_HOST: Final = "a wait for the command buffer before it"
+HOST: Final = "the host"
 OF_TRANSFERS: Final = "a wait for the transfer, by DMADONESEQ, before it"
 R_PRED, W_PRED, R_SUCC, W_SUCC = 1 << 25, 1 << 24, 1 << 21, 1 << 20
 """Bits of a fence."""
@@ -65,6 +67,8 @@ class HartRaces:
         self._uid = 0
         self._events: dict[tuple[int, int, int | None, str], Event] = {}
         self._told: dict[tuple[object, ...], Finding] = {}
+        self._kept: dict[int, Cell] | None = None
+        """What kernels touch, while the host has not waited for them."""
 
     # ---- the order of things -------------------------------------------------------------------------------------
     def dress(self, evaluator: Evaluator) -> Evaluator:
@@ -76,6 +80,8 @@ class HartRaces:
         """Whatever harts did so far is over; `outstanding` are transfers that nobody has waited for."""
         for agent in self._harts.values():
             self._decide(agent, acquires=False)
+        if self._kept is not None:
+            self._keep(self._kept)
         self._cells.clear()
         self._harts.clear()
         self._events.clear()
@@ -141,6 +147,40 @@ class HartRaces:
 
     def _made(self, agent: Agent, access: str) -> Event:
         return Event(agent, agent.tick, None, None, access, False, False, {})
+
+    # ---- the host ------------------------------------------------------------------------------------------------
+    def keep(self) -> None:
+        """Kernels run next that the host does not wait for before it accesses memory."""
+        self._kept = {}
+
+    def _keep(self, kept: dict[int, Cell]) -> None:
+        for host, cell in self._cells.items():
+            known = kept.setdefault(host, Cell())
+            known.store = cell.store or known.store
+            known.loads |= cell.loads
+        for moving in self._moving:
+            self._extend(kept, moving.writes, self._made(moving.agent, WRITE))
+
+    def _extend(self, kept: dict[int, Cell], extents: Extents, event: Event) -> None:
+        for start, end in extents:
+            for host in range(start, min(end, start + MOST_BYTES)):
+                kept.setdefault(host, Cell()).store = event
+
+    def host(self, access: str, address: int, extents: Extents) -> None:
+        """The host accesses memory at a device address, and has waited for nothing since `keep`."""
+        kept, self._kept = self._kept or {}, None
+        event = self._made(self._agent(HOST), access)
+        size, done = sum(end - start for start, end in extents), 0
+        found: dict[int, int] = {}
+        for start, end in extents:
+            for host in range(start, end) if size < len(kept) else [each for each in kept if start <= each < end]:
+                cell = kept.get(host)
+                others = [] if cell is None else [cell.store, *(cell.loads.values() if access != READ else ())]
+                for other in others:
+                    if other is not None and id(other) not in found:
+                        found[id(other)] = done + host - start
+                        self._tell(Suspect(other, event, address + done + host - start, 1))
+            done += end - start
 
     # ---- accesses ------------------------------------------------------------------------------------------------
     def access(self, hart: Hart, insn: Insn, access: str, address: int, size: int, same: Callable[[], bool]) -> None:
@@ -242,13 +282,17 @@ class HartRaces:
     # ---- telling -------------------------------------------------------------------------------------------------
     def _tell(self, suspect: Suspect) -> None:
         first, event = suspect.first, suspect.second
-        site = first.access, event.access, first.pc, event.pc, first.agent.is_transfer, event.agent.is_transfer
+        parties = first.agent.is_transfer, event.agent.is_transfer, event.agent.unit == HOST
+        site = first.access, event.access, first.pc, event.pc, *parties
         known = self._told.get(site)
         if known is not None:
             self.log.note(replace(known))
             return
         is_transfer = first.agent.is_transfer or event.agent.is_transfer
+        is_host = event.agent.unit == HOST
         between = "a hart and a transfer" if is_transfer else "harts"
+        if is_host:
+            between = "the host and a kernel that it has not waited for,"
         message = (
             f"{event.access} of {suspect.size} bytes at {suspect.address:#x} and a {first.access} of the same by "
             f"{between} in no order"
@@ -258,7 +302,7 @@ class HartRaces:
             namer(where)
         found = self._finding(event, f"{first.access}-{event.access}", message)
         found.access, found.space, found.address, found.size = event.access, "global", suspect.address, suspect.size
-        found.other, found.suggestion = where.place, OF_TRANSFERS if is_transfer else OF_HARTS
+        found.other, found.suggestion = where.place, OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
         self._told[site] = replace(found)
         self.log.note(found)
 
