@@ -113,7 +113,7 @@ def programs(quick: bool) -> list[Row]:
     texts = [GENERATORS["gcn"].seeded(seed).text() for seed in range(count)]
     codes = [assembled(text, "gfx900") for text in texts]
     others.append(("gcn without assembling it", lambda: [run_kernel(code, "gfx900", task) for code in codes] and None))
-    rows.append(_rate("small OpenCL C, -O2, never run before", count, Samples((cpu(new),))))
+    rows.append(_rate("small OpenCL C, -O2, never run before", count, Samples((cpu(new),)), target=RATE_TARGET))
     rows.append(_rate("the same once more", count, Samples(tuple(cpu(new) for _ in range(3))), target=RATE_TARGET))
     printed = together("rv64", [GENERATORS["rv64-small"].seeded(seed).text() for seed in range(count)])
     elf = compile_generated(printed.encode(), "rv64", "", "ziglang", "-O2").code
