@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from understudy.amdcl2 import load
 from understudy.check.sarif import to_sarif
 from understudy.core.checks import CHECKS, checks_of, read_suppressions
+from understudy.core.diagnostic import Diagnostic
 from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
-from understudy.core.finding import Finding as Static
 from understudy.core.findings import Finding, FindingError
 from understudy.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
 from understudy.host.amdcl2.demo import demo_program
@@ -106,7 +106,7 @@ def test_findings_as_json_and_sarif() -> None:
     plain = json.loads(json.dumps(first.as_dict()))
     assert (plain["check"], plain["kind"], plain["count"]) == ("memory", "out-of-bounds", 56)
     assert plain["allocation"]["size"] == 800
-    log = to_sarif(Path("k.co"), [Static.of_run(first)], "1")
+    log = to_sarif(Path("k.co"), [Diagnostic.of_run(first)], "1")
     (result,) = log["runs"][0]["results"]
     assert result["ruleId"] == "check/memory/out-of-bounds"
     assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] > 1

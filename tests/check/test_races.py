@@ -13,8 +13,8 @@ from tests.device.hsa.rig import Bench, barrier, dispatch
 from tests.engine.gcn.programs import dwords, program
 from understudy.amdcl2 import load
 from understudy.check.sarif import to_sarif
+from understudy.core.diagnostic import Diagnostic
 from understudy.core.errors import BeyondModel, WireError
-from understudy.core.finding import Finding as Static
 from understudy.core.findings import Finding, FindingError, FindingLog, Level
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.races import watch as module
@@ -263,7 +263,7 @@ def test_the_first_one_ends_the_kernel_where_that_is_asked_for() -> None:
 
 def test_findings_go_into_files_and_are_suppressed_as_others() -> None:
     (found,) = watched(WAVE + PLACE + "v_add_u32 v2, vcc, 1, v2|flat_store_dword v[4:5], v2")
-    (result,) = to_sarif(Path("k.co"), [Static.of_run(found)], "1")["runs"][0]["results"]
+    (result,) = to_sarif(Path("k.co"), [Diagnostic.of_run(found)], "1")["runs"][0]["results"]
     assert result["ruleId"] == "check/races/write-write"
     assert found.as_dict()["other"] == found.other
     assert found.matches(("races/*",))

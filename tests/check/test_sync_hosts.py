@@ -13,8 +13,8 @@ from understudy.amdcl2 import Program
 from understudy.check.sarif import to_sarif
 from understudy.cli import main
 from understudy.core.checks import VARIABLE
+from understudy.core.diagnostic import Diagnostic
 from understudy.core.errors import BeyondModel
-from understudy.core.finding import Finding as Static
 from understudy.core.findings import FindingError
 from understudy.host.hsa.gpu import Gpu, Local, demo_code
 from understudy.host.refsi.refsi import RefSi, demo_kernels
@@ -120,6 +120,6 @@ def test_the_other_barrier_is_in_sarif() -> None:
     text = EARLY.format("s_cbranch_scc1 out\n s_barrier\n s_branch on").replace("out:", "on: s_endpgm\nout: s_barrier")
     with Gpu.open("gfx900", check="sync") as gpu:
         (found,) = gpu.run(assemble_code_object(text), "early", 128, 128).findings
-    [result] = to_sarif(Path("early.co"), [Static.of_run(found)], "1")["runs"][0]["results"]
+    [result] = to_sarif(Path("early.co"), [Diagnostic.of_run(found)], "1")["runs"][0]["results"]
     assert result["message"]["text"].count("see pc 0x") == 1
     assert found.other.endswith("(entry + 0xc)")

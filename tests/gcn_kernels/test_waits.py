@@ -10,7 +10,7 @@ import pytest
 import understudy
 from tests.gcn_kernels.toolchain import build
 from understudy.check.waits import BASE, Code, code_object_waits, codes_of, program_waits
-from understudy.core.finding import Level
+from understudy.core.diagnostic import Level
 from understudy.engine.gcn.waits.flow import missed, reachable
 from understudy.engine.gcn.waits.issue import Issue
 from understudy.image.hsa.code_object import read_code_object

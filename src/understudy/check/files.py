@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from understudy.core.diagnostic import Diagnostic, Level
 from understudy.core.errors import UnderstudyError, WireError
-from understudy.core.finding import Finding, Level
 from understudy.core.rule import Rule
 
 TEXT_OF_COMMAND: Final = "user command"
@@ -15,20 +15,20 @@ CHECKS: Final = {"hsa": _GPU, "amdcl2": _GPU, "riscv": ("attributes", "loadable"
 """Kinds of findings about code, by what the file is."""
 
 
-def code(document: Mapping[str, Any]) -> Iterator[Finding]:
+def code(document: Mapping[str, Any]) -> Iterator[Diagnostic]:
     """What is odd about an AMD program, as its report says: the file, its kernels' headers, words in their code."""
     for warning in document["warnings"]:
-        yield Finding(Level.WARNING, "object", warning)
+        yield Diagnostic(Level.WARNING, "object", warning)
     chunks = document["code"] if "code" in document else [each["code"] for each in document["kernels"]]
     for chunk in chunks:
         for line in chunk["lines"]:
             if "refusal" in line:
                 name, pc = ", ".join(chunk["names"]), line["pc"]
                 where = f"pc {pc:#x} ({name})" if name else f"pc {pc:#x}"
-                yield Finding(Level.WARNING, "instruction", line["refusal"], where, pc=pc, kernel=name)
+                yield Diagnostic(Level.WARNING, "instruction", line["refusal"], where, pc=pc, kernel=name)
 
 
-def riscv(data: bytes) -> Iterator[Finding]:
+def riscv(data: bytes) -> Iterator[Diagnostic]:
     """Why RefSi's harts would not run a program, or nothing of it."""
     from understudy.host.refsi.program import ELF_BASE
     from understudy.image.elf.layout import PF_W, PF_X
@@ -41,32 +41,34 @@ def riscv(data: bytes) -> Iterator[Finding]:
     try:
         read_attributes(ElfFile(data, image.bits))
     except WireError as error:
-        yield Finding(Level.WARNING, "attributes", str(error))
+        yield Diagnostic(Level.WARNING, "attributes", str(error))
     try:
         loadable(image, data, ELF_BASE)
     except UnderstudyError as error:
-        yield Finding(Level.ERROR, "loadable", str(error))
+        yield Diagnostic(Level.ERROR, "loadable", str(error))
     if image.symbols is None:
-        yield Finding(Level.WARNING, "symbols", "no symbol table (stripped): no kernel can be launched by its name")
+        yield Diagnostic(Level.WARNING, "symbols", "no symbol table (stripped): no kernel can be launched by its name")
     elif not image.kernels:
-        yield Finding(Level.WARNING, "kernels", "no global function in an executable segment: nothing can be launched")
+        yield Diagnostic(
+            Level.WARNING, "kernels", "no global function in an executable segment: nothing can be launched"
+        )
     for each in image.segments:
         if each.flags & PF_W and each.flags & PF_X:
             text = "a segment that is written and executed: code that a store changes needs FENCE.I"
-            yield Finding(Level.NOTE, "segment", text, f"address {each.address:#x}")
+            yield Diagnostic(Level.NOTE, "segment", text, f"address {each.address:#x}")
 
 
-def refsi(data: bytes, *, harts: int, profile: str) -> Iterator[Finding]:
+def refsi(data: bytes, *, harts: int, profile: str) -> Iterator[Diagnostic]:
     """Mistakes in a RefSi command buffer."""
     from understudy.device.refsi.toolkit.lint import lint
 
     for each in lint(data, harts=harts, profile=profile):
         where = f"byte {each.offset:#x}, chunk {each.chunk}" + (f" ({each.command})" if each.command else "")
         level = Level(each.severity.value)
-        yield Finding(level, each.check, each.message, where, byte=each.offset, kernel=each.command, rule=each.rule)
+        yield Diagnostic(level, each.check, each.message, where, byte=each.offset, kernel=each.command, rule=each.rule)
 
 
-def acceldev(data: bytes) -> Iterator[Finding]:
+def acceldev(data: bytes) -> Iterator[Diagnostic]:
     """User commands that no Acceldev takes, or that do nothing."""
     from understudy.device.acceldev import rules
     from understudy.device.acceldev.commands import USER_CMD_BYTES, Fence, Fill, Nop, decode_user_command
@@ -75,8 +77,8 @@ def acceldev(data: bytes) -> Iterator[Finding]:
         number, part = at // USER_CMD_BYTES, data[at : at + USER_CMD_BYTES]
         where = f"byte {at:#x}, command {number}"
 
-        def found(level: Level, text: str, rule: Rule, where: str = where, at: int = at) -> Finding:
-            return Finding(level, TEXT_OF_COMMAND, text, where, byte=at, rule=rule)
+        def found(level: Level, text: str, rule: Rule, where: str = where, at: int = at) -> Diagnostic:
+            return Diagnostic(level, TEXT_OF_COMMAND, text, where, byte=at, rule=rule)
 
         if len(part) < USER_CMD_BYTES:
             text = f"{len(part)} bytes are no whole command of {USER_CMD_BYTES}"
@@ -93,7 +95,7 @@ def acceldev(data: bytes) -> Iterator[Finding]:
             yield found(Level.NOTE, "FILL of no bytes", rules.USER_COMMANDS)
 
 
-def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Finding]:
+def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Diagnostic]:
     """Where Fletcher's generator and run-time library disagree about a design of this schema alone."""
     from understudy.device.fletcher.map.checker import check_design
     from understudy.image.arrow_schema import read_arrow
@@ -101,10 +103,10 @@ def schema(data: bytes, *, bus_width: int = 32) -> Iterator[Finding]:
     for each in check_design([read_arrow(data)], bus_width=bus_width).findings:
         level = Level(each.severity.value)
         check = each.rule.id.rpartition("/")[2]
-        yield Finding(level, check, each.message, each.place, kernel=each.place, rule=each.rule)
+        yield Diagnostic(level, check, each.message, each.place, kernel=each.place, rule=each.rule)
 
 
-def memory_orders(data: bytes, agent: str, order: str, pcie: bool) -> Iterator[Finding]:
+def memory_orders(data: bytes, agent: str, order: str, pcie: bool) -> Iterator[Diagnostic]:
     """Atomics of a code object without `order` at agent scope; with `pcie`, those that PCIe cannot carry."""
     from understudy.check.memory_model import gaps
     from understudy.device.hsa.memory_model import Order
@@ -116,7 +118,7 @@ def memory_orders(data: bytes, agent: str, order: str, pcie: bool) -> Iterator[F
             check = "pcie" if gap.other is None else "memory-order"
             text = f"{gap.text}: {gap.missing}" + (f", see pc {gap.other - BASE:#x}" if gap.other is not None else "")
             pc = gap.pc - BASE
-            yield Finding(Level.ERROR, check, text, f"pc {pc:#x} ({name})", pc=pc, kernel=name)
+            yield Diagnostic(Level.ERROR, check, text, f"pc {pc:#x} ({name})", pc=pc, kernel=name)
 
 
 BASE: Final = 0x10_0000

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from understudy.core.finding import Finding
+from understudy.core.diagnostic import Diagnostic
 
 Document = dict[str, Any]
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def to_sarif(path: Path, findings: Iterable[Finding], version: str) -> Document:
+def to_sarif(path: Path, findings: Iterable[Diagnostic], version: str) -> Document:
     """The log of one run: findings in the file at `path`; `version` is ours."""
     found = list(findings)
     rules: dict[str, Document] = {}
@@ -31,12 +31,12 @@ def to_sarif(path: Path, findings: Iterable[Finding], version: str) -> Document:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def rule_id(finding: Finding) -> str:
+def rule_id(finding: Diagnostic) -> str:
     """The rule of the document that a finding is about, or the check that made it."""
     return finding.rule.id if finding.rule else f"check/{finding.check}"
 
 
-def _rule(finding: Finding) -> Document:
+def _rule(finding: Diagnostic) -> Document:
     made: Document = {"id": rule_id(finding), "name": finding.check}
     if finding.rule:
         made["shortDescription"] = {"text": finding.rule.text}
@@ -44,7 +44,7 @@ def _rule(finding: Finding) -> Document:
     return made
 
 
-def _result(finding: Finding, uri: str, index: int) -> Document:
+def _result(finding: Diagnostic, uri: str, index: int) -> Document:
     place: Document = {"physicalLocation": {"artifactLocation": {"uri": uri, "index": 0}}}
     if finding.source:
         place["physicalLocation"] = _line(finding.source, finding.line)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from understudy.core.diagnostic import Diagnostic, Level
 from understudy.core.errors import WireError
-from understudy.core.finding import Finding, Level
 from understudy.engine.gcn.waits.flow import LIMIT, missed, reachable
 from understudy.engine.gcn.waits.report import CHECK, finding
 from understudy.image.amdcl2.container import read_container
@@ -43,7 +43,7 @@ class Code:
         return decode(self.target, self.data[pc - BASE : pc - BASE + LONGEST], pc)
 
 
-def code_object_waits(data: bytes, agent: str = "") -> Iterator[Finding]:
+def code_object_waits(data: bytes, agent: str = "") -> Iterator[Diagnostic]:
     """What the kernels and functions of a code object do not wait for; nothing where its processor is not modelled."""
     for code in codes_of(read_code_object(data, agent), agent):
         yield from waits(code)
@@ -68,7 +68,7 @@ def codes_of(found: CodeObject, agent: str = "") -> list[Code]:
     return [Code(target(processor), loaded, entries, replays)]
 
 
-def program_waits(data: bytes, agent: str = "") -> Iterator[Finding]:
+def program_waits(data: bytes, agent: str = "") -> Iterator[Diagnostic]:
     """What the kernels of an AMD OpenCL 2.0 program do not wait for."""
     found = read_container(data)
     loaded = load(found, BASE)
@@ -80,7 +80,7 @@ def program_waits(data: bytes, agent: str = "") -> Iterator[Finding]:
     yield from waits(Code(target(agent or found.target.name), bytes(loaded.data), entries, replays))
 
 
-def waits(code: Code) -> Iterator[Finding]:
+def waits(code: Code) -> Iterator[Diagnostic]:
     """What each kernel and function misses, on whatever path; what two of them share is told once."""
     told = set()
     for name in sorted(code.entries):
@@ -88,7 +88,7 @@ def waits(code: Code) -> Iterator[Finding]:
         reached = reachable(entries, code.fetch)
         if not reached.is_whole:
             text = f"only the first {LIMIT} of its instructions were looked at"
-            yield Finding(Level.NOTE, CHECK, text, name, kernel=name)
+            yield Diagnostic(Level.NOTE, CHECK, text, name, kernel=name)
         for each in missed(reached, entries, replays=code.replays[name]):
             if each.is_likely and each.key not in told:
                 told.add(each.key)

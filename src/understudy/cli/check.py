@@ -18,8 +18,8 @@ from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.cli.inspect import CODE
 from understudy.cli.kinds import NAMES, FileKind, kind_of
+from understudy.core.diagnostic import Diagnostic, Level
 from understudy.core.errors import WireError
-from understudy.core.finding import Finding, Level
 from understudy.core.shown import count
 from understudy.device.hsa.memory_model import Order
 from understudy.device.refsi.registers import M1_HARTS
@@ -102,7 +102,7 @@ def check(
     raise typer.Exit(ExitCode.GUEST if any(each.level is Level.ERROR for each in findings) else ExitCode.OK)
 
 
-def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int) -> Iterator[Finding]:
+def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int) -> Iterator[Diagnostic]:
     from understudy.check import files
 
     if kind is FileKind.RISCV:
@@ -127,7 +127,7 @@ def _findings(kind: FileKind, data: bytes, agent: str, profile: str, harts: int)
     return _of_trace(data)
 
 
-def _only(names: str, kind: FileKind, findings: Iterator[Finding]) -> list[Finding]:
+def _only(names: str, kind: FileKind, findings: Iterator[Diagnostic]) -> list[Diagnostic]:
     """The findings of the kinds that were asked for; all where none were."""
     from understudy.check.files import CHECKS
 
@@ -138,7 +138,7 @@ def _only(names: str, kind: FileKind, findings: Iterator[Finding]) -> list[Findi
     return [each for each in findings if not wanted or each.check in wanted]
 
 
-def _of_trace(data: bytes) -> Iterator[Finding]:
+def _of_trace(data: bytes) -> Iterator[Diagnostic]:
     """What went wrong in a run, or most likely did."""
     from understudy.trace.page_file import find_rule
     from understudy.trace.reading import read_records
@@ -148,10 +148,10 @@ def _of_trace(data: bytes) -> Iterator[Finding]:
         found = finding_of(number, record)
         if found is not None:
             rule = find_rule(found.rule) if found.rule else None
-            yield Finding(Level.ERROR, found.what, found.message, f"event {number}", rule=rule)
+            yield Diagnostic(Level.ERROR, found.what, found.message, f"event {number}", rule=rule)
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _plain(finding: Diagnostic) -> dict[str, Any]:
     rule = finding.rule
     return {
         "level": finding.level.value,
@@ -181,7 +181,7 @@ def _orders(data: bytes, agent: str) -> Iterator[str]:
         yield from chain([head], (f"  {each.pc - BASE:#x} {each.text}: {each.order}" for each in found))
 
 
-def _tell(what: str, findings: list[Finding]) -> None:
+def _tell(what: str, findings: list[Diagnostic]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for each in findings:
         shown = Text(str(each))

@@ -28,9 +28,9 @@ def write_findings(path: Path, program: Path, findings: Sequence[Finding]) -> No
     """As SARIF 2.1.0 where the file is called so, else as JSON."""
     if path.suffix == ".sarif":
         from understudy.check.sarif import to_sarif
-        from understudy.core.finding import Finding as Static
+        from understudy.core.diagnostic import Diagnostic
 
-        document: object = to_sarif(program, map(Static.of_run, findings), __version__)
+        document: object = to_sarif(program, map(Diagnostic.of_run, findings), __version__)
     else:
         document = [each.as_dict() for each in findings]
     with writing(path):

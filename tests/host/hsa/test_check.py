@@ -13,8 +13,8 @@ from understudy.amdcl2 import Program
 from understudy.check.sarif import to_sarif
 from understudy.cli import main
 from understudy.core.checks import VARIABLE
+from understudy.core.diagnostic import Diagnostic
 from understudy.core.errors import BeyondModel
-from understudy.core.finding import Finding as Static
 from understudy.core.findings import FindingError
 from understudy.host.hsa.gpu import Gpu
 from understudy.hsa import demo_code
@@ -87,7 +87,7 @@ def test_findings_have_the_other_place_the_rule_and_a_suggestion() -> None:
         [each] = gpu.findings
     plain = each.as_dict()
     assert (plain["rule"], plain["suggestion"]) == ("gcn/vector-result-read", "s_waitcnt vmcnt(0) between them")
-    [result] = to_sarif(Path("double.co"), [Static.of_run(each)], "1")["runs"][0]["results"]
+    [result] = to_sarif(Path("double.co"), [Diagnostic.of_run(each)], "1")["runs"][0]["results"]
     assert result["ruleId"] == "gcn/vector-result-read"
     assert f"see {plain['other']}; {plain['suggestion']}" in result["message"]["text"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from understudy.core.finding import Finding, Level
+from understudy.core.diagnostic import Diagnostic, Level
 from understudy.engine.gcn.waits.board import Missed
 from understudy.engine.gcn.waits.issue import MEMORY
 from understudy.isa.gcn.hazards import Kind
@@ -16,7 +16,7 @@ DISPUTED: Final = "disputed"
 """The basis of hazards of which sources disagree."""
 
 
-def finding(missed: Missed, base: int = 0, kernel: str = "", text: Callable[[int], str] | None = None) -> Finding:
+def finding(missed: Missed, base: int = 0, kernel: str = "", text: Callable[[int], str] | None = None) -> Diagnostic:
     """The finding of what was missed; addresses count from `base`, and `text` adds words to the place of a pc."""
 
     def place(pc: int) -> str:
@@ -28,7 +28,7 @@ def finding(missed: Missed, base: int = 0, kernel: str = "", text: Callable[[int
     if missed.is_doubtful and missed.hazard.basis == DISPUTED:
         level = Level.NOTE
     suggestion = f"{missed.need} between them" if missed.hazard.kind is not Kind.STATES else f"{missed.need} before it"
-    return Finding(
+    return Diagnostic(
         level,
         CHECK,
         f"{after.text} {said(missed)}",

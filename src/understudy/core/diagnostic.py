@@ -1,4 +1,4 @@
-"""What a check found: one form for what stands in files, and for what is seen while kernels run."""
+"""What a check tells of: one form for what stands in files, and for what is seen while kernels run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from understudy.core.shown import Rows, Shown
 
 
 @dataclass(frozen=True, slots=True)
-class Finding(Shown):
-    """A finding. `place` says where in words; `byte` counts in the file, `pc` in the loaded image.
+class Diagnostic(Shown):
+    """One of them. `place` says where in words; `byte` counts in the file, `pc` in the loaded image.
 
     `kernel` is the kernel, field or command that it is about, `other` the place of the other party where it takes two,
     `suggestion` what would mend it, `count` how often it was found there; "" and None where there is none. `source` and
@@ -36,7 +36,7 @@ class Finding(Shown):
     made_line: int = 0
 
     @classmethod
-    def of_run(cls, found: findings.Finding) -> Finding:
+    def of_run(cls, found: findings.Finding) -> Diagnostic:
         """What a check saw while a kernel ran."""
         source, _, line = found.source.rpartition(":")
         made, _, made_line = (found.allocation.made if found.allocation else "").rpartition(":")
