@@ -123,7 +123,7 @@ class SpecSchedule:
         self._steps_left = accelerator.step_limit
         accelerator.begin()
         if accelerator.marks is not None:
-            accelerator.marks.launch(plan.entry)
+            accelerator.marks.launch(plan.entry, len(plan.harts[0].args) if plan.harts else 0)
         accelerator.set_return_address(width, plan.return_address)
         try:
             crowd, first, wait, pause = self._crowd(plan), 0, 0, 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from understudy.core.checks import INIT
 from understudy.core.findings import Finding, FindingLog
 from understudy.engine.riscv.evaluate import Evaluator
 from understudy.engine.riscv.marks.block import MarkBlock
-from understudy.engine.riscv.marks.origins import origin_of
+from understudy.engine.riscv.marks.origins import Origins
 from understudy.engine.riscv.marks.reference import MarkedEvaluator, ReferenceTwin
 from understudy.engine.riscv.marks.sights import Sight, Sights, Site
 from understudy.isa.riscv.assembler import text
@@ -40,7 +41,7 @@ class MarkCheck:
         self._code = code
         self._blocks: dict[int, MarkBlock] = {}
         self._told: dict[Site, int] = {}
-        self._entry = 0
+        self._entry, self._defined = 0, 0
 
     def dress(self, evaluator: Evaluator) -> MarkedEvaluator:
         """What instructions of a hart are executed on."""
@@ -53,14 +54,13 @@ class MarkCheck:
             self._blocks[hart.index] = MarkBlock(hart)
         return self._blocks[hart.index]
 
-    def launch(self, entry: int) -> None:
-        """A kernel command runs next."""
-        self._entry = entry
+    def launch(self, entry: int, arguments: int) -> None:
+        """A kernel command runs next, whose instances get so many arguments behind a0."""
+        self._entry, self._defined = entry, defined_with(arguments)
 
     def begin(self, hart: Hart, arguments: int) -> None:
         """An instance begins on a hart: ra, sp, a0 and so many arguments behind it have values, nothing else has."""
-        defined = 1 << ZERO | 1 << RA | 1 << SP | (1 << arguments + 1) - 1 << A0
-        self.block(hart).begin(defined)
+        self.block(hart).begin(defined_with(arguments))
 
     def tell(self) -> None:
         """Harts have run: tell of what is new."""
@@ -74,7 +74,8 @@ class MarkCheck:
                 self.log.note(self._finding(sight, new))
 
     def _finding(self, sight: Sight, count: int) -> Finding:
-        origin = origin_of(sight.pc, sight.insn, self._entry, lambda pc: self._code(sight.hart, pc), self.sights)
+        code = partial(self._code, sight.hart)
+        origin = Origins(self._entry, self._defined, code, self.sights).of(sight.pc, sight.insn)
         message = f"an undefined value {WHAT[sight.what]}" + (f": it is that of {origin}" if origin else "")
         return Finding(
             INIT,
@@ -123,3 +124,8 @@ class MarkCheck:
                 count=bad,
             )
         )
+
+
+def defined_with(arguments: int) -> int:
+    """A bit for each integer register that an instance gets a value in: ra, sp, a0 and so many behind it."""
+    return 1 << ZERO | 1 << RA | 1 << SP | (1 << arguments + 1) - 1 << A0

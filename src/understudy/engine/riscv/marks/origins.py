@@ -7,6 +7,7 @@ there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from understudy.engine.riscv.marks.sights import Sight, Sights
@@ -66,46 +67,49 @@ def _effects(insn: Insn) -> _Notes:
     return found
 
 
-def origin_of(pc: int, insn: Insn, entry: int, code: Callable[[int], Insn | None], sights: Sights) -> str:
-    """Where what an instruction reads has its marks from, in words; "" where that is not found."""
-    return _origin(pc, insn, entry, code, sights, DEPTH)
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The code of a kernel from its entry on; `defined` has a bit for each integer register that it is given."""
 
+    entry: int
+    defined: int
+    code: Callable[[int], Insn | None]
+    sights: Sights
 
-def _origin(pc: int, insn: Insn, entry: int, code: Callable[[int], Insn | None], sights: Sights, depth: int) -> str:
-    needed = _effects(insn).reads
-    before = _before(pc, entry, code)
-    for at, each in reversed(before):
-        found = _effects(each)
-        if not needed & found.writes:
-            continue
-        touch = sights.sites.get(("loaded", at))
-        if touch is not None:
-            store = _store_of(touch, sights)
-            place = f"{touch.size} bytes at {touch.address:#x}"
-            if store is None or not depth:
-                return f"{place}, which nobody has written, loaded by {text(each, at)} at pc {at:#x}"
-            way = _origin(store.pc, store.insn, entry, code, sights, depth - 1)
-            return f"{way}, by way of {place}" if way else place
-        needed = needed - found.writes | found.reads
-    names = ", ".join(_name(n) for n in sorted(needed))
-    return f"{names}, which nothing has written" if names else ""
+    def of(self, pc: int, insn: Insn, depth: int = DEPTH) -> str:
+        """Where what an instruction reads has its marks from, in words; "" where that is not found."""
+        needed = _effects(insn).reads
+        for at, each in reversed(self._before(pc)):
+            found = _effects(each)
+            if not needed & found.writes:
+                continue
+            touch = self.sights.sites.get(("loaded", at))
+            if touch is not None:
+                store = _store_of(touch, self.sights)
+                place = f"{touch.size} bytes at {touch.address:#x}"
+                if store is None or not depth:
+                    return f"{place}, which nobody has written, loaded by {text(each, at)} at pc {at:#x}"
+                way = self.of(store.pc, store.insn, depth - 1)
+                return f"{way}, by way of {place}" if way else place
+            needed = needed - found.writes | found.reads
+        names = ", ".join(_name(n) for n in sorted(needed) if not self.defined >> n & 1)
+        return f"{names}, which nothing has written" if names else ""
+
+    def _before(self, pc: int) -> list[tuple[int, Insn]]:
+        """The instructions from the entry up to an address."""
+        found: list[tuple[int, Insn]] = []
+        at = self.entry
+        while at < pc and len(found) < FARTHEST:
+            insn = self.code(at)
+            if insn is None:
+                return found
+            found.append((at, insn))
+            at += insn.length
+        return found
 
 
 def _store_of(touch: Sight, sights: Sights) -> Sight | None:
     return next((each for each in sights.stored.values() if each.address == touch.address), None)
-
-
-def _before(pc: int, entry: int, code: Callable[[int], Insn | None]) -> list[tuple[int, Insn]]:
-    """The instructions from the entry up to an address."""
-    found: list[tuple[int, Insn]] = []
-    at = entry
-    while at < pc and len(found) < FARTHEST:
-        insn = code(at)
-        if insn is None:
-            return found
-        found.append((at, insn))
-        at += insn.length
-    return found
 
 
 def _name(n: int) -> str:
