@@ -454,6 +454,54 @@ int asserting() {
     return 1;
 }
 
+__global__ void first_kernel(volatile int *flag, volatile int *begun, int *out, int rounds) {
+    *begun = 1;
+    for (int i = 0; i < rounds; i++) {
+        while (*flag <= 2 * i) {}
+        *flag = 2 * i + 2;
+    }
+    *out = 7;
+}
+
+__global__ void second_kernel(volatile int *flag, int *out, int rounds) {
+    for (int i = 0; i < rounds; i++) {
+        *flag = 2 * i + 1;
+        while (*flag <= 2 * i + 1) {}
+    }
+    *out = 8;
+}
+
+static int in_turns(int *flags, int *last) { // two kernels, each of which waits for the other
+    hipStream_t one, two;
+    CHECK(hipStreamCreateWithFlags(&one, hipStreamNonBlocking));
+    CHECK(hipStreamCreateWithFlags(&two, hipStreamNonBlocking));
+    first_kernel<<<1, 1, 0, one>>>(flags, flags + 64, last, 3);
+    while (!*(volatile int *)(flags + 64)) {}
+    second_kernel<<<1, 1, 0, two>>>(flags, flags + 192, 3);
+    CHECK(hipStreamSynchronize(two));
+    CHECK(hipStreamSynchronize(one));
+    CHECK(hipStreamDestroy(one));
+    CHECK(hipStreamDestroy(two));
+    return (*last != 7) + (flags[192] != 8);
+}
+
+static int *zeros() { // that host and kernels see at once
+    int *made;
+    CHECK(hipHostMalloc((void **)&made, 4096, hipHostMallocCoherent));
+    memset(made, 0, 4096);
+    return made;
+}
+
+int turns() {
+    int *flags = zeros();
+    return in_turns(flags, flags + 128);
+}
+
+int last_turn() { // the earlier kernel's is a mistake
+    int *flags = zeros();
+    return in_turns(flags, flags - (1ll << 34));
+}
+
 int main(int count, char **names) {
     const std::map<std::string, std::function<int()>> programs = {
         {"ordered", ordered}, {"pinned", pinned}, {"host_functions", host_functions}, {"wide_atomics", wide_atomics},
@@ -461,6 +509,7 @@ int main(int count, char **names) {
         {"graphs", graphs}, {"boxes", boxes}, {"calls", calls}, {"halves", halves}, {"groups", groups},
         {"grids", grids}, {"textures", textures}, {"pictures", pictures}, {"values", values},
         {"prefetched", prefetched}, {"cubes", cubes}, {"asserting", asserting},
+        {"turns", turns}, {"last_turn", last_turn},
     };
     int failed = 0;
     for (int each = 1; each < count; each++) {

@@ -9,14 +9,14 @@ import pytest
 
 from tests.attach.rocm.rig import PATIENCE_S, hip_program, needs_compiler, needs_rocm, served
 from tests.attach.rocm.test_programs import SDMA, all_right
-from understudy.core.errors import BeyondModel
+from understudy.core.errors import AccessFault, BeyondModel
 from understudy.device.kfd.events import QueueFailed
 from understudy.device.kfd.node import PRODUCTS
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow, needs_compiler, needs_rocm]
 FEATURES = (
     "ordered", "pinned", "host_functions", "wide_atomics", "all_lds", "modules", "threads", "graphs", "boxes", "calls",
-    "halves", "groups", "values", "prefetched", "cubes", "grids",
+    "halves", "groups", "values", "prefetched", "cubes", "grids", "turns",
 )  # fmt: skip
 
 
@@ -62,6 +62,15 @@ def test_what_kernels_assert() -> None:
         r"asserting_kernel\(int\): Device-side assertion `threadIdx.x < n' failed", done.stdout + done.stderr
     )
     assert "at kernel _Z16asserting_kerneli" in str(error)
+
+
+def test_a_kernel_fails_in_the_time_of_a_later_one() -> None:
+    with served("gfx900", time_limit_seconds=PATIENCE_S) as there:
+        done = there.run(features(), "last_turn")
+        (failed,) = there.seen(QueueFailed)
+    assert done.returncode == -signal.SIGABRT
+    assert isinstance(failed.error, AccessFault)
+    assert re.search(r"write of 4 bytes .*at work-group 0,0,0.*at kernel _Z12first_kernel", str(failed.error))
 
 
 def test_tiled_images_are_refused() -> None:

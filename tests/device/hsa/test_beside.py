@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pytest
@@ -10,6 +11,7 @@ from tests.device.hsa.rig import COUNT, Bench, barrier, dispatch
 from understudy.core.errors import AccessFault, BeyondModel
 from understudy.core.limits import TimeLimit
 from understudy.device.hsa.device import HsaDevice
+from understudy.device.hsa.queues import Queue
 
 WAIT: Final = """
 again:
@@ -64,6 +66,82 @@ def test_a_kernel_waits_for_those_of_another_queue(engine: str, threads: int) ->
     assert there.other.load_read_index() == 100
     assert there.looks >= 2
     there.device.close()
+
+
+FIRST: Final = """
+    v_readfirstlane_b32 s9, v0
+    s_mov_b32 s8, 1
+next:
+    s_cmp_lg_u32 s9, 0
+    s_cbranch_scc1 meet
+again:
+    s_load_dword s6, s[0:1], 0 glc
+    s_waitcnt lgkmcnt(0)
+    s_cmp_lt_u32 s6, s8
+    s_cbranch_scc1 again
+    v_mov_b32 v0, s0
+    v_mov_b32 v1, s1
+    s_add_u32 s10, s8, 1
+    v_mov_b32 v2, s10
+    flat_store_dword v[0:1], v2
+meet:
+    s_barrier
+    s_add_u32 s8, s8, 2
+    s_cmp_lt_u32 s8, 7
+    s_cbranch_scc1 next
+"""
+"""Waits for 1, 3 and 5, and makes them 2, 4 and 6."""
+SECOND: Final = """
+    s_mov_b32 s8, 1
+    v_mov_b32 v0, s0
+    v_mov_b32 v1, s1
+again:
+    v_mov_b32 v2, s8
+    flat_store_dword v[0:1], v2
+wait:
+    s_load_dword s6, s[0:1], 0 glc
+    s_waitcnt lgkmcnt(0)
+    s_cmp_le_u32 s6, s8
+    s_cbranch_scc1 wait
+    s_add_u32 s8, s8, 2
+    s_cmp_lt_u32 s8, 6
+    s_cbranch_scc1 again
+    v_mov_b32 v2, 9
+    flat_store_dword v[0:1], v2 offset:8
+    s_endpgm
+"""
+"""Makes it 1, 3 and 5, and waits for 2, 4 and 6."""
+
+
+def in_turns(engine: str, last: str) -> tuple[Queue, Queue, list[int]]:
+    """A kernel of two waves and one that begins in its time, each of which waits for the other; what is there then."""
+    rig = Bench(execution="manual")
+    device = rig.device = HsaDevice(
+        "gfx900", execution="manual", engine=engine, threads=1, step_limit=None, time_limit_seconds=30
+    )
+    first, second = rig.new_queue(), rig.new_queue()
+    address, words = rig.words()
+    packets = [dispatch(rig.kernel(SECOND), address, workgroup_size_x=1, grid_size_x=1)]
+    device.look_beside_kernels(lambda: second.submit(packets.pop()) if packets else None)
+    first.submit(dispatch(rig.kernel(FIRST + last), address, workgroup_size_x=128, grid_size_x=128))
+    device.process()
+    seen = [int(each) for each in words[:3]]
+    device.close()
+    return first, second, seen
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_kernels_wait_for_each_other(engine: str) -> None:
+    first, second, seen = in_turns(engine, "s_endpgm")
+    assert (first.error, second.error, seen) == (None, None, [6, 0, 9])
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_a_kernel_fails_in_the_time_of_a_later_one(engine: str) -> None:
+    first, second, seen = in_turns(engine, WILD)
+    assert (second.error, seen) == (None, [6, 0, 9])
+    assert isinstance(first.error, AccessFault)
+    assert re.search(r"at pc 0x[0-9a-f]+ \(flat_store_dword.*at wave 0, .*at queue 0", str(first.error))
 
 
 def test_what_waits_for_the_kernel_comes_behind_it() -> None:

@@ -1,7 +1,8 @@
 """Packets of other queues in a kernel's time: one that waits for the host does not keep the host's copies waiting.
 
 Whoever looks after a running kernel (some 20 times a second) calls this on the thread that processes packets. What
-other queues have is processed there and then, and the kernel goes on behind it.
+other queues have is processed there and then, and the kernel goes on behind it; or a little in the time of a kernel
+among those that takes long itself (`engine.gcn.group.look`).
 """
 
 from __future__ import annotations

@@ -450,8 +450,9 @@ class HsaDevice(Device[Settings]):
         """From now on kernels that take long let packets of other queues be processed beside them, in their time.
 
         `look` is called before: it may ring doorbells (`ring_doorbell`). For a driver whose programs wait in kernels
-        for what they copy meanwhile. A kernel that waits for one that began before it, of another queue, still waits
-        for ever. `BeyondModel` with coherence "strict".
+        for what they copy meanwhile. A kernel that began later gives the waves of those below it some time of its own,
+        so that it may wait for what they do; for what comes behind them in their queues it waits for ever.
+        `BeyondModel` with coherence "strict".
         """
         if self._fences is not None:
             raise BeyondModel(f"kernels beside each other with coherence {STRICT!r}")

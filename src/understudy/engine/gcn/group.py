@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -114,10 +116,22 @@ LOOK_STEPS: Final = 256
 _DOING: Final = {RUNNING: "ran", AT_BARRIER: "waited at a barrier", ENDED: "ended"}
 
 
-def look(dispatch: Dispatch, wave: Wave, began: float) -> float:
+class _Below(threading.local):
+    """Of one thread: kernels in whose time others run there just now."""
+
+    def __init__(self) -> None:
+        self.lend: list[Callable[[], None]] = []
+        """What lets each of them go on for a moment, the earliest first."""
+
+
+_BELOW: Final = _Below()
+
+
+def look(dispatch: Dispatch, wave: Wave, began: float, lend: Callable[[], None] | None = None) -> float:
     """End the waves of a dispatch if they must not go on; the error tells where this one is, and what it did last.
 
-    Then others have their time (`Watch.pass_time`): how many seconds.
+    Then others have their time (`Watch.pass_time`). They may wait for these waves: `lend` lets them go on for a moment,
+    as it does with those in whose time these run. How many seconds all that took.
     """
 
     def doing() -> str:
@@ -129,7 +143,21 @@ def look(dispatch: Dispatch, wave: Wave, began: float) -> float:
         dispatch.watch.look(began, doing, dispatch.step_limit)
     except UnderstudyError as error:
         raise error.at("pc", wave.pc) from None
-    return dispatch.watch.pass_time()
+    earlier = tuple(_BELOW.lend)
+    if lend is None:
+        away = dispatch.watch.pass_time()
+    else:
+        _BELOW.lend.append(lend)
+        try:
+            away = dispatch.watch.pass_time()
+        finally:
+            _BELOW.lend.pop()
+    if not earlier:
+        return away
+    before = time.monotonic()
+    for each in earlier:
+        each()
+    return away + time.monotonic() - before
 
 
 class Groups:
@@ -148,6 +176,8 @@ class Groups:
         self._lds_marks = [aligned(max(dispatch.lds_bytes, 1)) for _ in range(kinds)]
         self._views: list[View] = []
         self._began = time.monotonic()
+        self._running: tuple[list[View], int] = [], 0
+        self._lent_error: UnderstudyError | None = None
 
     def run(self) -> Statistics:
         """Run all groups to their end."""
@@ -210,20 +240,35 @@ class Groups:
             start_twins(dispatch, view.wave, number, lds)
 
     def _turns(self, views: list[View], group: int) -> None:
-        arbiter, barriers = self._arbiter(group), self.dispatch.barriers
-        while True:
-            ready = [view for view in views if view.words[STATUS] == RUNNING]
+        arbiter = self._arbiter(group)
+        self._running = views, group
+        while ready := self._ready(views, group):
             for view in arbiter.order(ready):
                 self._turn(view, arbiter)
-            if ready:
-                continue
-            waiting = [view for view in views if view.words[STATUS] == AT_BARRIER]
-            if not waiting:
-                return
-            if barriers is not None:
-                barriers.opens(self.dispatch, group, [view.wave for view in views])
-            for view in waiting:
+
+    def _ready(self, views: list[View], group: int) -> list[View]:
+        """Waves that can run; where all wait at a barrier, it opens. None where all have ended."""
+        ready = [view for view in views if view.words[STATUS] == RUNNING]
+        if not ready:
+            ready = [view for view in views if view.words[STATUS] == AT_BARRIER]
+            if ready and self.dispatch.barriers is not None:
+                self.dispatch.barriers.opens(self.dispatch, group, [view.wave for view in views])
+            for view in ready:
                 view.words[STATUS] = RUNNING
+        return ready
+
+    def _lend(self) -> None:
+        """Go on for a moment in the time of a later kernel, which may wait for this one: see `look`."""
+        if self._lent_error is not None:
+            return
+        for view in self._ready(*self._running):
+            words = view.words
+            left = self.dispatch.most_steps - words[RETIRED] + words[SLEPT]
+            try:
+                self.runner.run(view, min(LOOK_STEPS, left))
+            except UnderstudyError as error:
+                self._lent_error = error.at("wave", view.wave.index)
+                return
 
     def _turn(self, view: View, arbiter: Arbiter) -> None:
         limit, words = self.dispatch.most_steps, view.words
@@ -233,7 +278,10 @@ class Groups:
         self._latest = view
         try:
             while length > 0:
-                self._began += look(self.dispatch, view.wave, self._began)
+                self._began += look(self.dispatch, view.wave, self._began, self._lend)
+                if self._lent_error is not None:
+                    error, self._lent_error = self._lent_error, None
+                    raise error
                 part, slept = min(length, LOOK_STEPS), words[SLEPT]
                 done = self.runner.run(view, min(part, limit - words[RETIRED] + words[SLEPT]))
                 length -= done

@@ -54,6 +54,8 @@ _SEEN: Final = AT["seen"]
 _LOOKS: Final = AT["looks"]
 NAP_SECONDS: Final = 0.00025
 """How long the host's thread pauses where waves do nothing else."""
+LENT_SECONDS: Final = TICK_SECONDS / 10
+"""How long an earlier kernel goes on in the time of a later one, which began in its time."""
 ROUNDS: Final = 16
 """Orders of waves drawn in advance; they repeat."""
 MOST_FUEL: Final = 1 << 62
@@ -109,6 +111,9 @@ class Worker:
         """Seconds that were spent on finding code."""
         self.is_dropped = False
         """Whether nobody waits for these waves any more."""
+        self._lent = layout.TICK
+        self._lent_error: UnderstudyError | None = None
+        """How far these waves came in the time of others: see `_lend`."""
         self.occupied = threading.Lock()
         """Held by a thread of the engine's own while it runs these waves."""
         self.interpreted = 0
@@ -184,8 +189,36 @@ class Worker:
                 words[AT["naps"]] = layout.NAPS - layout.SHORT_NAPS
                 time.sleep(NAP_SECONDS)
             if words[_SEEN] != now[0]:
+                self._lent = layout.TICK
                 self._tick()
+                if self._lent_error is not None:
+                    error, self._lent_error = self._lent_error, None
+                    raise error
+                if self._lent == layout.DONE:
+                    return
             why = self._schedule()
+
+    def _lend(self) -> None:
+        """Go on for a moment, or until waves pause, in the time of a later kernel, which may wait for them: see `look`.
+
+        What becomes of them is for `_go_on`, in which they are looked at.
+        """
+        words, now = self._words, TICKS.count
+        words[_SEEN] = now[0]
+        recall = threading.Timer(LENT_SECONDS, words.__setitem__, (_SEEN, FULL))
+        recall.start()
+        try:
+            while self._lent != layout.DONE and self._lent_error is None and words[_SEEN] == now[0]:
+                self._lent = why = self._schedule()
+                if why == layout.DROWSE:
+                    return
+                if why not in (layout.DONE, layout.TICK):
+                    self._serve(why)
+        except UnderstudyError as error:
+            self._lent_error = error
+        finally:
+            recall.cancel()
+            recall.join()
 
     def _schedule(self) -> int:
         """Have waves run as machine code until something is up, with memory as it is mapped now; what."""
@@ -275,9 +308,10 @@ class Worker:
         try:
             if self.is_dropped:
                 raise Stopped("the host gave up waiting while the kernel ran")
-            away = look(self.dispatch, wave, self._began[1])
+            away = look(self.dispatch, wave, self._began[1], self._lend)
         except UnderstudyError as error:
             raise self._placed(error, wave) from None
+        words[_SEEN] = TICKS.count[0]
         self._began = run, self._began[1] + away
 
     def _of_group(self) -> list[Wave]:
