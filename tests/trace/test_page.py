@@ -19,6 +19,7 @@ from understudy.fletcher import Context, FletcherDevice, Kernel, find
 from understudy.hsa import demo_code
 from understudy.refsi import demo_kernels
 from understudy.trace import HtmlTrace, JsonlTrace
+from understudy.trace.code import Function, Listing, Row
 from understudy.trace.page_file import NO_CODE, page, write_page
 from understudy.trace.reading import Record, read_records
 from understudy.trace.text import value_text
@@ -202,6 +203,20 @@ def test_a_browser_shows_what_was_executed(tmp_path: Path, browser: Browser) -> 
     assert "exact" in tab("get('opcodes').textContent")
     assert tab("get('rules').querySelector('a').href") == "https://d/refsi.html#:~:text=refsi%2Fmemory%2Dmap"
     assert "open buffers" in tab("get('curves').textContent")
+    tab.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_code_without_a_source_fits_into_narrow_windows(tmp_path: Path, browser: Browser) -> None:
+    rows = tuple(Row(pc, "s_load_dwordx4 s[4:7], s[0:1], 0x0 " * 3, "", 1, "s_load_dwordx4") for pc in range(0, 40, 4))
+    nameless = Listing("code at 0x0", "gfx900", (Function("0x0", 0, rows),), ())
+    named = Listing("code at 0x100", "gfx900", (Function("kernel", 0x100, rows),), ())
+    report = tmp_path / "run.html"
+    report.write_text(write_page([], "run", "1.0", code=[nameless, named]), encoding="utf-8")
+    tab = browser.open(report, width=420)
+    assert tab("page.code.functions.map(({name}) => name)") == ["kernel", "0x0"]  # what has a name comes first
+    assert tab("document.documentElement.scrollWidth") == 420
     tab.close()
 
 

@@ -71,7 +71,7 @@ def write_page(
     about["checkLinks"] = {
         what: link(docs, CHECKS.get(what.partition("/")[0], "")) for _, what, *_ in about["findings"]
     }
-    about["code"] = [_listing(each) for each in sorted(code, key=lambda each: not each.sources)]
+    about["code"] = [_listing(each) for each in sorted(code, key=_known)]
     about["notes"] = list(notes) or ([NO_CODE] if timeline.ran_kernels and not code else [])
     about["opcodes"] = _opcodes(code)
     about["opcodeLink"] = link(docs, "gcn-opcodes") if any(each.target.startswith("gfx") for each in code) else ""
@@ -131,6 +131,11 @@ def link(docs: str, document: str, text: str = "") -> str:
     is_source = "/blob/" in docs or "/tree/" in docs or Path(docs, "index.md").is_file()
     fragment = "#:~:text=" + quote(text, safe="").replace("-", "%2D") if text else ""
     return f"{docs.rstrip('/')}/{document}.{'md' if is_source else 'html'}{fragment}"
+
+
+def _known(listing: Listing) -> tuple[bool, bool]:
+    """Programs come first of which there is source, then those of which functions have names."""
+    return not listing.sources, all(each.name.startswith("0x") for each in listing.functions)
 
 
 def _listing(listing: Listing) -> dict[str, Any]:
