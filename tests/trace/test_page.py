@@ -48,6 +48,44 @@ def test_what_lasts_lies_beside_what_lasts() -> None:
     assert sorted(first) == starts
 
 
+def waves(count: int) -> list[Record]:
+    """A group with so many waves, beside two harts."""
+    records: list[Record] = []
+    for kind, step in (("wave-started", 0), ("wave-ended", 100)):
+        for wave in range(count):
+            fields: Record = {"queue": 1, "index": 0, "group": [2, 0, 0], "wave": wave}
+            records.append({"time": step + wave, "event": kind, **fields})
+    return [*records, *({"time": 200, "event": "x", "hart": hart} for hart in range(2))]
+
+
+@pytest.mark.oracle
+def test_many_lanes_of_a_kind_are_folded(browser: Browser, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_text(write_page(waves(9), "waves", "1.0"), encoding="utf-8")
+    tab = browser.open(report)
+    folded = ["hart 0", "hart 1", "▸ queue 1 wave (9)"]
+    labels = "page.timeline.rows.filter(({starts}) => starts).map(({label}) => label)"
+    assert sorted(tab(labels)) == sorted(folded)
+    row = "page.timeline.rows.find(({track}) => track.lane === 'queue 1 wave 0')"
+    box = tab("(({left, top}) => [left, top])(get('timeline').getBoundingClientRect())")
+    y = tab(f"AXIS + {row}.y + {row}.height / 2")
+    for kind in ("mousePressed", "mouseReleased"):
+        tab.mouse(kind, box[0] + 20, box[1] + y, button="left", clickCount=1)
+    opened = ["hart 0", "hart 1", "▾ queue 1 wave 0", *(f"queue 1 wave {number}" for number in range(1, 9))]
+    assert sorted(tab(labels)) == sorted(opened)
+    tab.press("l")
+    assert sorted(tab(labels)) == sorted(folded)
+    x = tab("page.timeline.x(50)")
+    event = tab(f"page.trace.fields(page.timeline.at({x}, {row}.y + AXIS + 4 * 8 + 1))")
+    assert ["wave", "8"] in event
+    tab.close()
+
+    report.write_text(write_page(waves(8), "waves", "1.0"), encoding="utf-8")
+    tab = browser.open(report)
+    assert "queue 1 wave 7" in tab(labels)
+    tab.close()
+
+
 def test_more_at_once_than_tracks_are_moments() -> None:
     records: list[Record] = [{"time": 0, "event": "x-started", "hart": 0, "n": n} for n in range(MOST_TRACKS + 3)]
     about, _ = Timeline(records).columns()

@@ -55,6 +55,8 @@ class Options:
     check: str = ""
     suppressions: str | None = None
     equal_stores: bool = False
+    waves: int = 0
+    """Waves of a launch that a report has lanes and bars of."""
     findings: list[Any] = field(default_factory=list, compare=False)
     """What checks have found in runs with these options, even in those that failed."""
 
@@ -69,6 +71,11 @@ class Options:
     def counts(self) -> bool:
         """Whether instructions are counted: not beside checks, which have code of their own."""
         return self.report is not None and not self.check
+
+    @property
+    def traced(self) -> int:
+        """Waves that there are to be events of."""
+        return self.waves if self.report is not None else 0
 
     @contextmanager
     def heard(self, findings: Callable[[], list[Any]]) -> Iterator[None]:
@@ -212,7 +219,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
         from understudy.host.hsa.gpu import Gpu, Local
 
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
-        settings["count_instructions"] = how.counts
+        settings |= {"count_instructions": how.counts, "trace_waves": how.traced}
         with (
             Gpu.open(agent, exact=how.exact, **settings, **how.settings) as gpu,
             how.heard(lambda: gpu.findings),
@@ -264,7 +271,8 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
 
         counting = how.counts
         engine = how.engine if counting else _engine(how)
-        made = Program(container, engine, options.agent or None, count_instructions=counting, **how.settings)
+        settings: dict[str, Any] = {"count_instructions": counting, "trace_waves": how.traced, **how.settings}
+        made = Program(container, engine, options.agent or None, **settings)
         with made as program, how.heard(lambda: program.findings), ExitStack() as after:
             if how.report is not None:
                 how.report.follow(program.probes)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 SHOWN: Final = 8
 """Elements of an array that are printed."""
 SEED: Final = 2024
+WAVES: Final = 1000
+"""Waves that a report shows, unless --trace-waves says otherwise."""
 NOTEWORTHY: Final = 10_000
 """Instructions that left translated code, from which on that is said, if they are more than a twentieth of all."""
 
@@ -84,6 +86,9 @@ def run(
     seed: Annotated[int, typer.Option(min=0, help="Of random arrays.")] = SEED,
     as_json: Annotated[bool, typer.Option("--json", help="What came of it as JSON.")] = False,
     report: ReportOption = None,
+    trace_waves: Annotated[
+        int, typer.Option("--trace-waves", min=0, metavar="N", help="GPU: bars in the report for the first N waves.")
+    ] = WAVES,
     exact: Annotated[bool, typer.Option("--exact", help="HSA: the first byte behind an array is a fault.")] = False,
     check: CheckOption = "",
     suppressions: SuppressionsOption = None,
@@ -151,7 +156,7 @@ def run(
     check_outputs(findings, suppressions, check, equal_stores)
     skipped = str(suppressions) if suppressions else None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
-    options = replace(options, with_lines=report is not None, check=check, suppressions=skipped)
+    options = replace(options, with_lines=report is not None, check=check, suppressions=skipped, waves=trace_waves)
     options = replace(options, equal_stores=equal_stores)
     header = RawHeader(vgprs, sgprs, kernarg, lds, scratch, tuple(user_sgprs or ("kernarg_segment_ptr",)))
     found, name, sizes = prepared(file, kernel, (grid, group), values, options, header)

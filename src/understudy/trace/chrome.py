@@ -2,6 +2,7 @@
 
 One guest step is shown as one microsecond. The process is the device, each unit is a thread: an event belongs to the
 first of its fields called ``unit``, ``hart``, ``wave``, ``queue`` or ``context``, and to thread ``device`` without one.
+Waves are threads of processes of their own, one for each queue: viewers fold processes.
 
 What `understudy.trace.spans` pairs is a complete span; what is still open at the end is closed there and marked
 ``unfinished``. Spans of a thread must lie in each other: one that ends before what began after it (packets side by
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Hashable
 from typing import Final, TextIO
 
@@ -30,6 +32,7 @@ from understudy.trace.writer import TraceWriter
 UNIT_FIELDS: Final = ("unit", "hart", "wave", "queue", "context")
 FAULTS: Final = ("fault", "trap", "error")
 
+WAVE: Final = re.compile(r"(?:(queue \d+) )?wave \d+")
 _PID = 1
 HOST: Final = "host"
 """The thread of what the host does and is told."""
@@ -50,8 +53,10 @@ class ChromeTrace(TraceWriter):
         unit_name: Callable[[Unit], str] = default_unit_name,
     ) -> None:
         super().__init__(to)
+        self._device = device
         self._unit_name = unit_name
-        self._threads: dict[str, int] = {}
+        self._processes: dict[str, int] = {}
+        self._threads: dict[str, tuple[int, int]] = {}
         self._open = OpenSpans()
         self._counters = Counters()
         self._flows = Flows()
@@ -115,17 +120,34 @@ class ChromeTrace(TraceWriter):
 
     def _emit(self, record: Record, thread: str, args: Record) -> None:
         if thread not in self._threads:
-            self._threads[thread] = len(self._threads)
-            tid = self._threads[thread]
-            self._next({"name": "thread_name", "ph": "M", "pid": _PID, "tid": tid, "args": {"name": thread}})
-        self._next({**record, "pid": _PID, "tid": self._threads[thread], "args": args})
+            pid, tid = self._threads[thread] = self._process(thread), len(self._threads)
+            self._next({"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": thread}})
+        pid, tid = self._threads[thread]
+        self._next({**record, "pid": pid, "tid": tid, "args": args})
+
+    def _process(self, thread: str) -> int:
+        """The process of a thread: the device, or the waves of a queue."""
+        found = WAVE.fullmatch(thread)
+        if found is None:
+            return _PID
+        name = f"{self._device}: waves of {found[1]}" if found[1] else f"{self._device}: waves"
+        if name not in self._processes:
+            self._processes[name] = _PID + 1 + len(self._processes)
+            pid = self._processes[name]
+            self._next({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}})
+        return self._processes[name]
 
     def _next(self, record: Record) -> None:
         self._out.write(",\n" + _dump(record))
 
 
 def thread_name(record: Record, unit_name: Callable[[Unit], str] = default_unit_name) -> str:
-    """The thread that an event belongs to: ``hart 3``, ``queue 1``, and ``device`` where it names none."""
+    """The thread that an event belongs to: ``hart 3``, ``queue 1``, and ``device`` where it names none.
+
+    A wave of a queue has one of its own: ``queue 1 wave 3``.
+    """
+    if record.get("wave") is not None and record.get("queue") is not None:
+        return f"queue {record['queue']} wave {record['wave']}"
     for name in UNIT_FIELDS:
         match record.get(name):
             case None:

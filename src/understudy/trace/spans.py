@@ -44,6 +44,8 @@ class Span:
         """The kernel, or the stem, made telling by the field of the same name: ``instance 3``, ``write-reg64``."""
         if self.kernel and self.stem != INSTANCE:
             return self.kernel
+        if self.stem == "wave" and isinstance(group := self.start.get("group"), list):
+            return ",".join(map(str, group))  # the thread has the number of the wave
         subject = self.start.get(self.stem.replace("-", "_"))
         match subject:
             case None:

@@ -357,7 +357,7 @@ def _cell(value: Plain) -> str:
     return "" if value is None else value if isinstance(value, str) else value_text(value)
 
 
-def _rank(lane: str) -> tuple[int, str, int]:
+def _rank(lane: str) -> tuple[int, str, tuple[int, ...]]:
     word = lane.partition(" ")[0]
-    digits = re.findall(r"\d+", lane)
-    return _ORDER.index(word) if word in _ORDER else len(_ORDER), re.sub(r"\d+", "", lane), int((digits or [0])[-1])
+    digits = tuple(map(int, re.findall(r"\d+", lane)))
+    return _ORDER.index(word) if word in _ORDER else len(_ORDER), re.sub(r"\d+", "", lane), digits

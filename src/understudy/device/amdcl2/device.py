@@ -30,6 +30,7 @@ from understudy.device.hsa.heap import Heap, Places
 from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.records import AmdQueue
+from understudy.device.hsa.wave_events import WaveTeller
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics, wave_scratch_bytes
 from understudy.engine.gcn.barriers import Barriers
 from understudy.engine.gcn.marks.asked import marks_of
@@ -95,6 +96,7 @@ class OpenclDevice(Stateful):
         checks: Collection[str] = (),
         log: FindingLog | None = None,
         equal_stores: bool = False,
+        trace_waves: int = 0,
     ) -> None:
         self.bits = bits
         self.target = target
@@ -102,6 +104,7 @@ class OpenclDevice(Stateful):
         self.time_limit_seconds = time_limit_seconds
         self.probes = Probes()
         self._telemetry = Telemetry(self.probes, lambda: self._past + self._total.instructions)
+        self._waves = WaveTeller(self._telemetry, trace_waves)
         self.check = check
         memory, places = GpuMemory(), PLACES[bits]
         self.heap = Heap(memory, places) if check is None else CheckedHeap(memory, check, places)
@@ -242,7 +245,7 @@ class OpenclDevice(Stateful):
         more["races"] = self.races
         if self.races is not None:
             self.races.begin()
-        dispatch = launch(around, packet, address, watch=watch, **more)
+        dispatch = self._waves.follow(launch(around, packet, address, watch=watch, **more))
         if not self.probes.active:
             statistics = self._ran(dispatch)
             self._total.add(statistics)
@@ -255,8 +258,10 @@ class OpenclDevice(Stateful):
             statistics = self._ran(dispatch)
         except UnderstudyError as error:
             failure = error
+            self._waves.tell(dispatch)
             telemetry.emit(lambda time: KernelFailed(time, kernel, failure))
             raise
+        self._waves.tell(dispatch)
         self._total.add(statistics)
         telemetry.emit(lambda time: KernelFinished(time, kernel, statistics.waves, statistics.instructions))
         return statistics

@@ -58,7 +58,8 @@ from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import VALUE_AT, Condition, Signal, notify
 from understudy.device.hsa.timestamps import Timestamps
 from understudy.device.hsa.wave_calls import WaveCalls
-from understudy.engine.gcn.api import StepLimit
+from understudy.device.hsa.wave_events import WaveTeller
+from understudy.engine.gcn.api import Dispatch, Statistics, StepLimit
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.image.hsa.records import Rsrc2
@@ -122,6 +123,7 @@ class Processor:
         self._pm4 = Pm4(memory.gpu, compute.fences)
         self._telemetry = telemetry
         self._probes = telemetry.probes
+        self._waves = WaveTeller(telemetry, settings.trace_waves)
         self._log = PacketLog(telemetry, 32 if settings.small else 64)
         self._handlers: dict[int, Handler] = {
             PacketType.KERNEL_DISPATCH: self._kernel,
@@ -135,7 +137,10 @@ class Processor:
         """A new queue. What processes its packets by machine code; None where the settings rule that out."""
         queue.words[Q["clock"]] = self._clock.ctypes.data
         self._timestamps.tell(queue.words)
-        if not self._settings.machine_code or not self._settings.translates or self._compute.marks is not None:
+        settings = self._settings
+        if not settings.machine_code or not settings.translates or settings.trace_waves:
+            return None
+        if self._compute.marks is not None:
             return None
         engine = self._compute.engine
         assert isinstance(engine, JitEngine)
@@ -301,6 +306,16 @@ class Processor:
             self._mismatch(plan, index)
         around, options = self._around(queue)
         dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
+        dispatch = self._waves.follow(dispatch)
+        try:
+            statistics = self._ran(plan, data, dispatch, templates)
+        finally:
+            self._waves.tell(dispatch, queue.number, index)
+        queue.progress.note(index, statistics.interpreted)
+        return statistics.instructions
+
+    def _ran(self, plan: LaunchPlan, data: bytes, dispatch: Dispatch, templates: Templates | None) -> Statistics:
+        """Run a dispatch on the engine that it needs."""
         if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
@@ -308,13 +323,11 @@ class Processor:
                 raise BeyondModel(f"check {self._settings.check!r} of a kernel that enables exceptions")
             from understudy.engine.gcn.reference.exceptions import ExceptionEngine
 
-            statistics = ExceptionEngine(enabled, self._memory.watched).run(dispatch)
-        elif (checked := self._compute.checked(dispatch)) is not None:
-            statistics = checked
-        else:
-            statistics = self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
-        queue.progress.note(index, statistics.interpreted)
-        return statistics.instructions
+            return ExceptionEngine(enabled, self._memory.watched).run(dispatch)
+        checked = self._compute.checked(dispatch)
+        if checked is not None:
+            return checked
+        return self._compute.run(dispatch) if templates is None else templates.first(data, dispatch)
 
     def _around(self, queue: Queue) -> tuple[Surroundings, dict[str, Any]]:
         """What agent and queue bring to launches, and the options of their dispatches.

@@ -46,6 +46,8 @@ class Settings(KernelSettings):
     `pcie_atomics`: whether the platform has them, for memory allocated or mapped with ``host=True``; None: as the
     agent's table says.
     `machine_code`: whether repeated launches are processed by machine code, while somebody listens up to their ends.
+    `trace_waves`: events tell of so many waves of a launch, those of its first groups, when each begins and ends.
+    Launches are then made anew each time, and those groups run one by one.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -57,7 +59,7 @@ class Settings(KernelSettings):
         "timestamps": (INSTRUCTIONS, HOST),
         **KernelSettings.CHOICES,
     }
-    LEAST: ClassVar[Mapping[str, int]] = {"quantum": 1, "threads": 1, "step_limit": 1}
+    LEAST: ClassVar[Mapping[str, int]] = {"quantum": 1, "threads": 1, "step_limit": 1, "trace_waves": 0}
 
     execution: str = SYNCHRONOUS
     engine: str = JIT
@@ -74,6 +76,7 @@ class Settings(KernelSettings):
     profiling: bool = False
     pcie_atomics: bool | None = None
     machine_code: bool = True
+    trace_waves: int = 0
 
     def verify(self) -> None:
         """A strict memory's engine counts nothing and has no check but "sync"; translated code counts or has marks."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from understudy.engine.gcn.barriers import Barriers
     from understudy.engine.gcn.marks.marking import Marking
     from understudy.engine.gcn.races.watch import RaceWatch
+    from understudy.engine.gcn.wave_log import WaveLog
 
 Words32 = npt.NDArray[np.uint32]
 Words64 = npt.NDArray[np.uint64]
@@ -160,6 +161,8 @@ class Dispatch:
     """Hears of barriers that not all work-items of a group come to."""
     races: RaceWatch | None = None
     """What looks for races, on the reference engine."""
+    waves: WaveLog | None = None
+    """Gets what became of the first waves."""
     clock: HostClock | None = None
     """What s_memtime and s_memrealtime tell; None: the instructions that the wave has retired."""
     on_hint: OnHint | None = None

@@ -194,9 +194,11 @@ class Groups:
         self.runner.begin_group(group)
         x, y, z, _ = self.dispatch.groups[group].tolist()
         self._latest = views[0]
+        failed = None
         try:
             self._turns(views, group)
         except UnderstudyError as error:
+            failed = self._latest.wave.index
             if self.dispatch.barriers is not None:
                 waves = [view.wave for view in views]
                 self.dispatch.barriers.fails(self.dispatch, group, waves, self._latest.wave, error)
@@ -208,6 +210,9 @@ class Groups:
         finally:
             self.statistics.instructions += sum(view.words[RETIRED] for view in views)
             self.statistics.interpreted = self.statistics.instructions
+            if self.dispatch.waves is not None:
+                counts = [int(view.words[RETIRED]) for view in views]
+                self.dispatch.waves.over(group, [view.wave for view in views], counts, failed)
         self.statistics.waves += len(views)
         self.statistics.groups += 1
 

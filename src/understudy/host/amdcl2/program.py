@@ -156,7 +156,9 @@ class Program(Shown):
         self._check = check = MemoryCheck.of(chosen, self.findings)
         self._log = log = check.log if check is not None else log_of(chosen, self.findings) if chosen.checks else None
         limit, equal = chosen.time_limit_seconds, chosen.equal_stores
-        self.device = OpenclDevice(container.bits, processor, own, limit, check, chosen.checks, log, equal)
+        self.device = OpenclDevice(
+            container.bits, processor, own, limit, check, chosen.checks, log, equal, chosen.trace_waves
+        )
         self._made_of = engine, processor
         self.target, self.probes = processor, self.device.probes
         self.code: LoadedProgram = self._load()

@@ -110,7 +110,7 @@ class Page {
       "+": () => timeline.zoom(0.6, this.middle()), "=": () => timeline.zoom(0.6, this.middle()),
       "-": () => timeline.zoom(1 / 0.6, this.middle()), 0: () => timeline.fit(), z: () => this.zoomToChosen(),
       n: () => this.step(1), p: () => this.step(-1), f: () => this.finding(1), F: () => this.finding(-1),
-      x: () => this.switchAxis(), t: () => this.switchTheme(), Escape: () => this.choose(-1),
+      x: () => this.switchAxis(), l: () => timeline.toggleAll(), t: () => this.switchTheme(), Escape: () => this.choose(-1),
       "/": () => get("search").focus(), "?": () => get("keys").showModal(),
     };
     if (event.target === get("timeline")) {
@@ -148,7 +148,10 @@ class Page {
       if (drag.moved) { timeline.show(drag.from - shift, drag.to - shift); this.draw(); }
     });
     canvas.addEventListener("pointerup", (event) => {
-      if (drag && !drag.moved) this.choose(timeline.at(...place(event)));
+      if (drag && !drag.moved) {
+        if (timeline.toggleAt(...place(event))) this.draw();
+        else this.choose(timeline.at(...place(event)));
+      }
       drag = null;
     });
     canvas.addEventListener("pointerleave", () => this.tip(null, -1));

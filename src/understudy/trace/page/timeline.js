@@ -1,7 +1,8 @@
 "use strict";
 // The picture of all tracks: each column of pixels is looked up, never each event, so its cost does not grow with them.
 
-const LABELS = 150, AXIS = 26, MOMENTS = 16, SPANS = 18, LANE_GAP = 5, MOST_HEIGHT = 620;
+const LABELS = 150, AXIS = 26, MOMENTS = 16, SPANS = 18, THIN = 4, LANE_GAP = 5, MOST_HEIGHT = 620;
+const MOST_LANES = 8; // of the same kind, before they are drawn as thin lines until somebody opens them
 const HUES = [214, 152, 32, 276, 190, 60, 246, 95, 310, 170];
 
 class Timeline {
@@ -10,6 +11,8 @@ class Timeline {
     this.trace = trace;
     this.chosen = -1;
     this.scroll = 0;
+    this.opened = new Set();
+    this.families = families(trace.tracks);
     this.layout();
     this.setAxis(this.stepsSayMore() ? "steps" : "order");
   }
@@ -33,18 +36,42 @@ class Timeline {
   fit() { this.from = -0.01 * this.limit; this.to = 1.01 * this.limit; }
 
   layout() {
-    let y = 0, lane = "";
+    let y = 0, lane = "", last = "";
     this.rows = this.trace.tracks.map((track) => {
-      const starts = track.lane !== lane;
-      lane = track.lane;
+      const family = familyOf(track.lane), lanes = this.families.get(family);
+      const many = lanes.length > MOST_LANES, thin = many && !this.opened.has(family);
+      const starts = thin ? family !== last : track.lane !== lane;
+      let label = track.lane;
+      if (many && family !== last) label = thin ? `▸ ${family} (${lanes.length})` : `▾ ${track.lane}`;
+      [lane, last] = [track.lane, family];
       y += starts ? LANE_GAP : 0;
-      const row = { track, y, height: track.depth ? SPANS : MOMENTS, starts };
+      const row = { track, y, height: thin ? THIN : track.depth ? SPANS : MOMENTS, starts, label, thin };
       y += row.height;
       return row;
     });
     this.contentHeight = y + LANE_GAP;
     this.height = Math.min(this.contentHeight + AXIS, MOST_HEIGHT);
     this.canvas.style.height = `${this.height}px`;
+  }
+
+  // Opens or closes the lanes whose label is at a place of the canvas; whether there are any.
+  toggleAt(x, y) {
+    const inside = y - AXIS + this.scroll;
+    const row = y < AXIS || x >= LABELS ? null : this.rows.find((each) => each.y <= inside && inside < each.y + each.height);
+    return Boolean(row) && this.toggle([familyOf(row.track.lane)]);
+  }
+
+  toggleAll() {
+    this.toggle([...this.families.keys()]);
+  }
+
+  toggle(names) {
+    const large = names.filter((each) => this.families.get(each).length > MOST_LANES);
+    const open = large.some((each) => !this.opened.has(each));
+    for (const each of large) if (open) this.opened.add(each); else this.opened.delete(each);
+    this.layout();
+    this.scroll = Math.min(this.scroll, Math.max(this.contentHeight + AXIS - this.height, 0));
+    return large.length > 0;
   }
 
   x(position) { return LABELS + (position - this.from) / (this.to - this.from) * this.span(); }
@@ -116,7 +143,7 @@ class Timeline {
 
   drawLabel(pen, row) {
     pen.fillStyle = this.colours.text;
-    pen.fillText(shorten(pen, row.track.lane, LABELS - 22), 14, row.y + row.height / 2);
+    pen.fillText(shorten(pen, row.label, LABELS - 22), 14, row.y + (row.thin ? SPANS : row.height) / 2);
   }
 
   drawAxis(pen) {
@@ -137,7 +164,7 @@ class Timeline {
   // Draws what is wide enough by itself, and all that shares a column of pixels as one stroke.
   drawTrack(pen, row) {
     const { trace, starts, ends } = this, { from, to, depth } = row.track;
-    const scale = this.span() / (this.to - this.from), y = row.y + 1, height = row.height - 2;
+    const scale = this.span() / (this.to - this.from), y = row.y + !row.thin, height = row.height - (row.thin ? 1 : 2);
     let event = lower(ends, from, to, this.from);
     while (event < to && starts[event] <= this.to) {
       const x = this.x(starts[event]), width = (ends[event] - starts[event]) * scale;
@@ -159,7 +186,7 @@ class Timeline {
     pen.globalAlpha = trace.hits && !trace.hits[event] ? 0.18 : 1;
     pen.fillStyle = this.fill(event);
     pen.fillRect(x, y, width - gap, height);
-    if (width > 28) {
+    if (width > 28 && height > THIN) {
       pen.fillStyle = colours.onFill;
       pen.fillText(shorten(pen, trace.name(event), width - 8), x + 4, y + height / 2 + 0.5);
     }
@@ -170,7 +197,7 @@ class Timeline {
     const { trace } = this, bad = trace.badBefore[next] > trace.badBefore[event];
     const hit = !trace.hits || trace.hitsBefore[next] > trace.hitsBefore[event];
     const share = Math.min(1, 0.55 + Math.log2(next - event) / 12);
-    const tall = depth ? height : Math.max(5, height * (0.45 + share * 0.55));
+    const tall = depth || height < THIN ? height : Math.max(5, height * (0.45 + share * 0.55));
     pen.globalAlpha = hit ? share : 0.15;
     pen.fillStyle = bad ? this.colours.bad : this.fill(event);
     pen.fillRect(x, y + (height - tall) / 2, depth ? 1.5 : 2, bad ? height : tall);
@@ -219,6 +246,19 @@ class Timeline {
     return Math.min(lower(this.starts, from, to, this.starts[event]), to - 1);
   }
 }
+
+// The lanes of each kind of which there may be many: "queue 0 wave", "hart".
+function families(tracks) {
+  const found = new Map();
+  for (const { lane } of tracks) {
+    const lanes = found.get(familyOf(lane)) ?? [];
+    if (lanes.at(-1) !== lane) lanes.push(lane);
+    found.set(familyOf(lane), lanes);
+  }
+  return found;
+}
+
+function familyOf(lane) { return lane.replace(/ \d+$/, ""); }
 
 function colours() {
   const dark = isDark();

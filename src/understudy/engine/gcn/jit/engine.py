@@ -326,7 +326,7 @@ class Launch:
                 self._next = stop
             before = time.perf_counter() - worker.looked_up
             try:
-                worker.run(start, stop)
+                self._batch(worker, start, stop)
             except UnderstudyError as error:
                 with self._lock:
                     self._failed[worker.group] = error
@@ -336,6 +336,16 @@ class Launch:
             self._pace = max(spent / (stop - start), 1e-9)
             self.engine.adopt()
             batches = None if batches is None else batches - 1
+
+    def _batch(self, worker: Worker, start: int, stop: int) -> None:
+        """Run groups: one by one as far as somebody wants to know of their waves."""
+        log = self.dispatch.waves
+        logged = start if log is None else min(max(log.groups, start), stop)
+        for group in range(start, logged):
+            assert log is not None
+            worker.run_logged(group, log)
+        if logged < stop:
+            worker.run(logged, stop)
 
 
 def _processors() -> int:

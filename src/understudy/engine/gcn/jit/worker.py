@@ -45,6 +45,7 @@ from understudy.isa.gcn.state import (
 if TYPE_CHECKING:
     from understudy.engine.gcn.marks.marking import Marking
     from understudy.engine.gcn.reference.engine import Stepper
+    from understudy.engine.gcn.wave_log import WaveLog
     from understudy.isa.gcn.insn import Insn
 
 _CURSOR: Final = AT["cursor"]
@@ -166,6 +167,19 @@ class Worker:
             raise
         finally:
             TICKS.end(self)
+
+    def run_logged(self, group: int, log: WaveLog) -> None:
+        """Run one group, and tell what became of its waves."""
+        dispatch = self.dispatch
+        waves = self.waves[: int(dispatch.shapes.waves[dispatch.groups[group, 3]])]
+        failed = None
+        try:
+            self.run(group, group + 1)
+        except UnderstudyError:
+            failed = int(self._words[AT["current"]])
+            raise
+        finally:
+            log.over(group, waves, [self._executed(wave) for wave in waves], failed)
 
     def resume(self, why: int) -> None:
         """Have the waves go on that somebody else's call of the scheduler left for this reason, to their end."""

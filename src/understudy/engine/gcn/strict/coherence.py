@@ -106,6 +106,10 @@ class StrictEngine(Stateful):
         self.findings = []
         try:
             yield from self._turns(dispatch, stepper, groups)
+            self._log(dispatch, groups)
+        except UnderstudyError as error:
+            self._log(dispatch, groups, error)
+            raise
         finally:
             if not self.fenced:
                 self.release(dispatch.memory)
@@ -113,6 +117,17 @@ class StrictEngine(Stateful):
         waves = [wave for group, _ in groups for wave in group]
         instructions = sum(int(wave.words[RETIRED]) for wave in waves)
         self.statistics = Statistics(instructions, len(waves), len(groups), instructions)
+
+    @staticmethod
+    def _log(dispatch: Dispatch, groups: list[tuple[list[Wave], object]], error: UnderstudyError | None = None) -> None:
+        """Tell what became of waves, if anybody is to know: the one that an error names has failed."""
+        if dispatch.waves is None:
+            return
+        places = {} if error is None else {place.kind: str(place.where) for place in error.path}
+        for number, (waves, _) in enumerate(groups):
+            x, y, z, _ = dispatch.groups[number].tolist()
+            failed = int(places["wave"]) if places.get("work-group") == f"{x},{y},{z}" else None
+            dispatch.waves.over(number, waves, [int(wave.words[RETIRED]) for wave in waves], failed)
 
     def _start(self, dispatch: Dispatch, stepper: StrictStepper, group: int) -> tuple[list[Wave], object]:
         count = int(dispatch.shapes.waves[dispatch.groups[group, 3]])

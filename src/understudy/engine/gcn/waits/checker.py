@@ -157,7 +157,8 @@ class WaitChecker:
 def _part(dispatch: Dispatch, first: int, stop: int) -> Dispatch:
     """Some of the work-groups, whose waves take the turns that they would among all."""
     seed = None if dispatch.seed is None else dispatch.seed + first
-    return replace(dispatch, groups=dispatch.groups[first:stop], seed=seed)
+    waves = None if dispatch.waves is None else dispatch.waves.part(first, stop)
+    return replace(dispatch, groups=dispatch.groups[first:stop], seed=seed, waves=waves)
 
 
 def _look(dispatch: Dispatch) -> Kernel:
