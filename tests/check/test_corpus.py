@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.check import memory_cases, races_cases, sync_planted, test_memory_rv64
+from tests.check import (
+    memory_cases,
+    races_cases,
+    sync_planted,
+    test_init_rv64,
+    test_memory_rv64,
+    test_races_rv64,
+)
 from tests.engine.gcn.marks import planted as marks
 from tests.engine.gcn.waits import planted as waits
 
@@ -14,9 +21,11 @@ KERNELS = {
     ("memory", "gfx700"): [case.name for case in memory_cases.CASES],
     ("memory", "RV64"): [case.name for case in test_memory_rv64.CASES],
     ("init", "gfx700"): [case.name for case in marks.CASES if case.check == "init"],
+    ("init", "RV64"): list(test_init_rv64.CASES),
     ("fidelity", "gfx700"): [case.name for case in marks.CASES if case.check == "fidelity"],
     ("waits", "gfx700"): [case.name for case in waits.PLANTED],
     ("races", "gfx700"): [case.name for case in races_cases.CASES],
+    ("races", "RV64"): list(test_races_rv64.CASES),
     ("sync", "gfx700"): [case.name for case in sync_planted.PLANTED],
 }
 
