@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -147,3 +148,22 @@ def test_ctrl_c_is_for_the_program() -> None:
 
 def test_the_process_yields_to_others() -> None:
     assert 0 < compile_process.NICENESS < 20
+
+
+def test_when_this_process_ends_nothing_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM at work on a thread while its own destructors run would end the process with an error."""
+    one, here = CompileProcess(), []
+    one.compile_ir(SEVEN, llvm.SOON)
+    assert one._process is not None
+    os.kill(one._process.pid, signal.SIGSTOP)
+    monkeypatch.setattr(compile_process.llvm, "compile_ir", lambda *asked: here.append(asked))
+    background = Background(lambda: None)
+    waiting, next_one = (background.submit(lambda: one.compile_ir(SEVEN, llvm.OPTIMISED)) for _ in range(2))
+    while not one._lock.locked():
+        time.sleep(0.001)
+    one.end()
+    wait_for(next_one)
+    for task in (waiting, next_one):
+        with pytest.raises(EOFError, match=r"ended|this process ends"):
+            task.result()
+    assert (here, one._process) == ([], None)

@@ -37,16 +37,19 @@ class CompileProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_missing = False
+        self._is_over = False
 
     def compile_ir(self, text: str, tier: int) -> bytes:
-        """As `llvm.compile_ir`."""
+        """As `llvm.compile_ir`; `EOFError` when this process ends: LLVM must not be at work here then."""
         with self._lock:
-            if not self._is_missing:
+            if not self._is_missing and not self._is_over:
                 try:
                     return self._ask(text.encode(), tier)
                 except (OSError, EOFError):
                     self._is_missing = True
                     self.close()
+        if self._is_over:
+            raise EOFError("this process ends")
         return llvm.compile_ir(text, tier)
 
     def _ask(self, text: bytes, tier: int) -> bytes:
@@ -76,6 +79,11 @@ class CompileProcess:
             process.kill()
             process.communicate()
 
+    def end(self) -> None:
+        """This process ends: whoever waits for code gets none."""
+        self._is_over = True
+        self.close()
+
     def forget(self) -> None:
         """In a forked child: the process is the parent's."""
         self._lock = threading.Lock()
@@ -89,7 +97,7 @@ class CompileProcess:
 
 PROCESS: Final = CompileProcess()
 """The one of this process."""
-atexit.register(PROCESS.close)
+atexit.register(PROCESS.end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PROCESS.forget)
 
