@@ -143,6 +143,24 @@ def test_a_report_of_a_run(capsys: Capture, tmp_path: Path) -> None:
         assert held in content(report)
 
 
+def test_a_report_has_registers(capsys: Capture, tmp_path: Path) -> None:
+    report = tmp_path / "run.html"
+    arguments = ["run", CODE, "broken", "--grid", "64", "--arg", "f32:64", "--arg", "4", "--report", str(report)]
+    status, _, _ = run(capsys, *arguments, "--registers-at", "broken+0x30", "--registers-at", "fault")
+    held = content(report)
+    assert status == 1
+    assert '["exec","0xffffffffffffffff"]' in held
+    assert held.count('"wave 0, group 0,0,0, packet 0, queue 0"') == 2
+    for wrong, said in (
+        (["--registers-at", "nothing"], "no symbol 'nothing'"),
+        (["--registers-at", "end", "--both-engines"], "the reference engine alone takes registers"),
+    ):
+        status, _, err = run(capsys, *arguments, *wrong)
+        assert (status, said in err) == (2, True)
+    status, _, err = run(capsys, *arguments[:-2], "--registers-at", "end")
+    assert (status, "say which with --report" in err) == (2, True)
+
+
 def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNDERSTUDY_DOCS", "https://d")
     report = tmp_path / "run.html"

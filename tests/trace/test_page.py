@@ -86,6 +86,42 @@ def test_many_lanes_of_a_kind_are_folded(browser: Browser, tmp_path: Path) -> No
     tab.close()
 
 
+@pytest.mark.oracle
+def test_registers_at_chosen_moments(browser: Browser, tmp_path: Path) -> None:
+    """Two lanes, of which EXEC leaves one out; a wave and a hart."""
+    about: Record = {"time": 1, "event": "registers-taken", "why": "fault", "pc": "0x40"}
+    scalars: Record = {"exec": "0x2", "s4": "0x00000007", "s5": "0x00000008"}
+    vectors: Record = {"v0": "3f800000 bf000000", "v1": "ffffffff 00000003"}
+    wave: Record = {"queue": 1, "index": 3, "group": [2, 0, 0], "wave": 5}
+    records: list[Record] = [
+        {**about, **wave, "instruction": "v_add_f32 v1, s[4:5], v1", "scalars": scalars, "vectors": vectors},
+        {**about, "hart": 2, "instruction": "ld a0, 0(a1)", "scalars": {"a0": "0x1", "a2": "0x2"}, "vectors": {}},
+    ]
+    report = tmp_path / "report.html"
+    report.write_text(write_page(records, "registers", "1.0"), encoding="utf-8")
+    for width, theme in ((1400, "light"), (420, "dark")):
+        tab = browser.open(report, width, theme=theme)
+        home = "document.getElementById('snapshots')"
+        texts = "[...document.querySelectorAll('#snapshots {}')].map((each) => each.textContent)"
+        assert tab(f"{home}.textContent").startswith("Registers at chosen moments2 moments")
+        assert tab(texts.format("option"))[0] == (
+            "fault · v_add_f32 v1, s[4:5], v1 · wave 5, group 2,0,0, packet 3, queue 1"
+        )
+        assert tab(texts.format(".named code")) == ["s4", "0x00000007", "s5", "0x00000008"]
+        assert tab(texts.format("td.off")) == ["3f800000", "ffffffff"]
+        assert tab(texts.format("tr.named td")) == ["v1", "ffffffff", "00000003"]
+        tab("[...document.querySelectorAll('#snapshots select')][1].value = 'float'")
+        tab("[...document.querySelectorAll('#snapshots select')][1].dispatchEvent(new Event('change'))")
+        assert tab(texts.format("td.number"))[:2] == ["1", "-0.5"]
+        tab("page.snapshots.show(1)")
+        assert tab(texts.format(".named code")) == ["a0", "0x1"]
+        assert tab(texts.format(".here td")) == ["0x40", "ld a0, 0(a1)"]
+        tab(f"{home}.querySelector('a').click()")
+        assert tab("page.trace.track(page.timeline.chosen).lane") == "hart 2"
+        assert tab("document.documentElement.scrollWidth <= innerWidth")
+        tab.close()
+
+
 def test_more_at_once_than_tracks_are_moments() -> None:
     records: list[Record] = [{"time": 0, "event": "x-started", "hart": 0, "n": n} for n in range(MOST_TRACKS + 3)]
     about, _ = Timeline(records).columns()

@@ -14,12 +14,14 @@ import numpy as np
 from understudy.cli.exits import UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.cli.kernel_values import Lds
+from understudy.cli.moments import END, FAULT, SNAPSHOTS, moment_addresses
 from understudy.core.errors import WireError, close_to
 
 if TYPE_CHECKING:
     from understudy.cli.reporting import Report
     from understudy.host.amdcl2 import program as amdcl2
     from understudy.host.hsa import launch as hsa
+    from understudy.host.hsa.executable import Executable
     from understudy.host.hsa.gpu import Gpu
     from understudy.host.refsi.launch import LaunchResult
     from understudy.trace.code import Loaded
@@ -34,6 +36,7 @@ RAW_SUFFIXES: Final = (".bin", ".raw")
 """Of files that hold code and nothing else."""
 C_SUFFIXES: Final = (".c", ".cc", ".cpp", ".cxx")
 """Of sources for RefSi's harts."""
+NO_REGISTERS: Final = "--registers-at is for kernels of AMD HSA"
 RAW_KERNEL: Final = "kernel"
 """What the kernel of raw code is called, unless its assembly text exports one symbol."""
 
@@ -57,6 +60,8 @@ class Options:
     equal_stores: bool = False
     waves: int = 0
     """Waves of a launch that a report has lanes and bars of."""
+    registers_at: tuple[str, ...] = ()
+    """Moments at which the report shows registers."""
     findings: list[Any] = field(default_factory=list, compare=False)
     """What checks have found in runs with these options, even in those that failed."""
 
@@ -220,6 +225,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
 
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "machine_model": how.machine_model}
         settings |= {"count_instructions": how.counts, "trace_waves": how.traced}
+        settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
         with (
             Gpu.open(agent, exact=how.exact, **settings, **how.settings) as gpu,
             how.heard(lambda: gpu.findings),
@@ -228,6 +234,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             if how.report is not None:
                 how.report.follow(gpu.device.probes)
             loaded = gpu.load(data)
+            _choose_moments(gpu, loaded, how.registers_at)
             if how.report is not None:
                 after.callback(lambda: _show(how, loaded, gpu.instruction_counts))
 
@@ -245,6 +252,19 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             yield launch
 
     return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), opened)
+
+
+def _choose_moments(gpu: Gpu, loaded: Executable, wanted: Sequence[str]) -> None:
+    """Have the device tell of registers there; where a wave fails or traps it does so anyway."""
+    moments = gpu.device.moments
+    if moments is None:
+        return
+    entries = {name: kernel.image.entry + loaded.base for name, kernel in loaded.kernels.items()}
+    code = range(loaded.base, loaded.base + loaded.code.layout.size, 4)
+    moments.at_end = END in wanted
+    for text in wanted:
+        if text not in (FAULT, END):
+            moments.pcs.update(moment_addresses(text, {**loaded.symbols, **entries}, code, loaded.place_of))
 
 
 def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
@@ -269,6 +289,8 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
         from understudy.host.amdcl2.objects import Local
         from understudy.host.amdcl2.program import Program
 
+        if how.registers_at:
+            raise UsageError(NO_REGISTERS)
         counting = how.counts
         engine = how.engine if counting else _engine(how)
         settings: dict[str, Any] = {"count_instructions": counting, "trace_waves": how.traced, **how.settings}
@@ -313,6 +335,8 @@ def _refsi(data: bytes) -> KernelFile:
 
         if how.exact or how.machine_model != "large":
             raise UsageError("--exact and --machine-model are for AMD HSA")
+        if how.registers_at:
+            raise UsageError(NO_REGISTERS)
         counting = how.counts
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
         with (

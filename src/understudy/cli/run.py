@@ -89,6 +89,10 @@ def run(
     trace_waves: Annotated[
         int, typer.Option("--trace-waves", min=0, metavar="N", help="GPU: bars in the report for the first N waves.")
     ] = WAVES,
+    registers_at: Annotated[
+        list[str] | None,
+        typer.Option("--registers-at", metavar="WHERE", help="HSA: registers there in the report; see above."),
+    ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="HSA: the first byte behind an array is a fault.")] = False,
     check: CheckOption = "",
     suppressions: SuppressionsOption = None,
@@ -129,6 +133,10 @@ def run(
     With --check memory the kernel is watched, and goes on where it is wrong:
     what is found is said behind the arrays, with lane, line and argument.
 
+    --registers-at fault, end, a pc (0x...), kernel+0x10 or file.cl:12 shows
+    all registers of waves in the report then: before the instruction, where a
+    wave fails, or ends. They run on the reference engine for that.
+
     Exit status 1 where the kernel fails, an array is not as expected, the
     engines differ, or a check finds an error.
 
@@ -157,7 +165,11 @@ def run(
     skipped = str(suppressions) if suppressions else None
     options = Options(agent, engine.value, tier.value, exact, machine_model.value, place)
     options = replace(options, with_lines=report is not None, check=check, suppressions=skipped, waves=trace_waves)
-    options = replace(options, equal_stores=equal_stores)
+    options = replace(options, equal_stores=equal_stores, registers_at=tuple(registers_at or ()))
+    if registers_at and report is None:
+        raise UsageError("--registers-at: a report shows them, say which with --report")
+    if registers_at and both_engines:
+        raise UsageError("--registers-at and --both-engines: the reference engine alone takes registers")
     header = RawHeader(vgprs, sgprs, kernarg, lds, scratch, tuple(user_sgprs or ("kernarg_segment_ptr",)))
     found, name, sizes = prepared(file, kernel, (grid, group), values, options, header)
     expectations = _expectations(wanted, values)

@@ -45,7 +45,8 @@ CHECKS: Final = {
     "sync": "sync",
 }
 """The pages of checks in the docs."""
-SCRIPTS: Final = ("uPlot.min.js", "data.js", "timeline.js", "panels.js", "curves.js", "code.js", "main.js")
+PARTS: Final = ("data.js", "timeline.js", "panels.js", "snapshots.js", "curves.js", "code.js", "main.js")
+SCRIPTS: Final = ("uPlot.min.js", *PARTS)
 MOST_SILENT: Final = 200
 """Names of functions that were not executed, of those that are told."""
 STYLES: Final = ("uPlot.min.css", "page.css")

@@ -20,6 +20,7 @@ import numpy as np
 from understudy.trace.chrome import FAULTS, thread_name
 from understudy.trace.counters import LEVELS, Counters
 from understudy.trace.reading import Record
+from understudy.trace.snapshots import VALUES, Snapshots
 from understudy.trace.spans import LAUNCH, OpenSpans, Span
 from understudy.trace.text import value_text
 from understudy.trace.values import Plain
@@ -116,6 +117,7 @@ class Timeline:
         """Whether a kernel was launched."""
         self.first_rules: dict[str, tuple[str, int]] = {}
         """Clauses of the rules that findings name, by id, and how many findings do."""
+        self.snapshots = Snapshots()
         self._counters = Counters()
         self._changes: dict[str, list[tuple[int, int, int]]] = {}
         """Number in the trace, guest step and value, by counter."""
@@ -125,6 +127,9 @@ class Timeline:
 
     def take(self, record: Record) -> None:
         """Add an event."""
+        if "scalars" in record and "why" in record:
+            self.snapshots.take(record, self._count)
+            record = {name: value for name, value in record.items() if name not in VALUES}
         order, time = self._count, int(str(record["time"]))
         self._time, self._count = max(self._time, time), order + 1
         for name, value in self._counters.take(record):
@@ -238,6 +243,8 @@ class Timeline:
             "tables": [self._columns(kind, arrays) for kind in self._kinds],
             "findings": findings,
             "findingCount": len(found),
+            "snapshots": self.snapshots.columns(event_of),
+            "snapshotCount": self.snapshots.count,
             "regions": self._regions(arrays),
             "counters": self._curves(arrays),
             "faults": sorted(self._faults),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
     from understudy.engine.gcn.barriers import Barriers
     from understudy.engine.gcn.marks.check import MarkCheck
+    from understudy.engine.gcn.moments import Moments
     from understudy.engine.gcn.races.watch import RaceWatch
     from understudy.engine.gcn.waits.checker import WaitChecker
 
@@ -40,12 +41,14 @@ class Compute:
         waits: WaitChecker | None = None,
         barriers: Barriers | None = None,
         races: RaceWatch | None = None,
+        moments: Moments | None = None,
     ) -> None:
         self.fences = fences
         self.marks = marks
         self.waits = waits
         self.barriers = barriers
         self.races = races
+        self.moments = moments
         self._settings = settings
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -61,6 +64,10 @@ class Compute:
     def _make(self) -> Engine:
         if self.fences is not None:
             return self.fences.engine
+        if self.moments is not None:
+            from understudy.engine.gcn.reference.moments import MomentEngine
+
+            return MomentEngine(self.moments, self._settings.count_instructions)
         if not self._settings.translates:
             from understudy.engine.gcn.reference.engine import ReferenceEngine
 

@@ -54,6 +54,7 @@ from understudy.engine.gcn.api import Engine
 from understudy.engine.gcn.barriers import Barriers
 from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory_type import Mtype
+from understudy.engine.gcn.moments import Moments
 from understudy.engine.gcn.races.asked import races_of
 from understudy.engine.gcn.strict.findings import Finding
 from understudy.engine.gcn.waits.asked import waits_of
@@ -98,7 +99,9 @@ class HsaDevice(Device[Settings]):
         self._fences = fences = _fences(memory.gpu, settings, telemetry, self.findings, sync) if strict else None
         waits, barriers = waits_of(settings.checks, self.log), Barriers.of(settings.checks, self.log)
         races = races_of(settings.checks, memory.gpu, self.log, settings.equal_stores)
-        self._compute = compute = Compute(settings, fences, self.marks, waits, barriers, races)
+        self.moments = Moments(settings.snapshots) if settings.snapshots else None
+        compute = Compute(settings, fences, self.marks, waits, barriers, races, self.moments)
+        self._compute = compute
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._timestamps = timestamps = Timestamps(settings, ticks)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry)

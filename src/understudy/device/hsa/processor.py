@@ -56,6 +56,7 @@ from understudy.device.hsa.records import QueueFeature, SignalKind
 from understudy.device.hsa.rules import IS_PTR64
 from understudy.device.hsa.settings import Settings
 from understudy.device.hsa.signals import VALUE_AT, Condition, Signal, notify
+from understudy.device.hsa.snapshot_events import SnapshotTeller
 from understudy.device.hsa.timestamps import Timestamps
 from understudy.device.hsa.wave_calls import WaveCalls
 from understudy.device.hsa.wave_events import WaveTeller
@@ -124,6 +125,7 @@ class Processor:
         self._telemetry = telemetry
         self._probes = telemetry.probes
         self._waves = WaveTeller(telemetry, settings.trace_waves)
+        self._snapshots = SnapshotTeller(telemetry, compute.moments)
         self._log = PacketLog(telemetry, 32 if settings.small else 64)
         self._handlers: dict[int, Handler] = {
             PacketType.KERNEL_DISPATCH: self._kernel,
@@ -308,7 +310,8 @@ class Processor:
         dispatch = launch(around, packet, queue.packet_address(index), index, plan=plan, **options)
         dispatch = self._waves.follow(dispatch)
         try:
-            statistics = self._ran(plan, data, dispatch, templates)
+            with self._snapshots.of(queue.number, index):
+                statistics = self._ran(plan, data, dispatch, templates)
         finally:
             self._waves.tell(dispatch, queue.number, index)
         queue.progress.note(index, statistics.interpreted)
@@ -319,6 +322,8 @@ class Processor:
         if plan.rsrc2 & _ANY_EXCEPTION and (enabled := self._exceptions(plan)):
             if self._compute.fences is not None:
                 self._compute.fences.flush()
+            if self._compute.moments is not None:
+                raise BeyondModel("snapshots of a kernel that enables exceptions")
             if self._settings.checks:
                 raise BeyondModel(f"check {self._settings.check!r} of a kernel that enables exceptions")
             from understudy.engine.gcn.reference.exceptions import ExceptionEngine

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.checks import MARKED, RACES, SYNC
+from understudy.core.checks import LEAKS, MARKED, MEMORY, RACES, SYNC
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, KernelSettings
 from understudy.engine.gcn.api import STEP_LIMIT
@@ -48,6 +48,8 @@ class Settings(KernelSettings):
     `machine_code`: whether repeated launches are processed by machine code, while somebody listens up to their ends.
     `trace_waves`: events tell of so many waves of a launch, those of its first groups, when each begins and ends.
     Launches are then made anew each time, and those groups run one by one.
+    `snapshots`: events tell of so many times what registers of a wave held: where it failed or trapped, and at what
+    `HsaDevice.moments` says. Waves run on the reference engine then, where registers are all there.
     """
 
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -59,7 +61,7 @@ class Settings(KernelSettings):
         "timestamps": (INSTRUCTIONS, HOST),
         **KernelSettings.CHOICES,
     }
-    LEAST: ClassVar[Mapping[str, int]] = {"quantum": 1, "threads": 1, "step_limit": 1, "trace_waves": 0}
+    LEAST: ClassVar[Mapping[str, int]] = {"quantum": 1, "threads": 1, "step_limit": 1, "trace_waves": 0, "snapshots": 0}
 
     execution: str = SYNCHRONOUS
     engine: str = JIT
@@ -77,6 +79,7 @@ class Settings(KernelSettings):
     pcie_atomics: bool | None = None
     machine_code: bool = True
     trace_waves: int = 0
+    snapshots: int = 0
 
     def verify(self) -> None:
         """A strict memory's engine counts nothing and has no check but "sync"; translated code counts or has marks."""
@@ -86,13 +89,17 @@ class Settings(KernelSettings):
         if self.count_instructions and self.checks & MARKED and self.engine == JIT:
             what = f"count_instructions with check {self.check!r}"
             raise BeyondModel(f"{what} on the engine {JIT!r}: the engine {REFERENCE!r} has both")
+        if self.snapshots and (self.checks - {MEMORY, LEAKS, SYNC} or self.coherence == STRICT):
+            what = f"check {self.check!r}" if self.coherence == COHERENT else f"coherence {STRICT!r}"
+            raise BeyondModel(f"snapshots with {what}, expected one of them")
         if self.checks - {SYNC} and self.coherence == STRICT:
             raise BeyondModel(f"check {self.check!r} with coherence {STRICT!r}, expected one of them")
 
     @property
     def translates(self) -> bool:
-        """Whether waves run as machine code; the reference engine alone looks for races."""
-        return self.engine == JIT and self.coherence == COHERENT and RACES not in self.checks
+        """Whether waves run as machine code; the reference engine alone looks for races and takes snapshots."""
+        is_plain = self.coherence == COHERENT and RACES not in self.checks and not self.snapshots
+        return self.engine == JIT and is_plain
 
     @property
     def small(self) -> bool:

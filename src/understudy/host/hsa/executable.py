@@ -20,7 +20,7 @@ from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.events import CodeLoaded
 from understudy.device.hsa.rules import IS_PTR64
 from understudy.image.elf.layout import SHT_NOBITS
-from understudy.image.elf.lines import Lines, read_lines
+from understudy.image.elf.lines import Lines, Place, read_lines
 from understudy.image.hsa import targets
 from understudy.image.hsa.code_object import CodeObject, read_code_object
 from understudy.image.hsa.code_object import Kernel as KernelImage
@@ -136,6 +136,10 @@ class Executable(Shown):
                 places[address] = name
         start = max((place for place in places if place <= pc), default=None)
         return "" if start is None else places[start] + (f"+{pc - start:#x}" if pc > start else "")
+
+    def place_of(self, pc: int) -> Place | None:
+        """The line that the instruction there comes from; None where nobody says."""
+        return self._lines.at(pc - self.base)
 
     def _complete(self, finding: Finding) -> None:
         """Say where in its source a finding is, if it is in its code."""

@@ -18,6 +18,7 @@ class Page {
     showOperations(trace);
     showPlaces(trace);
     showOpcodes(trace);
+    this.snapshots = new Snapshots(trace, (event) => this.choose(event));
     this.code = new Code(trace.code, trace.faults, trace.notes ?? []);
     this.choose(-1);
     this.listen();

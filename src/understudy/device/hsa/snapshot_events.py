@@ -1,0 +1,74 @@
+"""What a device tells of registers at chosen moments, where its settings ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from understudy.core.event import Event
+from understudy.core.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.moments import Moments, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class RegistersTaken(Event):
+    """Registers of a wave: ``before`` the instruction, at its ``fault`` or ``trap``, or at the wave's ``end``.
+
+    `vectors` has a word for each lane, from lane 0 on.
+    """
+
+    queue: int
+    index: int
+    group: tuple[int, int, int]
+    wave: int
+    why: str
+    pc: int
+    instruction: str
+    scalars: Mapping[str, str]
+    vectors: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistersLeftOut(Event):
+    """Of so many more moments of packet `index` nothing is told: the setting `snapshots` bounds them."""
+
+    queue: int
+    index: int
+    moments: int
+
+
+class SnapshotTeller:
+    """Tells of what `moments` come by; nothing without."""
+
+    def __init__(self, telemetry: Telemetry, moments: Moments | None) -> None:
+        self._telemetry = telemetry
+        self._moments = moments
+
+    @contextmanager
+    def of(self, queue: int, index: int) -> Iterator[None]:
+        """A packet runs in here."""
+        moments, telemetry = self._moments, self._telemetry
+        if moments is None or not telemetry.wants(RegistersTaken):
+            yield
+            return
+
+        def tell(it: Snapshot) -> None:
+            telemetry.emit(
+                lambda time: RegistersTaken(
+                    *(time, queue, index, it.group, it.wave, it.why, it.pc, it.instruction, it.scalars, it.vectors)
+                )
+            )
+
+        outer, before = moments.tell, moments.left_out
+        moments.tell = tell
+        try:
+            yield
+        finally:
+            moments.tell = outer
+            more = moments.left_out - before
+            if more:
+                telemetry.emit(lambda time: RegistersLeftOut(time, queue, index, more))
