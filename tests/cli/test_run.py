@@ -151,6 +151,13 @@ def test_a_report_has_registers(capsys: Capture, tmp_path: Path) -> None:
     assert status == 1
     assert '["exec","0xffffffffffffffff"]' in held
     assert held.count('"wave 0, group 0,0,0, packet 0, queue 0"') == 2
+    kernel = ["run", str(DATA / "kernels.elf"), "vector_add", *("--arg", "i32:16") * 3, "--arg", "16"]
+    status, _, _ = run(
+        capsys, *kernel, "--registers-at", "vector_add+4", "--registers-at", "end", "--report", str(report)
+    )
+    assert status == 0
+    held = content(report)
+    assert (held.count('"before","hart 0"'), held.count('"end","hart 0"')) == (1, 1)
     for wrong, said in (
         (["--registers-at", "nothing"], "no symbol 'nothing'"),
         (["--registers-at", "end", "--both-engines"], "the reference engine alone takes registers"),

@@ -14,14 +14,13 @@ import numpy as np
 from understudy.cli.exits import UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.cli.kernel_values import Lds
-from understudy.cli.moments import END, FAULT, SNAPSHOTS, moment_addresses
+from understudy.cli.moments import SNAPSHOTS, choose_of_harts, choose_of_waves
 from understudy.core.errors import WireError, close_to
 
 if TYPE_CHECKING:
     from understudy.cli.reporting import Report
     from understudy.host.amdcl2 import program as amdcl2
     from understudy.host.hsa import launch as hsa
-    from understudy.host.hsa.executable import Executable
     from understudy.host.hsa.gpu import Gpu
     from understudy.host.refsi.launch import LaunchResult
     from understudy.trace.code import Loaded
@@ -36,7 +35,7 @@ RAW_SUFFIXES: Final = (".bin", ".raw")
 """Of files that hold code and nothing else."""
 C_SUFFIXES: Final = (".c", ".cc", ".cpp", ".cxx")
 """Of sources for RefSi's harts."""
-NO_REGISTERS: Final = "--registers-at is for kernels of AMD HSA"
+NO_REGISTERS: Final = "--registers-at is for kernels of AMD HSA and RefSi"
 RAW_KERNEL: Final = "kernel"
 """What the kernel of raw code is called, unless its assembly text exports one symbol."""
 
@@ -234,7 +233,7 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             if how.report is not None:
                 how.report.follow(gpu.device.probes)
             loaded = gpu.load(data)
-            _choose_moments(gpu, loaded, how.registers_at)
+            choose_of_waves(gpu.device.moments, loaded, how.registers_at)
             if how.report is not None:
                 after.callback(lambda: _show(how, loaded, gpu.instruction_counts))
 
@@ -252,19 +251,6 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             yield launch
 
     return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), opened)
-
-
-def _choose_moments(gpu: Gpu, loaded: Executable, wanted: Sequence[str]) -> None:
-    """Have the device tell of registers there; where a wave fails or traps it does so anyway."""
-    moments = gpu.device.moments
-    if moments is None:
-        return
-    entries = {name: kernel.image.entry + loaded.base for name, kernel in loaded.kernels.items()}
-    code = range(loaded.base, loaded.base + loaded.code.layout.size, 4)
-    moments.at_end = END in wanted
-    for text in wanted:
-        if text not in (FAULT, END):
-            moments.pcs.update(moment_addresses(text, {**loaded.symbols, **entries}, code, loaded.place_of))
 
 
 def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
@@ -335,16 +321,16 @@ def _refsi(data: bytes) -> KernelFile:
 
         if how.exact or how.machine_model != "large":
             raise UsageError("--exact and --machine-model are for AMD HSA")
-        if how.registers_at:
-            raise UsageError(NO_REGISTERS)
         counting = how.counts
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
+        settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
         with (
             RefSi.open(**settings, **how.settings) as device,
             how.heard(lambda: device.findings),
             ExitStack() as after,
         ):
             program = device.load_elf(data)
+            choose_of_harts(device.port.moments, program, how.registers_at)
             if how.report is not None:
                 how.report.follow(device.port.probes)
                 after.callback(lambda: _show(how, program, device.instruction_counts))

@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from understudy.cli.exits import UsageError
 from understudy.core.errors import close_to
 
 if TYPE_CHECKING:
+    from understudy.engine.gcn.moments import Moments
+    from understudy.engine.riscv.moments import HartMoments
+    from understudy.host.hsa.executable import Executable
+    from understudy.host.refsi.program import Program
     from understudy.image.elf.lines import Place
 
 FAULT: Final = "fault"
 END: Final = "end"
 SNAPSHOTS: Final = 64
 """Moments of a run that are kept."""
+
+
+def choose_of_waves(moments: Moments | None, loaded: Executable, wanted: Sequence[str]) -> None:
+    """Have a device tell of registers of waves there; where one fails or traps it does so anyway."""
+    if moments is None:
+        return
+    entries = {name: kernel.image.entry + loaded.base for name, kernel in loaded.kernels.items()}
+    code = range(loaded.base, loaded.base + loaded.code.layout.size, 4)
+    moments.at_end = END in wanted
+    for text in wanted:
+        if text not in (FAULT, END):
+            moments.pcs.update(moment_addresses(text, {**loaded.symbols, **entries}, code, loaded.place_of))
+
+
+def choose_of_harts(moments: HartMoments | None, program: Program, wanted: Sequence[str]) -> None:
+    """Likewise of harts."""
+    if moments is None:
+        return
+    from understudy.trace.code import places_of
+
+    names = {each.name: each.address for each in (program.image.symbols or {}).values() if each.name}
+    segments = program.image.segments
+    code = range(min(each.address for each in segments), max(each.address + len(each.data) for each in segments), 2)
+    place = places_of(program)
+    moments.at_end = END in wanted
+    for text in wanted:
+        if text not in (FAULT, END):
+            moments.pcs.update(moment_addresses(text, names, code, place))
 
 
 def moment_addresses(

@@ -91,7 +91,7 @@ def run(
     ] = WAVES,
     registers_at: Annotated[
         list[str] | None,
-        typer.Option("--registers-at", metavar="WHERE", help="HSA: registers there in the report; see above."),
+        typer.Option("--registers-at", metavar="WHERE", help="Registers there in the report; see above."),
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help="HSA: the first byte behind an array is a fault.")] = False,
     check: CheckOption = "",
@@ -134,8 +134,8 @@ def run(
     what is found is said behind the arrays, with lane, line and argument.
 
     --registers-at fault, end, a pc (0x...), kernel+0x10 or file.cl:12 shows
-    all registers of waves in the report then: before the instruction, where a
-    wave fails, or ends. They run on the reference engine for that.
+    all registers of waves or harts in the report then: before the instruction,
+    where one fails, or ends. They run on the reference engine for that.
 
     Exit status 1 where the kernel fails, an array is not as expected, the
     engines differ, or a check finds an error.

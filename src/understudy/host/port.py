@@ -8,7 +8,7 @@ device of this process, whose queues and signals are themselves its contract.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from understudy.core.event import Probes
 from understudy.core.findings import FindingLog
@@ -17,6 +17,9 @@ from understudy.device.refsi.device import DeviceInfo, KernelStatus
 from understudy.device.refsi.interfaces import HOST
 from understudy.device.refsi.registers import MemoryKind
 from understudy.device.refsi.status import BufferStatus
+
+if TYPE_CHECKING:
+    from understudy.engine.riscv.moments import HartMoments
 
 
 class MemoryPort(Protocol):
@@ -48,6 +51,10 @@ class RefSiPort(MemoryPort, Protocol):
     @property
     def log(self) -> FindingLog | None:
         """Where findings of checks go; None where there is no check."""
+
+    @property
+    def moments(self) -> HartMoments | None:
+        """When registers of harts are told of, of a device that does so."""
 
     @property
     def interpreted(self) -> int:

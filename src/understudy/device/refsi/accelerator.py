@@ -22,6 +22,7 @@ from understudy.isa.riscv.state import NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
 
 if TYPE_CHECKING:
     from understudy.engine.riscv.marks.check import MarkCheck
+    from understudy.engine.riscv.moments import HartMoments
     from understudy.engine.riscv.races.watch import HartRaces
 
 # ecall from machine mode: a7 says what, a0 is the argument (choice `refsi/ecall`).
@@ -114,6 +115,8 @@ class Accelerator(Stateful):
         self.counters = PerfCounters(self.find_hart)
         self.marks: MarkCheck | None = None
         """What looks for values that nobody has written, where that is asked for."""
+        self.moments: HartMoments | None = None
+        """What takes registers, where that is asked for."""
         self.races: HartRaces | None = None
         """What looks for races, where that is asked for."""
         self.outstanding: Callable[[], list[Outstanding]] = list

@@ -26,7 +26,7 @@ from understudy.device.refsi import registers as r
 from understudy.device.refsi.accelerator import Accelerator, Failure
 from understudy.device.refsi.checked import CheckedAllocator, CheckedPort
 from understudy.device.refsi.cmp import CommandProcessor
-from understudy.device.refsi.events import BufferSubmitted
+from understudy.device.refsi.events import BufferSubmitted, RegistersLeftOut, RegistersTaken
 from understudy.device.refsi.interfaces import HOST, MemorySystem
 from understudy.device.refsi.profiler import count
 from understudy.device.refsi.profiles import Profile, RefsidrvProfile, SpecProfile
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from understudy.device.refsi.spec.marks import MemoryMarks
     from understudy.engine.riscv.evaluate import Evaluator
     from understudy.engine.riscv.marks.check import MarkCheck
+    from understudy.engine.riscv.moments import HartMoments
     from understudy.engine.riscv.races.watch import HartRaces
     from understudy.isa.riscv.insn import Insn
 
@@ -122,6 +123,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         self._check = check = MemoryCheck.of(settings, self.findings)
         self._log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
         self._marks, self._races = self._make_marks(), self._make_races()
+        self.moments = self._make_moments()
         self.engine = self._make_engine()
         self.accelerator = Accelerator(
             self._port,
@@ -133,6 +135,7 @@ class RefSiDevice(Stateful, Device[Settings]):
             threads=settings.threads if self._has_threads else 1,
         )
         self.accelerator.marks, self.accelerator.races = self._marks, self._races
+        self.accelerator.moments = self.moments
         self.telemetry.clock = lambda: self.accelerator.steps
         self.allocator = Allocator(r.DRAM_BASE, r.DRAM_SIZE)
         self._checked = CheckedAllocator(self.allocator, check, self.accelerator.flush_pages) if check else None
@@ -158,7 +161,8 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _has_threads(self) -> bool:
         """Whether groups may run on several threads."""
         settings = self.settings
-        return settings.coherence == EAGER and settings.engine == JIT and not settings.checks & {WAITS, RACES}
+        is_alone = settings.checks & {WAITS, RACES} or settings.snapshots
+        return settings.coherence == EAGER and settings.engine == JIT and not is_alone
 
     def _make_marks(self) -> MarkCheck | None:
         """What looks for values that nobody has written, where that is asked for."""
@@ -176,6 +180,21 @@ class RefSiDevice(Stateful, Device[Settings]):
 
         return HartRaces(self._log, _place, self.settings.equal_stores)
 
+    def _make_moments(self) -> HartMoments | None:
+        """What takes registers of harts, where that is asked for."""
+        if not self.settings.snapshots:
+            return None
+        from understudy.engine.riscv.moments import HartMoments, Snapshot
+
+        def tell(it: Snapshot | None) -> None:
+            most, emit = self.settings.snapshots, self.telemetry.emit
+            if it is None:
+                emit(lambda time: RegistersLeftOut(time, most))
+                return
+            emit(lambda time: RegistersTaken(time, it.hart, it.why, it.pc, it.instruction, it.scalars, it.vectors))
+
+        return HartMoments(self.settings.snapshots, tell)
+
     def _dress(self, evaluator: Evaluator) -> Any:
         """What instructions are executed on where values are checked, and perhaps accesses."""
         assert self._marks is not None
@@ -191,19 +210,21 @@ class RefSiDevice(Stateful, Device[Settings]):
         reference: Callable[..., Engine] = ReferenceEngine
         if WAITS in self.settings.checks and self._log is not None:
             reference = _code_store_engine(self._log)
-        is_jit = self.settings.engine == JIT and reference is ReferenceEngine and self._races is None
+        is_plain = reference is ReferenceEngine and self._races is None and self.moments is None
+        is_jit = self.settings.engine == JIT and is_plain
         kind = _jit_engine(self.settings.tier, self._marks is not None) if is_jit else reference
         counting = self.settings.count_instructions
         if self._marks is not None:
             return kind(coherent=True, counting=counting, dress=self._dress)
         if self._races is not None:
             return kind(coherent=True, counting=counting, dress=self._races.dress)
+        dressed: dict[str, Any] = {} if self.moments is None else {"dress": self.moments.dress}
         if self.profile_name == SPEC:
-            return kind(coherent=self.settings.coherence == EAGER, counting=counting)
+            return kind(coherent=self.settings.coherence == EAGER, counting=counting, **dressed)
         entries = REFERENCE_TLB_ENTRIES
         if self.settings.profile_level >= PROFILE_LEVEL_COUNTING:
-            return reference(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting)
-        return kind(coherent=False, tlb_entries=entries, counting=counting)
+            return reference(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting, **dressed)
+        return kind(coherent=False, tlb_entries=entries, counting=counting, **dressed)
 
     def instruction_counts(self) -> dict[int, int]:
         """How often the instruction at each pc has retired, on all harts, since the device was made.

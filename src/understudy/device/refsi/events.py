@@ -137,6 +137,28 @@ class HartFault(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RegistersTaken(Event):
+    """Registers of a hart: ``before`` the instruction, at its ``fault``, at the ``end`` of its instance.
+
+    `vectors` has the vector registers that are not 0, 32 bits after 32 bits.
+    """
+
+    hart: int
+    why: str
+    pc: int
+    instruction: str
+    scalars: Mapping[str, str]
+    vectors: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistersLeftOut(Event):
+    """There were `snapshots` such events, the setting's bound: of further moments nothing is told."""
+
+    snapshots: int
+
+
+@dataclass(frozen=True, slots=True)
 class BarrierReached(Event):
     """`hart` waits at the barrier with this link address."""
 

@@ -31,7 +31,9 @@ class Settings(KernelSettings):
     `profile_level` is the reference's CA_PROFILE_LEVEL, `vlen` its vector length in bits
     (a power of two, 64 to 65,536).
     `seed` is kept for schedules that vary.
-    With the checks "waits" and "races" harts run on the reference engine, which is slow.
+    `snapshots`: events tell of so many times what registers of a hart held: where it failed, and at what
+    `RefSiDevice.moments` says.
+    With it, and with the checks "waits" and "races", harts run on the reference engine, which is slow.
     """
 
     UNCHECKED: ClassVar[frozenset[str]] = frozenset({FIDELITY})
@@ -42,7 +44,14 @@ class Settings(KernelSettings):
         "dma": (LATE, IMMEDIATE),
         **KernelSettings.CHOICES,
     }
-    LEAST: ClassVar[Mapping[str, int]] = {"cores": 1, "harts": 1, "threads": 1, "step_limit": 1, "profile_level": 0}
+    LEAST: ClassVar[Mapping[str, int]] = {
+        "cores": 1,
+        "harts": 1,
+        "threads": 1,
+        "step_limit": 1,
+        "profile_level": 0,
+        "snapshots": 0,
+    }
 
     profile: str = SPEC
     engine: str = JIT
@@ -55,10 +64,13 @@ class Settings(KernelSettings):
     seed: int = 0
     dma: str = LATE
     vlen: int | None = None
+    snapshots: int = 0
 
     def verify(self) -> None:
         """The reference driver's device has one shape."""
         KernelSettings.verify(self)
+        if self.snapshots and self.checks & {INIT, WAITS, RACES}:
+            raise BeyondModel(f"snapshots with check {self.check!r}, expected one of them")
         if self.checks - {WAITS} and self.profile == REFSIDRV:
             raise BeyondModel(
                 f"check {self.check!r} in profile refsidrv: only the profile spec has checks other than waits"

@@ -254,6 +254,8 @@ class RefsidrvSchedule:
         last = self._last_exit
         error = last.error if last is not None and isinstance(last.error, UnderstudyError) else None
         message, rule = (error.message, error.rule.id if error.rule else "") if error is not None else ("", "")
+        if self._accelerator.moments is not None:
+            self._accelerator.moments.take("fault", hart, pc, last.instruction if last is not None else "")
         self._accelerator.telemetry.emit(
             lambda time: HartFault(time, hart.index, instance, pc, cause, value, text, message, rule)
         )
@@ -313,6 +315,8 @@ class RefsidrvSchedule:
     def _exited(self, hart: Hart, code: int, how: str) -> None:
         """The hart is done. A code other than 0 stops everybody; with 0 the group ends when nobody runs any more."""
         instance = self._instance(hart)
+        if self._accelerator.moments is not None and how != "stopped":
+            self._accelerator.moments.take("end", hart, hart.pc)
         if instance is not None:
             self._accelerator.telemetry.emit(lambda time: InstanceEnded(time, hart.index, instance, how, code))
         if code:

@@ -313,6 +313,8 @@ class SpecSchedule:
     def _fault(self, seat: Seat, exit_: Exit, error: UnderstudyError) -> None:
         hart, cause, pc, value = seat.hart.index, exit_.cause, exit_.pc, exit_.value
         text = fault_text(cause, pc, value)
+        if self._accelerator.moments is not None:
+            self._accelerator.moments.take("fault", seat.hart, pc, exit_.instruction)
         if not isinstance(error, KernelExit):
             rule = error.rule.id if error.rule else ""
             self._accelerator.telemetry.emit(
@@ -334,6 +336,8 @@ class SpecSchedule:
 
     def _end(self, seat: Seat, how: str) -> None:
         seat.running = False
+        if self._accelerator.moments is not None:
+            self._accelerator.moments.take("end", seat.hart, seat.hart.pc)
         self._accelerator.telemetry.emit(lambda time: InstanceEnded(time, seat.hart.index, seat.instance, how))
 
     def _failed(self, seat: Seat, error: UnderstudyError, pc: int | None = None, instruction: str = "") -> KernelFailed:
