@@ -17,7 +17,7 @@ class Snapshots {
     const forms = element("select", { "aria-label": "Numbers of lanes", onchange: () => { this.form = forms.value; this.show(this.shown); } },
       ...Object.keys(FORMS).map((each) => element("option", { value: each }, each)));
     const more = snapshotCount > snapshots.length ? `the first ${snapshots.length} of ${grouped(snapshotCount)} moments` : `${snapshots.length} moment${snapshots.length > 1 ? "s" : ""}`;
-    document.getElementById("snapshots").replaceChildren(heading("Registers at chosen moments", more), element("p", { class: "chooser" }, select, forms), this.home);
+    document.getElementById("snapshots").replaceChildren(heading("Registers at chosen moments", more), element("p", { class: "chooser" }, select, ...(snapshots.some(([, , , , , , vectors]) => vectors.length) ? [forms] : [])), this.home);
     this.show(0);
   }
 
