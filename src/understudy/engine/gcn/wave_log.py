@@ -51,12 +51,12 @@ class WaveLog:
     most: int
     _lives: dict[int, tuple[Life, ...]] = field(default_factory=dict)
     _base: int = 0
+    groups: int = field(init=False)
+    """How many groups at the beginning are written down."""
 
-    @property
-    def groups(self) -> int:
-        """How many groups at the beginning are written down."""
+    def __post_init__(self) -> None:
         kept = int(np.searchsorted(np.cumsum(self.counts, dtype=np.int64), self.most, "right"))
-        return min(max(kept, 1), len(self.counts))
+        self.groups = min(max(kept, 1), len(self.counts))
 
     @property
     def omitted(self) -> int:
@@ -65,10 +65,8 @@ class WaveLog:
 
     def part(self, first: int, stop: int) -> WaveLog:
         """That of some of the groups, which writes into this one."""
-        left = int(self.counts[first : max(self.groups, first)].sum())
-        found = WaveLog(self.counts[first:stop], left, self._lives, self._base + first)
-        if not left:
-            found.counts = found.counts[:0]
+        found = WaveLog(self.counts[first:stop], self.most, self._lives, self._base + first)
+        found.groups = min(max(self.groups - first, 0), stop - first)
         return found
 
     def over(self, group: int, waves: Sequence[Wave], instructions: Sequence[int], failed: int | None = None) -> None:
