@@ -13,6 +13,7 @@ from understudy.device.hsa.events import QueueErrored, Trapped
 from understudy.device.hsa.exceptions import QueueError
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.records import AmdQueue
+from understudy.device.hsa.snapshot_events import RegistersTaken
 
 Make = Callable[..., Bench]
 TRAP = "s_trap 2\ns_endpgm"
@@ -38,6 +39,16 @@ def test_a_trap_handler_of_the_driver(bench: Make, engine: str) -> None:
     assert [code for code, _ in rig.errors] == [QueueError.EXCEPTION]
     assert "s_trap 2: trap, with which code gives up" in str(rig.errors[0][1])
     assert [event.resumed for event in rig.told(Trapped)] == [True, False]
+
+
+def test_registers_at_a_trap(bench: Make) -> None:
+    """Told of before the trap; where the wave goes on behind it, of nothing else."""
+    rig = bench(listen=True, snapshots=4)
+    untrapped(rig)
+    rig.queue.submit(dispatch(rig.kernel("s_mov_b32 s9, 17\n" + TRAP)))
+    assert not rig.errors
+    [taken] = rig.told(RegistersTaken)
+    assert (taken.why, taken.instruction, taken.scalars["s9"]) == ("trap", "s_trap 2", "0x00000011")
 
 
 def test_a_trap_handler_is_state(bench: Make) -> None:

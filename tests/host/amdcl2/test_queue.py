@@ -25,6 +25,7 @@ from understudy.device.amdcl2.queue_records import (
 from understudy.device.amdcl2.queue_shape import QueueShape
 from understudy.device.amdcl2.scheduler import PACKET, ChildCompleted, ChildLaunched, Scheduler, make_queue
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
+from understudy.device.hsa.wave_events import WaveEnded, WavesLeftOut
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.host.amdcl2.program import DeviceQueue, Program
 from understudy.image.amdcl2.arguments import Argument, Kind
@@ -112,6 +113,28 @@ def test_a_kernel_enqueues_another(device: str, engine: str) -> None:
     data[:] = 0
     assert found.kernel("parent").run(1, 1, [data]).children == 1  # the slot was freed
     assert (data == 7).all()
+
+
+@pytest.mark.parametrize("engine", ["reference", "jit"])
+def test_waves_of_enqueued_kernels(engine: str) -> None:
+    """Those of each launch, one after the other in time, up to the number that was asked for."""
+    out = pointer("out", "uint*")
+    parent = kernel(DEVICES[0], "parent", PARENT, [out], features=ENQUEUE)
+    child = kernel(DEVICES[0], "child", CHILD.replace("CHILDGID", "{gid}"), [out], described=SECOND)
+    made = program(DEVICES[0], parent, child)
+    found = Program(made.container, engine, trace_waves=1)
+    seen: list[Event] = []
+    found.probes.subscribe(seen.append)
+    result = found.kernel("parent").run(1, 1, [np.zeros(128, np.uint32)])
+    ended = [event for event in seen if isinstance(event, WaveEnded)]
+    finished = [event for event in seen if isinstance(event, KernelFinished)]
+    assert [(each.queue, each.index, each.group, each.wave, each.how) for each in ended] == [
+        (None, None, (0, 0, 0), 0, "ended")
+    ] * 2
+    assert ended[0].instructions == ended[0].time == finished[0].instructions
+    assert ended[1].time == finished[0].instructions + finished[1].instructions // 2
+    assert [event.waves for event in seen if isinstance(event, WavesLeftOut)] == [1]
+    assert seen[-1].time == result.instructions
 
 
 LDS_CHILD = """
