@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from gcn import SETTLING, Case, cases, compiled
-from harness import Row, Samples, alternate, cpu, main, wall
+from harness import Row, Samples, alternate, cpu, main, optimised, wall
 from understudy.hsa import Gpu
 from understudy.refsi import RefSi, demo_kernels
 
@@ -60,6 +60,7 @@ def waves(path: Path, processor: str, case: Case, check: str, rounds: int) -> Ro
             run, result = run_gpu(gpu, path, case)
             for _ in range(SETTLING):
                 run()
+                optimised()
             sides.append((run, result, gpu))
         assert not sides[1][2].findings, f"{case.kernel} is right"
         plain, checked = alternate(rounds, *(lambda run=run: cpu(run) for run, _, _ in sides))

@@ -60,6 +60,15 @@ REASONS: Final = (
         "Marks are as exact as bits, at addresses of their own: each load is done twice, and looked at once.",
     ),
     (
+        r"checks: .*check=sync",
+        "Launches of 0.5 to 1 ms, which differ by that from run to run: 1.00 to 1.09 in others. Where a wave ends its "
+        "pc is written.",
+    ),
+    (
+        r"checks: RefSi .*check=init",
+        "Each load and store is done twice, the second time of marks; two of three instructions here are such.",
+    ),
+    (
         r"refsi_driver: matmul f32 .*refsidrv",
         "Each second element of a column lies on another page, and the profile plays the reference's translation "
         "buffer of 256 entries access by access.",

@@ -30,7 +30,7 @@ MEGA: Final = 20
 def said(program: str, cache: str, *words: str) -> tuple[float, list[list[float]]]:
     """Seconds that the program took, and the numbers that it prints, line by line."""
     command = [sys.executable, "-c", EXEC, program, *words]
-    environment = {**os.environ, "XDG_CACHE_HOME": cache, "PYTHONPYCACHEPREFIX": f"{cache}/bytecode"}
+    environment = {**os.environ, "XDG_CACHE_HOME": cache}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # Python's own bytecode is there, as after an installation
     start = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
