@@ -56,7 +56,7 @@ def test_a_scheduler_that_is_not_there(address: str, monkeypatch: pytest.MonkeyP
     before = threading.enumerate()
     with pytest.raises(CampaignError, match=f"cannot reach the scheduler {address}: "), cluster.connected(address, 1):
         pass
-    assert threading.enumerate() == before
+    assert not set(threading.enumerate()) - set(before)  # (one of before may have ended)
 
 
 def test_a_kernel_that_there_is_not_is_told_with_its_line(tmp_path: Path, capsys: Capture) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from understudy.campaign.task import Task
@@ -18,8 +19,16 @@ class KeptGpu:
         self._code = b""
         self._executable: Any = None
 
-    def get(self, agent: str, task: Task) -> Any:
-        """The device for a task."""
+    @contextmanager
+    def lent(self, agent: str, task: Task) -> Iterator[Any]:
+        """The device, for a task; it is closed where anything goes wrong."""
+        try:
+            yield self._get(agent, task)
+        except BaseException:
+            self.drop()
+            raise
+
+    def _get(self, agent: str, task: Task) -> Any:
         from understudy.host.hsa.gpu import Gpu
 
         seed = task.seed if task.check == "strict" else 0

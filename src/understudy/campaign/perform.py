@@ -156,8 +156,7 @@ def _run_commands(task: Task, source: bytes) -> tuple[Found, None]:
 def run_kernel(code: bytes, agent: str, task: Task, name: str = "k") -> Found:
     """Run a kernel of the generators over its 256 work-items. What was loaded last stays loaded for the next."""
     began = time.perf_counter()
-    try:
-        gpu = GPUS.get(agent, task)
+    with GPUS.lent(agent, task) as gpu:
         executable = GPUS.loaded(code)
         numbers = gpu.array(_INPUT)
         out = gpu.zeros(opencl.GRID, np.uint64)
@@ -166,9 +165,6 @@ def run_kernel(code: bytes, agent: str, task: Task, name: str = "k") -> Found:
         data = out.tobytes() + sums.tobytes()
         for array in (numbers, out, sums):
             gpu.free(array)
-    except BaseException:
-        GPUS.drop()
-        raise
     return Found(data, result.instructions, time.perf_counter() - began)
 
 

@@ -75,8 +75,7 @@ def _user_command(line: str) -> UserCommand:
 def run_aql(task: Task, source: str, agent: str) -> tuple[bytes, float]:
     """What packets leave in their cells; whatever stops the queue is raised."""
     began = time.perf_counter()
-    try:
-        gpu = GPUS.get(agent, task)
+    with GPUS.lent(agent, task) as gpu:
         kernel = GPUS.loaded(_adding(agent)).kernel("add")
         arrays = gpu.zeros(AQL_CELLS, np.uint32), gpu.zeros((max(1, source.count("\n")), 4), np.uint32)
         queue = gpu.queue(64)
@@ -88,9 +87,6 @@ def run_aql(task: Task, source: str, agent: str) -> tuple[bytes, float]:
         queue.destroy()
         for array in arrays:
             gpu.free(array)
-    except BaseException:
-        GPUS.drop()
-        raise
     return left, time.perf_counter() - began
 
 

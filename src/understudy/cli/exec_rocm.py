@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from understudy.cli.files import writing
 from understudy.cli.serving import Repeated, rule_of
@@ -17,35 +17,12 @@ from understudy.device.kfd.device import KfdDevice
 from understudy.device.kfd.events import Called, ProcessClosed, ProcessOpened, QueueFailed
 
 if TYPE_CHECKING:
+    from understudy.cli.attachments import Wanted
     from understudy.core.findings import Finding
     from understudy.device.hsa.device import HsaDevice
 
 WHOLE_BLOCKS: Final = {"HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
 """Environment of a program whose memory is checked: its run-time library gets each allocation from the driver."""
-
-
-class Wanted(Protocol):
-    """What the command line says of the GPUs."""
-
-    @property
-    def engine(self) -> str:
-        """What runs kernels."""
-
-    @property
-    def time_limit(self) -> float | None:
-        """Seconds; None where the environment is to say."""
-
-    @property
-    def check(self) -> str:
-        """Names of checks."""
-
-    @property
-    def suppressions(self) -> Path | None:
-        """A file of findings to leave out."""
-
-    @property
-    def equal_stores(self) -> bool:
-        """Whether stores of what is there already are told of."""
 
 
 def options(wanted: Wanted) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class KernelFile:
         if len(of_cpp) == 1:
             return of_cpp[0]
         some = ", ".join(self.kernels[:20]) + (", ..." if len(self.kernels) > 20 else "")
-        listed = f"there is {some or 'none'}" if len(self.kernels) < 2 else f"there are {some}"  # one
+        listed = f"there is {some or 'none'}" if len(self.kernels) < 2 else f"there are {some}"
         if name:
             raise UsageError(f"no kernel {name!r}{close_to(name, self.kernels) or f': {listed}'}")
         if len(self.kernels) != 1:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from understudy.cli.exits import UsageError
 from understudy.core.errors import close_to
+from understudy.engine.moments import END, FAULT
 
 if TYPE_CHECKING:
     from understudy.engine.gcn.moments import Moments
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from understudy.host.refsi.program import Program
     from understudy.image.elf.lines import Place
 
-FAULT: Final = "fault"
-END: Final = "end"
+    PlaceOf: TypeAlias = Callable[[int], Place | None]
+
 SNAPSHOTS: Final = 64
 """Moments of a run that are kept."""
 
@@ -27,10 +28,7 @@ def choose_of_waves(moments: Moments | None, loaded: Executable, wanted: Sequenc
         return
     entries = {name: kernel.image.entry + loaded.base for name, kernel in loaded.kernels.items()}
     code = range(loaded.base, loaded.base + loaded.code.layout.size, 4)
-    moments.at_end = END in wanted
-    for text in wanted:
-        if text not in (FAULT, END):
-            moments.pcs.update(moment_addresses(text, {**loaded.symbols, **entries}, code, loaded.place_of))
+    _choose(moments, wanted, {**loaded.symbols, **entries}, code, loaded.place_of)
 
 
 def choose_of_harts(moments: HartMoments | None, program: Program, wanted: Sequence[str]) -> None:
@@ -42,16 +40,19 @@ def choose_of_harts(moments: HartMoments | None, program: Program, wanted: Seque
     names = {each.name: each.address for each in (program.image.symbols or {}).values() if each.name}
     segments = program.image.segments
     code = range(min(each.address for each in segments), max(each.address + len(each.data) for each in segments), 2)
-    place = places_of(program)
+    _choose(moments, wanted, names, code, places_of(program))
+
+
+def _choose(
+    moments: Moments | HartMoments, wanted: Sequence[str], names: Mapping[str, int], code: range, place: PlaceOf
+) -> None:
     moments.at_end = END in wanted
     for text in wanted:
         if text not in (FAULT, END):
             moments.pcs.update(moment_addresses(text, names, code, place))
 
 
-def moment_addresses(
-    text: str, names: Mapping[str, int], code: range, place: Callable[[int], Place | None]
-) -> list[int]:
+def moment_addresses(text: str, names: Mapping[str, int], code: range, place: PlaceOf) -> list[int]:
     """The instructions that PC, SYMBOL[+OFFSET] or FILE:LINE names, of code whose parts begin at the steps of a range.
 
     Of a line those at which its code begins: there may be several. `UsageError` where there is none.
@@ -68,7 +69,7 @@ def moment_addresses(
     return [names[name] + (_number(offset, text) if plus else 0)]
 
 
-def _of_line(text: str, file: str, line: int, code: range, place: Callable[[int], Place | None]) -> list[int]:
+def _of_line(text: str, file: str, line: int, code: range, place: PlaceOf) -> list[int]:
     found, before = [], False
     for pc in code:
         at = place(pc)

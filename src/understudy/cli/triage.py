@@ -40,7 +40,6 @@ def triage(
     from understudy.campaign.dataset import FOLDER as RESULTS
     from understudy.campaign.dataset import Dataset
     from understudy.campaign.errors import CampaignError
-    from understudy.campaign.passes import is_blamed
     from understudy.campaign.triage import groups
 
     if not (folder / RESULTS).is_dir():
@@ -48,14 +47,13 @@ def triage(
     try:
         found = [group for group in groups(Dataset(folder).rows()) if only in group.signature]
         for number, group in enumerate(found, 1):
-            programs = "program" if len(group.seeds) == 1 else "programs"
-            print(f"{number}. {group.signature}: {len(group.failures)} runs of {len(group.seeds)} {programs}")
+            print(f"{number}. {group.signature}: {len(group.failures)} runs of {_programs(group)}")
             for failure in group.failures[:SHOWN]:
                 print(f"   understudy campaign {folder / 'campaign.toml'} --only {failure.row['id']}")
             if reduce:
                 _reduce(folder / FOLDER / f"{number}-{_short(group.signature)}", group, tries, time_limit)
         if passes:
-            _blame([each for group in found for each in group.failures if is_blamed(each)], time_limit)
+            _blame([each for group in found for each in group.failures], time_limit)
     except CampaignError as error:
         raise UsageError(error.message, path=error.path) from None
     if not found:
@@ -65,6 +63,11 @@ def triage(
 
 def _short(signature: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", signature).strip("-")[:60]
+
+
+def _programs(of: Any) -> str:
+    """How many programs a group is of."""
+    return f"{len(of.seeds)} program{'s' * (len(of.seeds) != 1)}"
 
 
 @contextmanager
@@ -87,19 +90,18 @@ def _blame(failures: Sequence[Any], time_limit: float) -> None:
     from rich.progress import Progress
 
     from understudy.campaign.errors import CampaignError
-    from understudy.campaign.passes import blamed, together
+    from understudy.campaign.passes import blamed, is_blamed, together
 
     known, refused = [], []
     console = Console(stderr=True)
     with _performer() as perform, Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        for failure in bar.track(failures, description="passes"):
+        for failure in bar.track(list(filter(is_blamed, failures)), description="passes"):
             try:
                 known.append((failure, blamed(failure, perform, time_limit)))
             except CampaignError as error:
                 refused.append(error.message)
     for blame in together(known):
-        programs = "program" if len(blame.seeds) == 1 else "programs"
-        print(f"{blame.signature}: {len(blame.seeds)} {programs} {', '.join(blame.makers)}".rstrip())
+        print(f"{blame.signature}: {_programs(blame)} {', '.join(blame.makers)}".rstrip())
         for failure, changes in blame.changes[:SHOWN]:
             for change in changes:
                 print(f"   seed {failure.row['seed']}, {change}")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from understudy.host.amdcl2.program import Program as OpenclProgram
     from understudy.host.hsa.executable import Executable
     from understudy.host.refsi.program import Program as RefsiProgram
+    from understudy.image.riscv.program import ElfImage
     from understudy.isa.gcn.target import Target
 
     Loaded: TypeAlias = Executable | OpenclProgram | RefsiProgram
@@ -131,9 +132,14 @@ def _of_opencl(loaded: OpenclProgram, counts: Mapping[int, int], name: str) -> L
 
 
 def _of_refsi(loaded: RefsiProgram, counts: Mapping[int, int], name: str) -> Listing:
-    symbols = (loaded.image.symbols or {}).values()
-    functions = [(each.name, each.address, each.size) for each in symbols if each.kind == FUNCTION and each.size]
+    functions = functions_of(loaded.image)
     return made_listing(name or "program", RiscvText(), functions, loaded.read_code, counts, places_of(loaded))
+
+
+def functions_of(image: ElfImage) -> list[Extent]:
+    """The functions of a program for RISC-V."""
+    symbols = (image.symbols or {}).values()
+    return [(each.name, each.address, each.size) for each in symbols if each.kind == FUNCTION and each.size]
 
 
 def places_of(loaded: RefsiProgram) -> Callable[[int], Place | None]:

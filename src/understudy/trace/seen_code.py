@@ -19,7 +19,7 @@ from understudy.image.elf.reader import ElfFile
 from understudy.image.hsa.elf import HsaElf
 from understudy.image.riscv.program import ElfImage, read_elf
 from understudy.isa.gcn.target import TARGETS
-from understudy.trace.code import FUNCTION, GAP, Extent, GcnText, Listing, RiscvText, made_listing
+from understudy.trace.code import FUNCTION, GAP, Extent, GcnText, Listing, RiscvText, functions_of, made_listing
 
 MOST_FILE_BYTES: Final = 1 << 28
 """Of a file that is searched."""
@@ -99,8 +99,7 @@ def listing_of_words(
     """
     file, image, lines = _image(words, files)
     name = f"{file}, {name}" if file else name
-    symbols = () if image is None else (image.symbols or {}).values()
-    functions = [(each.name, each.address, each.size) for each in symbols if each.kind == FUNCTION and each.size]
+    functions = [] if image is None else functions_of(image)
     parcels = {pc + at: word[at : at + PARCEL] for pc, word in words.items() for at in range(0, len(word), PARCEL)}
 
     def parcel(pc: int) -> bytes:
@@ -109,9 +108,8 @@ def listing_of_words(
     def read(address: int, size: int) -> bytes:
         return b"".join(map(parcel, range(address, address + size, PARCEL)))
 
-    extents = [*functions]
     outside = sorted(pc for pc in words if not any(at <= pc < at + size for _, at, size in functions))
-    extents += _stretches(outside, words, read, image)
+    extents = functions + _stretches(outside, words, read, image)
     return made_listing(name, RiscvText(), extents, read, counts, lines.at)
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from understudy.core.event import Event
 from understudy.core.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from understudy.engine.gcn.moments import Moments, Snapshot
+
+
+_NOTHING: Final = nullcontext()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,16 @@ class SnapshotTeller:
         self._telemetry = telemetry
         self._moments = moments
 
-    @contextmanager
-    def of(self, queue: int, index: int) -> Iterator[None]:
+    def of(self, queue: int, index: int) -> AbstractContextManager[None]:
         """A packet runs in here."""
-        moments, telemetry = self._moments, self._telemetry
-        if moments is None or not telemetry.wants(RegistersTaken):
-            yield
-            return
+        moments = self._moments
+        if moments is None or not self._telemetry.wants(RegistersTaken):
+            return _NOTHING
+        return self._telling(moments, queue, index)
+
+    @contextmanager
+    def _telling(self, moments: Moments, queue: int, index: int) -> Iterator[None]:
+        telemetry = self._telemetry
 
         def tell(it: Snapshot) -> None:
             telemetry.emit(

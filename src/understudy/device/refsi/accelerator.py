@@ -124,6 +124,11 @@ class Accelerator(Stateful):
         self._make_port = make_port
         self._retired_before = 0
 
+    def take_registers(self, why: str, hart: Hart, pc: int, instruction: str = "") -> None:
+        """A moment of `engine.moments` has come for a hart, if anybody wants to know."""
+        if self.moments is not None:
+            self.moments.take(why, hart, pc, instruction)
+
     def begin(self) -> None:
         """What limits of time are about begins: a kernel command, or commands that move data."""
         self._began = time.monotonic()

@@ -438,8 +438,8 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     def _drain_for(self, access: str, address: int, size: int, unit: Unit) -> None:
         """Run what is queued before the host accesses memory: it has not waited for that."""
-        races = self._races if unit == HOST and self._queue and not self._occupied and size else None
-        if races is None:
+        races = self._races
+        if races is None or unit != HOST or not self._queue or self._occupied or not size:
             self.drain()
             return
         races.keep()

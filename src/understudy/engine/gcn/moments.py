@@ -13,10 +13,6 @@ from typing import Final
 from understudy.engine.gcn.api import Dispatch
 from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH, M0, MODE, MODE_BITS, SCC, VCC, Wave
 
-BEFORE: Final = "before"
-FAULT: Final = "fault"
-TRAP: Final = "trap"
-END: Final = "end"
 ROW: Final = 8
 """Scalar registers are told of by so many, up to the last that is not 0."""
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from understudy.engine.moments import BEFORE, END
 from understudy.engine.riscv.evaluate import Evaluator
 from understudy.isa.riscv import csrnames as n
 from understudy.isa.riscv.assembler import text
@@ -18,9 +19,6 @@ from understudy.isa.riscv.format import FLOAT_REGISTERS, REGISTERS
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import FFLAGS, FRM, VECTOR_REGISTERS, VL, VSTART, VTYPE, F, Hart
 
-BEFORE: Final = "before"
-FAULT: Final = "fault"
-END: Final = "end"
 CSRS: Final = {"mstatus": n.MSTATUS, "mcause": n.MCAUSE, "mepc": n.MEPC, "mtval": n.MTVAL}
 
 

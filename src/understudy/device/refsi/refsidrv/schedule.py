@@ -35,6 +35,7 @@ from understudy.device.refsi.launch import KernelPlan, start
 from understudy.device.refsi.profiler import count_trapped
 from understudy.device.refsi.refsidrv.devices import ReferenceCrash
 from understudy.device.refsi.refsidrv.memory import RefsidrvPort
+from understudy.engine.moments import END, FAULT
 from understudy.engine.riscv.stops import (
     BREAKPOINT,
     ECALL_M,
@@ -254,8 +255,7 @@ class RefsidrvSchedule:
         last = self._last_exit
         error = last.error if last is not None and isinstance(last.error, UnderstudyError) else None
         message, rule = (error.message, error.rule.id if error.rule else "") if error is not None else ("", "")
-        if self._accelerator.moments is not None:
-            self._accelerator.moments.take("fault", hart, pc, last.instruction if last is not None else "")
+        self._accelerator.take_registers(FAULT, hart, pc, last.instruction if last is not None else "")
         self._accelerator.telemetry.emit(
             lambda time: HartFault(time, hart.index, instance, pc, cause, value, text, message, rule)
         )
@@ -315,8 +315,8 @@ class RefsidrvSchedule:
     def _exited(self, hart: Hart, code: int, how: str) -> None:
         """The hart is done. A code other than 0 stops everybody; with 0 the group ends when nobody runs any more."""
         instance = self._instance(hart)
-        if self._accelerator.moments is not None and how != "stopped":
-            self._accelerator.moments.take("end", hart, hart.pc)
+        if how != "stopped":
+            self._accelerator.take_registers(END, hart, hart.pc)
         if instance is not None:
             self._accelerator.telemetry.emit(lambda time: InstanceEnded(time, hart.index, instance, how, code))
         if code:

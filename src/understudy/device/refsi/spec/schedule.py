@@ -33,6 +33,7 @@ from understudy.device.refsi.events import (
 from understudy.device.refsi.launch import MASK64, KernelPlan, start
 from understudy.device.refsi.refsidrv.schedule import fault_text
 from understudy.device.refsi.spec.events import DmaHazard, StaleRead
+from understudy.engine.moments import END, FAULT
 from understudy.engine.riscv.group import Group
 from understudy.engine.riscv.stops import CAUSES, ECALL_M, Exit, Why
 from understudy.isa.riscv.csrnames import MCAUSE, MEPC, MTVAL
@@ -313,8 +314,7 @@ class SpecSchedule:
     def _fault(self, seat: Seat, exit_: Exit, error: UnderstudyError) -> None:
         hart, cause, pc, value = seat.hart.index, exit_.cause, exit_.pc, exit_.value
         text = fault_text(cause, pc, value)
-        if self._accelerator.moments is not None:
-            self._accelerator.moments.take("fault", seat.hart, pc, exit_.instruction)
+        self._accelerator.take_registers(FAULT, seat.hart, pc, exit_.instruction)
         if not isinstance(error, KernelExit):
             rule = error.rule.id if error.rule else ""
             self._accelerator.telemetry.emit(
@@ -336,8 +336,7 @@ class SpecSchedule:
 
     def _end(self, seat: Seat, how: str) -> None:
         seat.running = False
-        if self._accelerator.moments is not None:
-            self._accelerator.moments.take("end", seat.hart, seat.hart.pc)
+        self._accelerator.take_registers(END, seat.hart, seat.hart.pc)
         self._accelerator.telemetry.emit(lambda time: InstanceEnded(time, seat.hart.index, seat.instance, how))
 
     def _failed(self, seat: Seat, error: UnderstudyError, pc: int | None = None, instruction: str = "") -> KernelFailed:

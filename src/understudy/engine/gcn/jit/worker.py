@@ -113,8 +113,8 @@ class Worker:
         self.is_dropped = False
         """Whether nobody waits for these waves any more."""
         self._lent = layout.TICK
-        self._lent_error: UnderstudyError | None = None
         """How far these waves came in the time of others: see `_lend`."""
+        self._lent_error: UnderstudyError | None = None
         self.occupied = threading.Lock()
         """Held by a thread of the engine's own while it runs these waves."""
         self.interpreted = 0

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-Clock = Mapping[int, int]
-"""By wave's number: the last of its ticks that came before."""
+from understudy.engine.clocks import Clock, join
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,10 +130,3 @@ class GroupClock:
     def end(self, wave: WaveClock) -> None:
         """A wave has ended: barriers do not wait for it."""
         join(self._ended, {**wave.known, wave.uid: wave.tick})
-
-
-def join(clock: dict[int, int], other: Clock) -> None:
-    """Have a clock say what another one says, too."""
-    for uid, tick in other.items():
-        if clock.get(uid, 0) < tick:
-            clock[uid] = tick

@@ -17,6 +17,7 @@ import numpy as np
 from understudy.core.checks import RACES
 from understudy.core.errors import BeyondModel
 from understudy.core.findings import Finding, FindingLog
+from understudy.engine.clocks import Clock, join
 from understudy.engine.gcn.races.cells import (
     ALSO_LOADED,
     LANE_BITS,
@@ -28,7 +29,7 @@ from understudy.engine.gcn.races.cells import (
     Numbers,
     Places,
 )
-from understudy.engine.gcn.races.clocks import Clock, GroupClock, Launch, WaveClock, join
+from understudy.engine.gcn.races.clocks import GroupClock, Launch, WaveClock
 from understudy.isa.gcn.asm.printer import text
 from understudy.isa.gcn.insn import Insn
 

@@ -6,9 +6,10 @@ from typing import Final
 
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.moments import BEFORE, END, FAULT, TRAP, Moments
+from understudy.engine.gcn.moments import Moments
 from understudy.engine.gcn.reference.engine import ReferenceEngine, Stepper
 from understudy.engine.gcn.reference.lanes import View
+from understudy.engine.moments import BEFORE, END, FAULT, TRAP
 from understudy.isa.gcn.asm.printer import text
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import ENDED, PC, STATUS, Wave

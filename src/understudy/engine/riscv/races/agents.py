@@ -6,12 +6,11 @@ did came before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from understudy.engine.clocks import Clock, join
 from understudy.isa.riscv.insn import Insn
 
-Clock = Mapping[int, int]
 READ, WRITE, ATOMIC = "read", "write", "atomic"
 
 
@@ -41,9 +40,7 @@ class Agent:
 
     def learn(self, clock: Clock) -> None:
         """What a clock says came before, comes before what it does from now on."""
-        for uid, tick in clock.items():
-            if uid != self.uid and self.known.get(uid, 0) < tick:
-                self.known[uid] = tick
+        join(self.known, {uid: tick for uid, tick in clock.items() if uid != self.uid})
 
     def release(self) -> Clock:
         """What it has done so far comes before whoever acquires from its stores from now on."""

@@ -15,8 +15,9 @@ from typing import Final
 from understudy.core.checks import RACES
 from understudy.core.errors import BeyondModel
 from understudy.core.findings import Finding, FindingLog
+from understudy.engine.clocks import join
 from understudy.engine.riscv.evaluate import Evaluator
-from understudy.engine.riscv.races.agents import ATOMIC, READ, WRITE, Agent, Clock, Event, Suspect
+from understudy.engine.riscv.races.agents import ATOMIC, READ, WRITE, Agent, Event, Suspect
 from understudy.isa.riscv.assembler import text
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import Hart
@@ -203,7 +204,7 @@ class HartRaces:
         if access != WRITE:
             for cell in cells:
                 if cell.store is not None and cell.store.agent is not agent:
-                    _join(agent.acquiring, cell.store.clock)
+                    join(agent.acquiring, cell.store.clock)
             if is_atomic and insn.aq:
                 agent.learn(agent.acquiring)
                 agent.acquiring.clear()
@@ -213,7 +214,7 @@ class HartRaces:
             else:
                 if access == ATOMIC and cell.store is not None and cell.store.access == ATOMIC:
                     clock = dict(event.clock)
-                    _join(clock, cell.store.clock)
+                    join(clock, cell.store.clock)
                     event.clock = clock
                 cell.store = event
                 cell.loads.clear()
@@ -310,9 +311,3 @@ class HartRaces:
     def _finding(event: Event, kind: str, message: str) -> Finding:
         shown = "" if event.insn is None or event.pc is None else text(event.insn, event.pc)
         return Finding(RACES, kind, message, pc=event.pc, insn=shown, unit=event.agent.unit)
-
-
-def _join(clock: dict[int, int], other: Clock) -> None:
-    for uid, tick in other.items():
-        if clock.get(uid, 0) < tick:
-            clock[uid] = tick
