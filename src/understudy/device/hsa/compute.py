@@ -30,7 +30,7 @@ class Compute:
     """The engine of one device. `fences` are those of a strict memory, whose engine is theirs; None: it is coherent.
 
     `marks`: what looks after marks, for the checks that need them; `waits`: what looks at waits, `barriers`: at
-    barriers; `races`: what looks for races, where all waves run on the reference engine.
+    barriers; `races`: what looks for races.
     """
 
     def __init__(

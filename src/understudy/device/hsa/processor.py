@@ -142,7 +142,7 @@ class Processor:
         settings = self._settings
         if not settings.machine_code or not settings.translates or settings.trace_waves:
             return None
-        if self._compute.marks is not None:
+        if self._compute.marks is not None or self._compute.races is not None:
             return None
         engine = self._compute.engine
         assert isinstance(engine, JitEngine)

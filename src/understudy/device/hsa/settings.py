@@ -97,9 +97,12 @@ class Settings(KernelSettings):
 
     @property
     def translates(self) -> bool:
-        """Whether waves run as machine code; the reference engine alone looks for races and takes snapshots."""
-        is_plain = self.coherence == COHERENT and RACES not in self.checks and not self.snapshots
-        return self.engine == JIT and is_plain
+        """Whether waves run as machine code; the reference engine alone takes snapshots.
+
+        So it does where instructions are counted, and races are looked for.
+        """
+        is_counted_too = RACES in self.checks and self.count_instructions
+        return self.engine == JIT and self.coherence == COHERENT and not self.snapshots and not is_counted_too
 
     @property
     def small(self) -> bool:

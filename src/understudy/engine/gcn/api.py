@@ -160,7 +160,7 @@ class Dispatch:
     barriers: Barriers | None = None
     """Hears of barriers that not all work-items of a group come to."""
     races: RaceWatch | None = None
-    """What looks for races, on the reference engine."""
+    """What looks for races."""
     waves: WaveLog | None = None
     """Gets what became of the first waves."""
     clock: HostClock | None = None

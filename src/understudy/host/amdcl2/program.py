@@ -149,7 +149,8 @@ class Program(Shown):
     ) -> None:
         self.container = container
         self.settings = chosen = Settings.of(settings, options)
-        wanted = REFERENCE if engine == JIT and RACES in chosen.checks else engine
+        is_counted_too = RACES in chosen.checks and chosen.count_instructions
+        wanted = REFERENCE if engine == JIT and is_counted_too else engine
         own = engine_of(wanted, chosen.tier, counting=chosen.count_instructions)
         processor = processor_of(target) if target is not None else container.target
         self.findings: list[Finding] = []

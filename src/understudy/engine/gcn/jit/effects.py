@@ -69,6 +69,8 @@ class Effects:
     """In order: load, store or atomic of lanes, or `single`, an atomic of the wave, and the space."""
     environment: Environment | None = field(default_factory=Environment)
     """None: no one setting of the host will do."""
+    orders: list[tuple[str, int]] = field(default_factory=list)
+    """Waits and cache operations, with their numbers: see `WaveAlgebra.order`."""
     reference: bool = False
     """Touches what only the reference engine has."""
     hwreg_written: int | None = None
@@ -292,7 +294,7 @@ class _Notes:
         return ANY
 
     def order(self, what: str, n: int = 0) -> None:
-        pass
+        self.found.orders.append((what, n))
 
     # control
     def branch(self, c: Any, target: int) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from understudy.core.checks import RACES
 from understudy.core.errors import BeyondModel, ModelBug, UnderstudyError
 from understudy.core.forks import tell_forks
 from understudy.core.shown import count
@@ -135,7 +136,10 @@ class JitEngine:
     def code(
         self, target: Target, memory: GpuMemory, kinds: tuple[str, ...] = (), knows_ends: bool = False
     ) -> CodeSpace:
-        """Translated code of a memory, for waves with these kinds of marks; `knows_ends`: where they end is told."""
+        """Translated code of a memory, for waves with these kinds of marks, or races.
+
+        `knows_ends`: where they end is told.
+        """
         observed = Observed.PLACE if knows_ends and self.observed is Observed.NEVER else self.observed
         with self.lock:
             spaces, key = self._codes.setdefault(memory, {}), (target.name, observed.value, *kinds)
@@ -222,9 +226,9 @@ class Launch:
         self.dispatch = dispatch
         kinds = () if dispatch.marks is None else dispatch.marks.kinds
         if dispatch.races is not None:
-            raise BeyondModel("translated code does not look for races: the engine 'reference' does")
+            kinds = *kinds, RACES
         if kinds and engine.tally is not None:
-            text = f"instructions are not counted while checks ({', '.join(kinds)}) look after marks"
+            text = f"instructions are not counted while checks ({', '.join(kinds)}) look at waves"
             raise BeyondModel(f"{text}: run once for each, or on the engine 'reference'")
         self.code = engine.code(dispatch.target, dispatch.memory, kinds, dispatch.barriers is not None)
         self._workers = [Worker(engine, self.code, dispatch, 0)]
@@ -302,7 +306,7 @@ class Launch:
 
     def _threads(self) -> int:
         dispatch = self.dispatch
-        if self.engine.is_beside:
+        if self.engine.is_beside or dispatch.races is not None:  # which looks at one wave after the other
             return 1
         if dispatch.scratch_lane_bytes:
             return min(self.engine.threads, dispatch.scratch_slots // max(dispatch.most_waves, 1))

@@ -32,6 +32,8 @@ class Node:
     insn: Insn
     effects: Effects
     after: int
+    watches: bool = False
+    """Whether somebody looks at what orders accesses of memory, and at these: the reference engine has them then."""
     is_step: bool = field(init=False)
     """Whether it is not part of translated code: the reference engine executes it, or code of its own."""
 
@@ -40,7 +42,17 @@ class Node:
         crosses = found.meets_itself and found.phases == 1 and any(kind != "store" for kind, _ in found.accesses)
         # Where LDS is looked after any of several accesses may be left: only stores can be done once more.
         twice = bool(self.after & CHECKED) and found.phases > 1 and not found.is_repeatable
-        self.is_step = crosses or twice or found.reference or found.environment is None
+        unwatched = self.watches and self._concerns_order
+        self.is_step = crosses or twice or unwatched or found.reference or found.environment is None
+
+    @property
+    def _concerns_order(self) -> bool:
+        """Whether it accesses memory, or is of those that bring accesses of several waves into an order."""
+        found = self.effects
+        return found.memory or found.flow in ("barrier", "end") or any(map(self._orders, found.orders))
+
+    def _orders(self, order: tuple[str, int]) -> bool:
+        return order[0].startswith("wbinvl1") or (order[0] == "waitcnt" and self.insn.target.ends_accesses(order[1]))
 
     @property
     def is_site(self) -> bool:
@@ -107,12 +119,12 @@ class Region:
         )
 
 
-def discover(start: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -> Region:
+def discover(start: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset(), *, watches: bool = False) -> Region:
     """The region that begins at `start`. Words that are no instruction end it; running into them is a fault then.
 
-    So do `cold` places: code that begins there is left out.
+    So do `cold` places: code that begins there is left out. `watches`: see `Node`.
     """
-    nodes = _walk(start, fetch, cold)
+    nodes = _walk(start, fetch, cold, watches)
     leaders, entries, heads = {start}, {start}, {start}
     for (pc, mode), node in nodes.items():
         following, found = (node.insn.next_pc, node.after), node.effects
@@ -130,7 +142,7 @@ def discover(start: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -
     return Region(start, blocks, sorted(place for place in entries if place in blocks), heads | entries)
 
 
-def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey]) -> dict[BlockKey, Node]:
+def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey], watches: bool) -> dict[BlockKey, Node]:
     nodes: dict[BlockKey, Node] = {}
     work = [start]
     while work and len(nodes) < LIMIT:
@@ -141,7 +153,7 @@ def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey]) -> dict[BlockKey, 
                 insn = fetch(pc)
             except UnderstudyError:
                 break
-            node = node_of(insn, mode)
+            node = node_of(insn, mode, watches)
             nodes[place] = node
             found = node.effects
             if found.flow in ("branch", "jump"):
@@ -154,15 +166,15 @@ def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey]) -> dict[BlockKey, 
     return nodes
 
 
-def node_of(insn: Insn, mode: int) -> Node:
-    """An instruction with its effects where MODE is `mode`."""
+def node_of(insn: Insn, mode: int, watches: bool = False) -> Node:
+    """An instruction with its effects where MODE is `mode`; `watches`: see `Node`."""
     found = effects(insn, Mode.decode(mode))
     after: int | None = mode
     if found.hwreg_written == HW_MODE:
         after = _mode_after(insn, mode)
         if after is None:  # code for it is looked up, as that behind a computed jump is
             found.flow = "indirect"
-    return Node(insn, found, mode if after is None else after)
+    return Node(insn, found, mode if after is None else after, watches)
 
 
 def _block(place: BlockKey, nodes: dict[BlockKey, Node], leaders: set[BlockKey]) -> Block:

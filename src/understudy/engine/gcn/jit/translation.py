@@ -151,7 +151,7 @@ def home(place: BlockKey) -> int:
 class CodeSpace:
     """The translated code of one memory for one processor: the table that waves look into, and how it grows.
 
-    With `kinds` of marks it is that of waves with marks: regions, optimised, from the start.
+    With `kinds` (of marks, or races) it is that of waves that are looked at: regions, optimised, from the start.
 
     Methods that change it are called with the engine's lock held. `tally`: what counts instructions, if they are.
     """

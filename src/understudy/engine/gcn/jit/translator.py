@@ -7,6 +7,7 @@ from collections.abc import Set
 
 import numpy as np
 
+from understudy.core.checks import RACES
 from understudy.engine.gcn.jit.basics import BlockKey, CompileIr, Fetch, Observed, Untranslated
 from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_record
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
@@ -28,6 +29,8 @@ from understudy.isa.gcn.target import Target
 class Translator:
     """Translates regions of one processor for chunks of `lanes` lanes, with `kinds` of marks.
 
+    With races among the kinds, accesses of memory and what orders them are the reference engine's.
+
     `apart`: programs count each instruction.
     """
 
@@ -48,10 +51,12 @@ class Translator:
         self.cache = cache
         self.observed = observed
         self.kinds = kinds
+        self.marks = tuple(kind for kind in kinds if kind != RACES)
+        self.watches = RACES in kinds
 
     def is_step(self, insn: Insn, mode: int) -> bool:
         """Whether the reference engine executes an instruction."""
-        node = node_of(insn, mode)
+        node = node_of(insn, mode, self.watches)
         return node.is_step and not node.is_site
 
     def program(self, place: BlockKey, memory: GpuMemory) -> Draft:
@@ -60,7 +65,7 @@ class Translator:
 
     def region(self, place: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -> Region | None:
         """The region that begins at a place, without `cold` blocks; None where the reference engine has to begin."""
-        found = discover(place, fetch, cold)
+        found = discover(place, fetch, cold, watches=self.watches)
         first = found.blocks.get(place)
         return None if first is None or (first.nodes[0].is_step and not first.nodes[0].is_site) else found
 
@@ -69,7 +74,7 @@ class Translator:
         known = self._remembered(region)
         if known is not None:
             return known
-        emitter = RegionEmitter(region, self.lanes, self.observed, self.kinds)
+        emitter = RegionEmitter(region, self.lanes, self.observed, self.marks)
         text = emitter.emit("region")
         outline = Outline.of(region, emitter.resumes, emitter.liveness.rows())
         key = hashlib.sha256(llvm.host_key().encode() + text.encode()).hexdigest()

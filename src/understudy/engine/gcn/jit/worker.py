@@ -119,6 +119,7 @@ class Worker:
         """Held by a thread of the engine's own while it runs these waves."""
         self.interpreted = 0
         """Instructions that the reference engine executed since `restart`, or since the last `resume`."""
+        self._is_checked = any(each is not None for each in (dispatch.memory.guard, dispatch.marks, dispatch.races))
         self._prepare(slot)
 
     @cached_property
@@ -362,8 +363,8 @@ class Worker:
         wave.words[layout.TEMPLATE] = 0
         try:
             with self.engine.lock:
-                if self.dispatch.memory.guard is not None or self.dispatch.marks is not None:
-                    self.stepper.begin_group(self.group)
+                if self._is_checked:
+                    self.stepper.begin_group(self.group, int(self._words[AT["template"]]))
                 if why == layout.MISS:
                     self._miss(wave)
                 elif why == layout.STEP:

@@ -17,7 +17,6 @@ from understudy.engine.gcn.reference.lane_memory import Indices, LaneMemory, byt
 from understudy.engine.gcn.reference.lanes import Lanes, View
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import HW_ID, LDS_SIZE
-from understudy.isa.gcn.target import GFX9
 
 SPACES: Final = {"global": "global", "lds": "LDS", "shared": "LDS", "gds": "gds"}
 """What the check calls address spaces; it has nothing to say of private memory."""
@@ -62,7 +61,7 @@ class RaceLanes(Lanes):
         super().order(what, n)
         wave, insn = self.watched.wave, self.watched.insn
         if what == "waitcnt":
-            if not (n & 15 | (n >> 14 & 3) << 4 if insn.target.level >= GFX9 else n & 15):
+            if insn.target.ends_accesses(n):
                 wave.is_waited = True
         elif what.startswith("wbinvl1"):
             wave.acquire()

@@ -111,6 +111,7 @@ class Stepper:
         self._code = {} if code is None else code
         self._version = dispatch.memory.version
         self._views: dict[int, View] = {}
+        self._begun: tuple[int, int | None] = -1, None
 
     @cached_property
     def lanes(self) -> Any:
@@ -131,8 +132,11 @@ class Stepper:
 
         return RaceLanes(self.dispatch, races, self._accesses)
 
-    def begin_group(self, group: int) -> None:
-        """Waves of this group of the dispatch are next."""
+    def begin_group(self, group: int, run: int | None = None) -> None:
+        """Waves of this group of the dispatch are next; `run`: in which run, where that is said more than once."""
+        if run is not None and (group, run) == self._begun:
+            return
+        self._begun = group, run
         x, y, z, _ = self.dispatch.groups[group].tolist()
         self.lanes.current.group = x, y, z
 
