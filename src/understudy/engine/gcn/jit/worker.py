@@ -406,7 +406,7 @@ class Worker:
         is_there = self.engine.install(self.code, place, lambda pc: self.stepper.fetch(pc))
         self.looked_up += time.perf_counter() - before
         if not is_there:
-            self._steps(wave, STEPS)
+            self._steps(wave, STEPS if self.dispatch.races is None else 1)
 
     def _tell(self, wave: Wave) -> None:
         """Have code for what the instruction means now, and go on with it; or execute the instruction."""
