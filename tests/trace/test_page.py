@@ -264,6 +264,11 @@ def test_a_browser_shows_what_was_executed(tmp_path: Path, browser: Browser) -> 
     assert tab("document.documentElement.scrollWidth") == 420  # nothing sticks out of a narrow window
     assert tab("get('code').textContent").count("functions not executed") == 1
     assert tab("page.code.functions.map(({name}) => name)") == ["vector_add", "broken"]
+    assert tab("page.code.select.value") == "1"  # it opens on what failed
+    failed = "[...page.code.listing.querySelectorAll('tr.failed')].map((row) => row.cells[1].textContent)"
+    assert tab(failed) == [re.search(r"at pc (0x\w+)", str(error.value))[1]]  # type: ignore[index]
+    assert tab("scrollY") == 0
+    tab("(page.code.select.value = 0, page.code.select.dispatchEvent(new Event('change')))")
     rows = "[...page.code.listing.querySelectorAll('tbody tr')]"
     rows += ".map((row) => [...row.cells].map((cell) => cell.textContent))"
     shown = {int(pc, 16): int(times.replace("\u202f", "")) for times, pc, *_ in tab(rows)}
@@ -271,9 +276,6 @@ def test_a_browser_shows_what_was_executed(tmp_path: Path, browser: Browser) -> 
         pc: count for pc, count in counts.items() if pc in shown
     }
     assert sum(shown.values()) == result.instructions
-    tab("(page.code.select.value = 1, page.code.select.dispatchEvent(new Event('change')))")
-    failed = "[...page.code.listing.querySelectorAll('tr.failed')].map((row) => row.cells[1].textContent)"
-    assert tab(failed) == [re.search(r"at pc (0x\w+)", str(error.value))[1]]  # type: ignore[index]
     assert "exact" in tab("get('opcodes').textContent")
     assert tab("get('rules').querySelector('a').href") == "https://d/refsi.html#:~:text=refsi%2Fmemory%2Dmap"
     assert "open buffers" in tab("get('curves').textContent")

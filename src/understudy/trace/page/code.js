@@ -22,7 +22,9 @@ class Code {
       element("p", { class: "soft" }, silent.join(", ") + (silentCount > silent.length ? ", …" : ""))) : null;
     this.listing = element("div", { class: "listing" });
     this.home.replaceChildren(heading("Code", `${grouped(total)} instructions retired`), element("p", { class: "chooser" }, this.select), this.listing, ...(rest ? [rest] : []), ...said);
-    this.show(0);
+    const failed = Math.max(0, this.functions.findIndex(({ rows }) => rows.some(([pc]) => this.faults.has(pc))));
+    this.select.value = String(failed);
+    this.show(failed);
   }
 
   show(index) {
@@ -36,6 +38,8 @@ class Code {
     const source = this.source(program, rows);
     this.listing.replaceChildren(...(source ? [source, code] : [code]));
     this.listing.classList.toggle("beside", Boolean(source));
+    const failed = this.rows.find((row) => row.classList.contains("failed")), box = failed?.closest(".scroll");
+    if (box) box.scrollTop = failed.offsetTop - box.clientHeight / 2; // in its own window: the page stays where it is
   }
 
   table(heads, rows, caption) {
