@@ -50,6 +50,8 @@ class Wanted:
     """Files that may hold the code of the program's kernels."""
     report: Report | None = None
     """What hears of the devices' events."""
+    trace_waves: int = 0
+    """Waves of a launch that events tell of."""
 
     @property
     def program(self) -> str:

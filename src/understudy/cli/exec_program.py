@@ -92,6 +92,10 @@ def exec_program(
         Path | None,
         typer.Option("--findings", metavar="FILE", help="Write what --check finds: .sarif, or .json."),
     ] = None,
+    trace_waves: Annotated[
+        int,
+        typer.Option("--trace-waves", min=0, metavar="N", help="ROCm: bars in the report for the first N waves."),
+    ] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
     report: ReportOption = None,
     code: Annotated[
@@ -125,8 +129,12 @@ def exec_program(
         kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
         tuple(agents or ()), engine.value, time_limit, json_file, trace_file, profile_file,
         checked(check) or default_checks(), suppressions, equal_stores, findings, tuple(program), tuple(code or ()),
+        trace_waves=trace_waves,
     )  # fmt: skip
-    if (check or findings or suppressions) and not (agents or "rocm" in (devices or ())):
+    is_rocm = bool(agents) or "rocm" in (devices or ())
+    if trace_waves and not is_rocm:
+        raise UsageError("--trace-waves goes with --agent (or --device rocm)")
+    if (check or findings or suppressions) and not is_rocm:
         raise UsageError("--check, --findings and --suppressions go with --agent (or --device rocm)")
     check_outputs(findings, suppressions, wanted.check, equal_stores)
     for path in code or ():

@@ -35,6 +35,7 @@ def options(wanted: Wanted) -> dict[str, Any]:
         "check": wanted.check,
         "suppressions": skipped,
         "equal_stores": wanted.equal_stores,
+        "trace_waves": wanted.trace_waves,
     }
 
 

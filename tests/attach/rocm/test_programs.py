@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -243,6 +244,18 @@ def test_exec_shows_the_code(capfd: pytest.CaptureFixture[str], tmp_path: Path) 
     assert any("code at 0x" in each["name"] for each in document["profiles"] if each["type"] == "sampled")
     events = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
     assert kernel in [name for each in events if each["event"] == "code-loaded" for name in each["kernels"]]
+    assert not [each for each in events if each["event"].startswith("wave")]
+    words = ["--trace-waves", "3", "--trace-file", str(trace), "--report", str(report)]
+    assert main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs"), "saxpy"]) == 0
+    events = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+    begun, ended, left = (
+        Counter((each["queue"], each["index"]) for each in events if each["event"] == kind)
+        for kind in ("wave-started", "wave-ended", "waves-left-out")
+    )
+    assert begun == ended
+    assert begun.keys() == left.keys()
+    assert 0 < max(begun.values()) <= 3
+    assert re.search("queue [0-9]+ wave 0", content(report))
     words = ["--check", "init", "--report", str(report)]
     assert main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs"), "saxpy"]) == 0
     assert NOT_COUNTED.format("with --check init they are on the engine reference alone") in content(report)
