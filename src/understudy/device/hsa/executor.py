@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
-from understudy.core.forks import FORKED, tell_forks
+from understudy.core.forks import FORKED, rest_before_forks, tell_forks
 from understudy.core.limits import CLOSED
 from understudy.core.order import Arbiter
 from understudy.core.settings import SYNCHRONOUS
@@ -59,6 +59,12 @@ class Executor(Stateful):
         self._failure: BaseException | None = None
         self._closed = CLOSED
         tell_forks(self)
+        rest_before_forks(self)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no other thread processes packets."""
+        return self._busy in (0, threading.get_ident())
 
     def after_fork(self) -> None:
         """In a child process: the device's thread is made anew; what another thread was amid cannot be finished."""
@@ -66,7 +72,7 @@ class Executor(Stateful):
         self.changed = worker.Changed(self.lock)
         self._thread = None
         self._below = []
-        if self._busy not in (0, threading.get_ident()):
+        if not self.is_at_rest:
             self._busy, self.is_closed, self._closed = 0, True, FORKED
 
     # ---- what others tell ----------------------------------------------------------------------------------------
