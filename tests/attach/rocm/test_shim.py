@@ -124,7 +124,8 @@ def test_killed_programs_leave_nothing(client: str) -> None:
                 with program:
                     assert program.wait(PATIENCE_S) == -signal.SIGKILL
         eventually(lambda: len(there.seen(ProcessClosed)) == 100)
-        eventually(lambda: threading.active_count() == threads and len(os.listdir("/proc/self/fd")) == files)
+        # What is left of earlier tests may end meanwhile, and compiling in the background begin: no 100 of anything.
+        eventually(lambda: threading.active_count() < threads + 20 and len(os.listdir("/proc/self/fd")) < files + 20)
         assert not there.device.processes
         assert {event.allocations for event in there.seen(ProcessClosed)} == {1}
 
