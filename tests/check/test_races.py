@@ -292,6 +292,8 @@ def test_right_programs_have_no_findings_and_the_same_results(engine: str) -> No
             x, y = gpu.array(np.arange(200, dtype=np.float32)), gpu.zeros(200)
             result = gpu.run(demo_code(), "saxpy", 200, args=[2.0, x, y])
             assert gpu.findings == []
+            assert not check or engine == "jit" or result.interpreted == result.instructions
+            assert not check or 0 < result.interpreted <= result.instructions
             results.append((y.tobytes(), result.instructions))
     assert results[0] == results[1]
 

@@ -114,6 +114,11 @@ class KernelSettings(DeviceSettings):
         return found - self.UNCHECKED if found == frozenset(CHECKS) else found
 
     @property
+    def counts_races_too(self) -> bool:
+        """Whether instructions are counted while races are looked for: of waves only the reference engine does both."""
+        return self.count_instructions and RACES in self.checks
+
+    @property
     def raises(self) -> bool:
         """Whether the first finding ends the kernel."""
         return self.on_finding == RAISE

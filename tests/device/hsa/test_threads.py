@@ -122,8 +122,8 @@ def test_a_device_that_ran_works_in_a_child(execution: str, threads: int) -> Non
         saxpy(gpu)
 
 
-def test_a_fork_waits_a_moment_for_work_that_is_nearly_done() -> None:
-    """Who has seen a kernel's completion signal need not know that the device's thread has something left to do."""
+def amid_a_kernel() -> tuple[Bench, Any, Any]:
+    """A device whose thread runs a kernel until the word is 1; the words, and the kernel's completion signal."""
     rig = Bench(execution="threaded", step_limit=1 << 60)
     address, words = rig.words()
     kernel, first, done = rig.kernel(FLAG), rig.device.create_signal(1), rig.device.create_signal(1)
@@ -134,6 +134,12 @@ def test_a_fork_waits_a_moment_for_work_that_is_nearly_done() -> None:
     rig.queue.submit(dispatch(kernel, address, done))
     while not rig.device._executor._busy:
         time.sleep(0.001)
+    return rig, words, done
+
+
+def test_a_fork_waits_a_moment_for_work_that_is_nearly_done() -> None:
+    """Who has seen a kernel's completion signal need not know that the device's thread has something left to do."""
+    rig, words, done = amid_a_kernel()
     threading.Timer(0.03, words.__setitem__, (0, 1)).start()
     assert in_child(lambda: rig.device.check_open() or "fine") == "fine"
     done.wait(Condition.EQ, 0)
@@ -142,16 +148,7 @@ def test_a_fork_waits_a_moment_for_work_that_is_nearly_done() -> None:
 
 def test_a_device_that_is_amid_a_kernel_says_so_in_a_child() -> None:
     """The kernel's waves were on a thread that the child has not got."""
-    rig = Bench(execution="threaded", step_limit=1 << 60)
-    address, words = rig.words()
-    kernel, first, done = rig.kernel(FLAG), rig.device.create_signal(1), rig.device.create_signal(1)
-    words[0] = 1
-    rig.queue.submit(dispatch(kernel, address, first))
-    first.wait(Condition.EQ, 0)
-    words[0] = 0
-    rig.queue.submit(dispatch(kernel, address, done))
-    while not rig.device._executor._busy:
-        time.sleep(0.001)
+    rig, words, done = amid_a_kernel()
     time.sleep(0.3)
 
     def work() -> str:

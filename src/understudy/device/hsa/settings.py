@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.checks import LEAKS, MARKED, MEMORY, RACES, SYNC
+from understudy.core.checks import LEAKS, MARKED, MEMORY, SYNC
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, SYNCHRONOUS, THREADED, KernelSettings
 from understudy.engine.gcn.api import STEP_LIMIT
@@ -97,12 +97,9 @@ class Settings(KernelSettings):
 
     @property
     def translates(self) -> bool:
-        """Whether waves run as machine code; the reference engine alone takes snapshots.
-
-        So it does where instructions are counted, and races are looked for.
-        """
-        is_counted_too = RACES in self.checks and self.count_instructions
-        return self.engine == JIT and self.coherence == COHERENT and not self.snapshots and not is_counted_too
+        """Whether waves run as machine code; the reference engine alone takes snapshots."""
+        is_plain = self.coherence == COHERENT and not self.counts_races_too and not self.snapshots
+        return self.engine == JIT and is_plain
 
     @property
     def small(self) -> bool:

@@ -20,7 +20,6 @@ from typing import Any, Final, Self, cast
 
 import numpy as np
 
-from understudy.core.checks import RACES
 from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.findings import Finding
 from understudy.core.memory_check import MemoryCheck, log_of
@@ -149,8 +148,7 @@ class Program(Shown):
     ) -> None:
         self.container = container
         self.settings = chosen = Settings.of(settings, options)
-        is_counted_too = RACES in chosen.checks and chosen.count_instructions
-        wanted = REFERENCE if engine == JIT and is_counted_too else engine
+        wanted = REFERENCE if engine == JIT and chosen.counts_races_too else engine
         own = engine_of(wanted, chosen.tier, counting=chosen.count_instructions)
         processor = processor_of(target) if target is not None else container.target
         self.findings: list[Finding] = []

@@ -28,9 +28,9 @@ class Target:
     def __str__(self) -> str:
         return self.name
 
-    def ends_accesses(self, n: int) -> bool:
-        """Whether s_waitcnt with immediate `n` waits until all vector memory accesses are over (vmcnt 0)."""
-        return not (n & 15 | (n >> 14 & 3) << 4 if self.level >= GFX9 else n & 15)
+    def vmcnt(self, n: int) -> int:
+        """How many vector memory accesses s_waitcnt with immediate `n` lets be outstanding."""
+        return n & 15 | (n >> 14 & 3) << 4 if self.level >= GFX9 else n & 15
 
 
 TARGETS: Final = {

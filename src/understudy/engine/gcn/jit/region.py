@@ -42,8 +42,8 @@ class Node:
         crosses = found.meets_itself and found.phases == 1 and any(kind != "store" for kind, _ in found.accesses)
         # Where LDS is looked after any of several accesses may be left: only stores can be done once more.
         twice = bool(self.after & CHECKED) and found.phases > 1 and not found.is_repeatable
-        unwatched = self.watches and self._concerns_order
-        self.is_step = crosses or twice or unwatched or found.reference or found.environment is None
+        watched = self.watches and self._concerns_order
+        self.is_step = crosses or twice or watched or found.reference or found.environment is None
 
     @property
     def _concerns_order(self) -> bool:
@@ -52,7 +52,7 @@ class Node:
         return found.memory or found.flow in ("barrier", "end") or any(map(self._orders, found.orders))
 
     def _orders(self, order: tuple[str, int]) -> bool:
-        return order[0].startswith("wbinvl1") or (order[0] == "waitcnt" and self.insn.target.ends_accesses(order[1]))
+        return order[0].startswith("wbinvl1") or (order[0] == "waitcnt" and not self.insn.target.vmcnt(order[1]))
 
     @property
     def is_site(self) -> bool:

@@ -119,7 +119,6 @@ class Worker:
         """Held by a thread of the engine's own while it runs these waves."""
         self.interpreted = 0
         """Instructions that the reference engine executed since `restart`, or since the last `resume`."""
-        self._is_checked = any(each is not None for each in (dispatch.memory.guard, dispatch.marks, dispatch.races))
         self._prepare(slot)
 
     @cached_property
@@ -363,7 +362,8 @@ class Worker:
         wave.words[layout.TEMPLATE] = 0
         try:
             with self.engine.lock:
-                if self._is_checked:
+                dispatch = self.dispatch
+                if not (dispatch.memory.guard is None and dispatch.marks is None and dispatch.races is None):
                     self.stepper.begin_group(self.group, int(self._words[AT["template"]]))
                 if why == layout.MISS:
                     self._miss(wave)
@@ -405,7 +405,7 @@ class Worker:
         before = time.perf_counter()
         is_there = self.engine.install(self.code, place, lambda pc: self.stepper.fetch(pc))
         self.looked_up += time.perf_counter() - before
-        if not is_there:
+        if not is_there:  # under the check of races there may be code behind each single instruction that it looks at
             self._steps(wave, STEPS if self.dispatch.races is None else 1)
 
     def _tell(self, wave: Wave) -> None:

@@ -61,7 +61,7 @@ class RaceLanes(Lanes):
         super().order(what, n)
         wave, insn = self.watched.wave, self.watched.insn
         if what == "waitcnt":
-            if insn.target.ends_accesses(n):
+            if not insn.target.vmcnt(n):
                 wave.is_waited = True
         elif what.startswith("wbinvl1"):
             wave.acquire()

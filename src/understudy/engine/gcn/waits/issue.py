@@ -101,8 +101,7 @@ class Issue:
         if self.name != "s_waitcnt":
             return {}
         n = self.insn["simm16"] & 0xFFFF
-        high = (n >> 14 & 3) << 4 if self.level >= GFX9 else 0
-        fields = {"vm": n & 15 | high, "exp": n >> 4 & 7, "lgkm": n >> 8 & 15}
+        fields = {"vm": self.insn.target.vmcnt(n), "exp": n >> 4 & 7, "lgkm": n >> 8 & 15}
         return {counter: most for counter, most in fields.items() if most < MOST[counter][self.level]}
 
 
