@@ -8,7 +8,9 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -73,7 +75,9 @@ def test_acceldev_in_a_child() -> None:
         fence(device)
 
 
-def test_acceldev_that_was_forked_amid_a_command() -> None:
+@contextmanager
+def acceldev_amid_a_command() -> Iterator[tuple[Any, threading.Event]]:
+    """A device whose thread is amid a command until an event is set."""
     entered, goes_on = threading.Event(), threading.Event()
 
     def hold(event: Event) -> None:
@@ -88,6 +92,13 @@ def test_acceldev_that_was_forked_amid_a_command() -> None:
         other = threading.Thread(target=fence, args=(device,))
         other.start()
         assert entered.wait(SOON_SECONDS)
+        yield bare, goes_on
+        other.join()
+        fence(device)
+
+
+def test_acceldev_that_was_forked_amid_a_command() -> None:
+    with acceldev_amid_a_command() as (bare, goes_on):
 
         def refused() -> None:
             with pytest.raises(RuleError, match="another thread was using the device when this process was forked"):
@@ -95,8 +106,12 @@ def test_acceldev_that_was_forked_amid_a_command() -> None:
 
         in_a_child(refused)
         goes_on.set()
-        other.join()
-        fence(device)
+
+
+def test_a_fork_waits_a_moment_for_acceldev() -> None:
+    with acceldev_amid_a_command() as (bare, goes_on):
+        threading.Timer(0.03, goes_on.set).start()
+        in_a_child(lambda: bare.read_bar(0, 0, 4))
 
 
 def total(platform: Platform) -> int:
@@ -122,7 +137,9 @@ def test_fletcher_in_a_child() -> None:
         again()
 
 
-def test_fletcher_that_was_forked_inside_its_kernel() -> None:
+@contextmanager
+def fletcher_inside_its_kernel() -> Iterator[tuple[Platform, threading.Event]]:
+    """A device whose thread is inside the kernel until an event is set."""
     entered, goes_on = threading.Event(), threading.Event()
 
     @kernel("slow", read={"P": [("a", pa.int8())]})
@@ -134,6 +151,12 @@ def test_fletcher_that_was_forked_inside_its_kernel() -> None:
     with Platform(slow, execution="threaded") as platform:
         platform.write_mmio(0, 1)
         assert entered.wait(SOON_SECONDS)
+        yield platform, goes_on
+        assert platform.port.device.wait_idle(SOON_SECONDS)  # type: ignore[attr-defined]
+
+
+def test_fletcher_that_was_forked_inside_its_kernel() -> None:
+    with fletcher_inside_its_kernel() as (platform, goes_on):
 
         def refused() -> None:
             with pytest.raises(RuleError, match="another thread was using the device when this process was forked"):
@@ -141,7 +164,12 @@ def test_fletcher_that_was_forked_inside_its_kernel() -> None:
 
         in_a_child(refused)
         goes_on.set()
-        assert platform.port.device.wait_idle(SOON_SECONDS)  # type: ignore[attr-defined]
+
+
+def test_a_fork_waits_a_moment_for_fletcher() -> None:
+    with fletcher_inside_its_kernel() as (platform, goes_on):
+        threading.Timer(0.03, goes_on.set).start()
+        in_a_child(lambda: platform.read_mmio(1))
 
 
 def test_devices_that_nobody_closed_leave_no_threads() -> None:

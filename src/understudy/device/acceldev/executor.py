@@ -7,7 +7,7 @@ from typing import Final
 
 from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError
-from understudy.core.forks import FORKED, tell_forks
+from understudy.core.forks import FORKED, rest_before_forks, tell_forks
 from understudy.core.limits import CLOSED, note_interrupt
 from understudy.core.lint import LintDesk
 from understudy.device.acceldev.memory import Aborted, Gate
@@ -32,6 +32,7 @@ class Executor:
         """Whether this process was forked while another thread was amid a command."""
         self.is_closed = False
         tell_forks(self)
+        rest_before_forks(gate)
 
     def after_fork(self) -> None:
         """In a child process: the device's thread is made anew; what it was amid cannot be finished."""

@@ -87,7 +87,7 @@ class Gate:
 
     def after_fork(self) -> bool:
         """In a child process: nobody holds the lock; whether another thread was amid a command."""
-        lost = self._entered is not None and not self.mine
+        lost = not self.is_at_rest
         self.lock = WantedLock(lambda: self.changed.notify_all())
         self.changed = threading.Condition(self.lock)  # type: ignore[arg-type]
         if lost:
@@ -113,6 +113,11 @@ class Gate:
     def is_entered(self) -> bool:
         """Whether a thread executes."""
         return self._entered is not None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no other thread executes."""
+        return self._entered is None or self.mine
 
     @property
     def is_outside(self) -> bool:

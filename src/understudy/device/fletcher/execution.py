@@ -8,7 +8,7 @@ from typing import Final
 
 from understudy.core import worker
 from understudy.core.errors import ModelBug, RuleError, UnderstudyError
-from understudy.core.forks import FORKED, tell_forks
+from understudy.core.forks import FORKED, rest_before_forks, tell_forks
 from understudy.core.limits import CLOSED
 from understudy.core.telemetry import Telemetry
 from understudy.device.fletcher.bus_words import FieldStore
@@ -50,12 +50,18 @@ class Execution:
         self._is_lost = False
         """Whether this process was forked while the device's thread was inside the kernel."""
         tell_forks(self)
+        rest_before_forks(self)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the device's thread is not inside the kernel."""
+        return not self._settings.threaded or self._run is None or not self._run.is_in_step
 
     def after_fork(self) -> None:
         """In a child process: the kernel's thread is made anew; the slice that it was in cannot be finished."""
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self._is_lost = self._is_lost or (self._settings.threaded and self._run is not None and self._run.is_in_step)
+        self._is_lost = self._is_lost or not self.is_at_rest
         self._thread = None
         if self._run is not None:
             self._run.registers.lock = self.lock
