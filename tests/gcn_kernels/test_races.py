@@ -17,27 +17,27 @@ from tests.gcn_kernels import (  # noqa: F401 - cases of kernels
 from tests.gcn_kernels.bench import CASES, Bench
 from tests.gcn_kernels.toolchain import build
 from understudy.core.findings import Finding, FindingLog
+from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.races.watch import RaceWatch
-from understudy.engine.gcn.reference.engine import ReferenceEngine
 from understudy.image.hsa.code_object import read_code_object
 
 PARTS = 6
 
 
-@pytest.mark.one_in(5)  # nothing to see but what is told by mistake, and each kernel runs on the slow engine
 @pytest.mark.oracle
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_compiled_kernels_are_fine(part: int) -> None:
     """One target for each kernel, in turn."""
     told: list[Finding] = []
+    engine = JitEngine(threads=1)
     for number, case in list(enumerate(CASES.values()))[part::PARTS]:
         gfx = case.targets[number % len(case.targets)]
         code = read_code_object(build(case.source, gfx))
         dispatch, _ = Bench(gfx, code).dispatch(case.kernel, case.grid, case.group, case.arguments())
         watch = RaceWatch(dispatch.memory, FindingLog(found := []))
         watch.begin()
-        ReferenceEngine().run(replace(dispatch, races=watch))
+        engine.run(replace(dispatch, races=watch))
         for each in found:
             each.kernel = f"{case.kernel} {gfx}"
         told += found

@@ -158,6 +158,39 @@ def test_which_loops_hold_their_registers(body: str, registers: set[int] | None)
     assert found(body) == ([] if registers is None else [frozenset(registers)])
 
 
+BEHIND = """
+s_cmp_eq_u32 s0, 0
+s_cbranch_scc1 rest
+one:
+v_add_u32_e32 v1, 1, v1
+v_mov_b32_e32 v2, v1
+other:
+v_add_u32_e32 v1, 5, v1
+v_lshlrev_b32_e32 v3, 2, v0
+v_add_u32_e32 v3, DATA, v3
+v_mov_b32_e32 v4, 0
+global_store_dword v[3:4], v1, off
+s_endpgm
+rest:
+v_mov_b32_e32 v1, v0
+s_cbranch_execnz other
+s_branch one
+"""
+"""Jumps back, none of which is a loop: what stands behind the end was put there by a compiler."""
+
+
+@every_lanes
+def test_what_jumps_back_need_not_be_a_loop(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    loops, text = seen(monkeypatch), BEHIND.replace("DATA", hex(DATA))
+    engine = JitEngine(threads=1, tier=Tier.OPTIMISED, lanes=lanes, cache=ObjectCache())
+    made, expected = (program(text, groups=[(0, 0, 0), (1, 0, 0)]) for _ in range(2))
+    ReferenceEngine().run(expected)
+    engine.run(made)
+    assert dwords(made, 64) == dwords(expected, 64)
+    assert not loops
+    engine.close()
+
+
 @every_lanes
 def test_waves_take_turns_in_the_middle_of_a_loop(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Registers go back to memory when fuel is out, and come from there."""

@@ -1,8 +1,9 @@
-"""Random programs under the check of races do what they do without."""
+"""Random programs under the check of races do what they do without, and both engines find the same."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,14 @@ from tests.agree.gcn.bench import STEP_LIMIT, World, differences, on_reference
 from tests.agree.gcn.bench import _error as error_of
 from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.programs import Builder, listing, start, weighted
-from understudy.core.findings import FindingLog
+from tests.agree.gcn.race_programs import END, Maker
+from tests.engine.gcn.jit.test_contiguous import every_lanes
+from tests.engine.gcn.programs import dwords, program
+from understudy.core.findings import Finding, FindingLog
 from understudy.engine.gcn.group import Groups
+from understudy.engine.gcn.jit.engine import JitEngine
 from understudy.engine.gcn.races.watch import RaceWatch
-from understudy.engine.gcn.reference.engine import Stepper
+from understudy.engine.gcn.reference.engine import ReferenceEngine, Stepper
 from understudy.isa.gcn.target import target
 
 
@@ -39,3 +44,35 @@ def test_random_programs_do_what_they_do_without(name: str) -> None:
         error = error_of(lambda groups=groups: groups.run())
         outcome = world.outcome(groups._views[0].wave, groups.lds, groups.statistics.instructions, error)
         assert differences(expected, outcome) == [], listing(made.target, code)
+
+
+def found_by(engine: Any, text: str, name: str, options: dict[str, Any], equal_stores: bool) -> tuple[Any, list[int]]:
+    """What is told of two launches of a program, and what they leave; `engine` None: without the check."""
+    made, told = program(text + "|s_endpgm", name, **options), list[Finding]()
+    watch = RaceWatch(made.memory, FindingLog(told), equal_stores)
+    for _ in range(2):
+        watch.begin()
+        if engine is None:
+            ReferenceEngine().run(made)
+        else:
+            engine.run(replace(made, races=watch))
+    return [each.as_dict() for each in told], dwords(made, END // 4)
+
+
+@every_lanes
+@pytest.mark.parametrize("name", ["gfx803", "gfx900"])
+def test_both_engines_find_the_same(name: str, lanes: int) -> None:
+    many = 0
+    for number in range(8):
+        rng = np.random.default_rng([19, number, lanes])
+        text = Maker(rng, name).text()
+        groups = [(n, 0, 0) for n in range(int(rng.integers(1, 4)))]
+        options = {"groups": groups, "size": (int(rng.choice([64, 100, 128, 192])), 1, 1), "lds_bytes": 1024}
+        equal_stores = bool(rng.random() < 0.2)
+        _, expected = found_by(None, text, name, options, equal_stores)
+        engines = ReferenceEngine(), JitEngine(threads=1, lanes=lanes)
+        one, other = (found_by(engine, text, name, options, equal_stores) for engine in engines)
+        assert one[0] == other[0], text
+        assert one[1] == other[1] == expected, text
+        many += len(one[0])
+    assert many > 8

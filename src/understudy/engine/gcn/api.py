@@ -213,6 +213,12 @@ class Dispatch:
         """From the private memory of one wave to that of the next."""
         return wave_scratch_bytes(self.scratch_lane_bytes) + self.scratch_gap
 
+    @property
+    def private(self) -> tuple[int, int]:
+        """The guest addresses from which on, and up to which, waves have their private memory."""
+        slots = self.scratch_slots if self.scratch_lane_bytes else 0
+        return self.scratch_base, self.scratch_base + slots * self.scratch_wave_bytes
+
 
 def wave_scratch_bytes(lane_bytes: int) -> int:
     """Private memory of a wave, for so many bytes of each work-item."""

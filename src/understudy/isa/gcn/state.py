@@ -76,7 +76,7 @@ SLEPT: Final = 20
 """Those of RETIRED that were s_sleep: pauses, which count against no limit."""
 ENGINE: Final = 21
 """From here on the words are an engine's own."""
-WORDS: Final = 160
+WORDS: Final = 168
 STATE_BYTES: Final = WORDS_AT + WORDS * 8
 
 MODE_BITS: Final = 0xFFFF_FFFF

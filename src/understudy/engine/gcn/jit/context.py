@@ -64,6 +64,10 @@ class Context(ctypes.Structure):
     """First marks of each kind: see `native_start.MarkStart`."""
     looks: int
     """Whether somebody looks at who comes to barriers: 0, `layout.LOOKS`, or `layout.LOOKED` where it was told of."""
+    races: int
+    """What the check of races knows of the group that runs: a `races.codes.Group`; 0 without."""
+    start_races: int
+    """Host address of what makes it know of a new one."""
 
 
 AT: Final = numbers(Context)

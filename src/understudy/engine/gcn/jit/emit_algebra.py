@@ -10,6 +10,7 @@ from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
+from understudy.engine.gcn.jit.emit_races import RaceHooks
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
 from understudy.engine.gcn.jit.float_control import FloatControl
 from understudy.engine.gcn.jit.home import twin
@@ -80,6 +81,11 @@ class Algebra(
         self.vectors = VectorFile(text, self.ints, self.scalars)
         self.control = Control(text, self.ints, region, base, observed is not Observed.NEVER)
         self.memory = Memory(text, self.ints, self.vectors, self.control)
+        if region.blocks[region.start].nodes[0].watches:
+            self.memory.races = races = RaceHooks(
+                text, self.vectors, self.control, self.memory.helpers, self.memory.addresses
+            )
+            self.control.before_end, self.control.before_barrier = races.finish, races.arrive
         self.float_control = FloatControl(text)
         self.hardware = Hardware(text, self.ints, self.scalars, self.control, self.memory, self.float_control)
         self.twins = [Twin(number, self) for number in range(kinds)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey
 from understudy.engine.gcn.jit.emit_integer import Integers
@@ -53,6 +55,9 @@ class Control:
         self.loop: HeldLoop | None = None
         self.labels = {place: f"b{index}" for index, place in enumerate(region.blocks)}
         self.ends = False
+        self.before_end: Callable[[], None] = _nothing
+        self.before_barrier: Callable[[], None] = _nothing
+        """What else is done where waves end, and where they come to barriers."""
         self.begin(region.blocks[next(iter(region.blocks))])
 
     def begin(self, block: Block) -> None:
@@ -133,6 +138,7 @@ class Control:
 
     def end(self) -> None:
         """The wave is done."""
+        self.before_end()
         if self.keeps_state:
             self._finish_block(layout.END, self.next_pc())
             return
@@ -141,6 +147,7 @@ class Control:
 
     def barrier(self) -> None:
         """Wait for the others."""
+        self.before_barrier()
         self._finish_block(layout.BARRIER, self.next_pc())
 
     def hint(self, what: str, n: int = 0) -> None:
@@ -167,6 +174,10 @@ class Control:
         with self.text.apart(label):
             self.finish(layout.JUMP, self.base.at(pc))
         return label
+
+
+def _nothing() -> None:
+    """There is nothing else to be done."""
 
 
 def word(text: LaneText, index: int, block: str = "%st") -> str:

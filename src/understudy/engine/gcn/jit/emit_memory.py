@@ -15,6 +15,7 @@ from understudy.engine.gcn.jit.emit_contiguous import WIDTHS, Addresses, Contigu
 from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
 from understudy.engine.gcn.jit.emit_integer import Integers
+from understudy.engine.gcn.jit.emit_races import RaceHooks
 from understudy.engine.gcn.jit.emit_registers import VectorFile
 from understudy.engine.gcn.jit.native_memory import NOWHERE
 from understudy.ir.builder import LaneText, Value
@@ -46,6 +47,8 @@ class Memory:
         self.atomics = Atomics(text, self.addresses, self.caches)
         self.contiguous = Contiguous(text, self.addresses, self.caches, self.helpers)
         self.uses_atomics = False
+        self.races: RaceHooks | None = None
+        """What is told of accesses, where races are looked for."""
         self.begin(0)
 
     def begin(self, phase: int) -> None:
@@ -94,6 +97,7 @@ class Memory:
         return self._given(max(1, bits // 32), 32, lambda: self._load(space, bits, address, where))
 
     def _load(self, space: str, bits: int, address: Value, where: Value | None) -> list[Value]:
+        self._look("load", space, bits, address, where)
         if bits in WIDTHS and space != "gds":
             return self.contiguous.access(space, bits, address, self.vectors.active(), where)
         mask = self._masked(where)
@@ -111,10 +115,15 @@ class Memory:
             some = self.text.let(f"zext i{self.text.lanes} {self.vectors.compressed(self._masked(where))} to i64")
             self.helpers.or_leave(some)
             return
+        self._look("store", space, bits, address, where)
         if bits in WIDTHS and space != "gds":
             self.contiguous.access(space, bits, address, self.vectors.active(), where, values)
             return
         self._helped("store", space, bits, address, self._masked(where), values)
+
+    def _look(self, kind: str, space: str, bits: int, address: Value, where: Value | None) -> None:
+        if self.races is not None:
+            self.races.look(kind, space, bits, self._accesses, address, self._masked(where))
 
     def _masked(self, where: Value | None) -> Value:
         return self.vectors.active() if where is None else self.ints.and_(1, self.vectors.active(), where)
@@ -194,6 +203,8 @@ class Memory:
     def _scalar_load(self, dwords: int, address: Value) -> list[Value]:
         text, o = self.text, self.ints
         aligned = text.bits(o.and_(64, address, o.const(64, ~3)))
+        if self.races is not None:
+            self.races.look_scalar(dwords, aligned)
         cache = self.caches.take("scalar")
         known, walk, on = self.text.label, text.fresh("walk"), text.fresh("on")
         fits, there = self._scalar_place(cache, aligned, dwords)
@@ -273,4 +284,7 @@ class Memory:
         return o.or_(64, base, o.const(64, 0xFFFF_FFFF)) if end else base
 
     def order(self, what: str, n: int = 0) -> None:
-        """Memory is coherent here."""
+        """Memory is coherent here; but what is waited for is of concern where races are looked for."""
+        nodes = self.control.block.nodes
+        if self.races is not None and what == "waitcnt" and not nodes[self.control.index].insn.target.vmcnt(n):
+            self.races.waited()

@@ -72,6 +72,8 @@ class StripEmitter:
         text, vectors = self.text, self.vectors
         g = text.fresh("g")
         execmask = text.bits(self.scalars.whole(EXEC))
+        if self.memory.races is not None and (strip.loads or strip.stores):
+            self.memory.races.begin_strip(execmask)
         for each in self._files:
             each.begin(g, strip.is_across, strip.is_last)
         with self._in_strip():
@@ -160,6 +162,8 @@ class StripEmitter:
     def _body(self, strip: Strip, live: Live) -> None:
         """What a strip does to a chunk."""
         self.memory.addresses.begin()
+        if self.memory.races is not None:
+            self.memory.races.begin_chunk()
         for each in self.twins:
             each.begin()
         self._doing(strip)

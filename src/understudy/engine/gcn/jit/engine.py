@@ -241,6 +241,13 @@ class Launch:
 
     def run(self, sgprs: Words32 | None = None) -> Statistics:
         """Run all groups to their end; with `sgprs` in place of the dispatch's first scalar registers."""
+        try:
+            return self._run(sgprs)
+        finally:
+            if self.dispatch.races is not None:
+                self.dispatch.races.native.tell(self.first.stepper.fetch)
+
+    def _run(self, sgprs: Words32 | None) -> Statistics:
         self._next, self._failed = 0, {}
         self.engine.adopt()
         if self.dispatch.marks is not None:

@@ -55,7 +55,9 @@ def held_loops(region: Region, liveness: Liveness, lanes: int) -> list[HeldLoop]
     for head, earlier in before.items():
         for latch in earlier:
             if latch[0] >= head[0]:
-                bodies.setdefault(head, {head}).update(_body(head, latch, before))
+                body = _body(head, latch, before, region)
+                if body:
+                    bodies.setdefault(head, set()).update(body)
     found: list[HeldLoop] = []
     for head, body in sorted(bodies.items()):
         registers = _registers(region, body)
@@ -73,15 +75,20 @@ def _following(block: Block) -> list[BlockKey]:
     return following
 
 
-def _body(head: BlockKey, latch: BlockKey, before: dict[BlockKey, list[BlockKey]]) -> set[BlockKey]:
-    """What leads to the latch without passing the head."""
+def _body(head: BlockKey, latch: BlockKey, before: dict[BlockKey, list[BlockKey]], region: Region) -> set[BlockKey]:
+    """What leads to the latch without passing the head, and is reached from there: nothing where no way leads back."""
     body, work = {head}, [latch]
     while work:
         place = work.pop()
         if place not in body:
             body.add(place)
             work += before[place]
-    return body
+    reached, work = {head}, [head]
+    while work:
+        following = {each for each in _following(region.blocks[work.pop()]) if each in body} - reached
+        reached |= following
+        work += following
+    return reached if latch in reached else set()
 
 
 def _registers(region: Region, body: set[BlockKey]) -> frozenset[int]:

@@ -40,9 +40,11 @@ CHECKED: Final = KEY + 1
 """1: what goes beyond the end of LDS is for the reference engine, which tells of it; 0: it reads 0, stores nothing."""
 CLOCK: Final = CHECKED + 1
 """Host address of what s_memtime tells: a `native_clock.Clock`; 0: instructions."""
+RACES: Final = CLOCK + 1
+"""Host address of what the check of races knows of the wave: a `races.codes.WaveRow`; 0 without."""
 QUIET: Final = HELPERS
 """Of a twin: host address of the table of what is only counted (`marks.sights`)."""
-INLINE_CACHE: Final = 52
+INLINE_CACHE: Final = RACES + 1
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
 INLINE_CACHE_WORDS: Final = 3
 """Its first guest address, how far from there a chunk of dwords may begin (0: nowhere; of scalar accesses and atomics:

@@ -8,7 +8,7 @@ from typing import Final
 from understudy.engine.gcn.jit.context import Context
 from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.layout import CODE, GRANTED, LIMIT, TEMPLATE
-from understudy.ir.native import U32, U64, copy, fill, fill_lines, inlined, layout, native, signed
+from understudy.ir.native import U32, U64, call, copy, fill, fill_lines, inlined, layout, native, signed
 from understudy.isa.gcn.state import (
     EXEC,
     FUEL,
@@ -59,6 +59,8 @@ def start_group(ctx: Context) -> None:
         start_scalars(ctx, number, shape * ctx.most_waves + number)
     for kind in range(ctx.kinds):
         start_marks(ctx, kind, count)
+    if ctx.races:
+        call(ctx.start_races, ctx.races, ctx.cursor, count)
 
 
 @native

@@ -33,7 +33,7 @@ class Node:
     effects: Effects
     after: int
     watches: bool = False
-    """Whether somebody looks at what orders accesses of memory, and at these: the reference engine has them then."""
+    """Whether somebody looks at what orders accesses of memory: what acquires is the reference engine's then."""
     is_step: bool = field(init=False)
     """Whether it is not part of translated code: the reference engine executes it, or code of its own."""
 
@@ -42,17 +42,22 @@ class Node:
         crosses = found.meets_itself and found.phases == 1 and any(kind != "store" for kind, _ in found.accesses)
         # Where LDS is looked after any of several accesses may be left: only stores can be done once more.
         twice = bool(self.after & CHECKED) and found.phases > 1 and not found.is_repeatable
-        watched = self.watches and self._concerns_order
+        watched = self.watches and self._acquires
         self.is_step = crosses or twice or watched or found.reference or found.environment is None
 
     @property
-    def _concerns_order(self) -> bool:
-        """Whether it accesses memory, or is of those that bring accesses of several waves into an order."""
+    def _acquires(self) -> bool:
+        """Whether it may acquire what others have released, or is an access that translated code does not look at."""
         found = self.effects
-        return found.memory or found.flow in ("barrier", "end") or any(map(self._orders, found.orders))
+        is_atomic = any(kind in ("atomic", "single") for kind, _ in found.accesses)
+        is_coherent = bool(found.loads) and bool(self.insn.get("glc"))
+        is_rare = "scalar" in found.stores or "gds" in found.loads | found.stores
+        return is_atomic or is_coherent or is_rare or any(what.startswith("wbinvl1") for what, _ in found.orders)
 
-    def _orders(self, order: tuple[str, int]) -> bool:
-        return order[0].startswith("wbinvl1") or (order[0] == "waitcnt" and not self.insn.target.vmcnt(order[1]))
+    @property
+    def ends_strip(self) -> bool:
+        """Whether what waits to be written as a strip must be over before it: somebody looks at when that was made."""
+        return self.watches and any(what == "waitcnt" for what, _ in self.effects.orders)
 
     @property
     def is_site(self) -> bool:

@@ -119,7 +119,7 @@ def ends(nodes: Sequence[Node]) -> set[int]:
     """Where strips end, by the index of the instruction behind each, as far as that follows from the instructions."""
     found, strip = {len(nodes)}, Strip()
     for index, node in enumerate(nodes):
-        if strip.ends_before(node.effects) or node.effects.phases > 1:
+        if strip.ends_before(node.effects) or node.ends_strip or node.effects.phases > 1:
             found.add(index)
             strip = Strip()
         if node.effects.lanes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from contextlib import AbstractContextManager
@@ -44,6 +45,8 @@ from understudy.isa.gcn.state import (
 
 if TYPE_CHECKING:
     from understudy.engine.gcn.marks.marking import Marking
+    from understudy.engine.gcn.races.native_judge import NativeGroup
+    from understudy.engine.gcn.races.watch import RaceWatch
     from understudy.engine.gcn.reference.engine import Stepper
     from understudy.engine.gcn.wave_log import WaveLog
     from understudy.isa.gcn.insn import Insn
@@ -104,6 +107,8 @@ class Worker:
         host = dispatch.clock
         self._clock = None if host is None else native_clock.words(host, engine.runtime.host_clock)
         self._keep: list[object] = []
+        self.races: NativeGroup | None = None
+        """What the check of races knows of the group that runs."""
         self._version = dispatch.memory.version
         self._pause = dispatch.memory.pause
         self._limit = min(dispatch.most_steps, MOST_FUEL)
@@ -141,6 +146,8 @@ class Worker:
         self._words[AT["retired"]] = 0
         self.is_dropped = False
         self.interpreted = 0
+        if self.races is not None:
+            self.races.begin()
 
     def forget_places(self) -> None:
         """Before machine code runs: where waves found memory last is not where it is, if mappings have changed."""
@@ -259,6 +266,8 @@ class Worker:
                 self._engine_words(wave, slot)
         if dispatch.marks is not None:
             self._prepare_marks(dispatch.marks, slot)
+        if dispatch.races is not None:
+            self._prepare_races(dispatch.races)
         self.sgprs = np.array([wave.sgpr for wave in self.waves])
         undefined = dispatch.poison or 0
         arbiter = Arbiter(dispatch.seed)
@@ -308,6 +317,15 @@ class Worker:
         self._keep.append(made)
         self.context[AT["kinds"]], self.context[AT["mark_starts"]] = len(marking.kinds), made.address
         self._mark_starts = made
+
+    def _prepare_races(self, watch: RaceWatch) -> None:
+        """What waves tell the check of races by."""
+        dispatch = self.dispatch
+        fetch = lambda pc: self.stepper.fetch(pc)  # noqa: E731 - made when it is needed first
+        self.races = made = watch.native.group(dispatch.groups, len(self.waves), dispatch.private, fetch)
+        for wave, row in zip(self.waves, made.rows, strict=True):
+            wave.words[layout.RACES] = ctypes.addressof(row)
+        self.context[AT["races"]], self.context[AT["start_races"]] = made.address, made.start
 
     # ---- between calls -----------------------------------------------------------------------------------------
     def _tick(self) -> None:
@@ -495,11 +513,13 @@ class Worker:
     def _is_phased(self, insn: Insn, wave: Wave) -> bool:
         """Whether lanes before LANE may have done some of its stores only: then all are done once more.
 
-        Unchecked ones are never left.
+        Where nobody looks at memory they are never left.
         """
         from understudy.engine.gcn.jit.effects import effects  # all of the instruction set goes with it
 
-        return self.dispatch.memory.guard is not None and effects(insn, Mode.decode(int(wave.words[MODE]))).phases > 1
+        if self.dispatch.memory.guard is None and self.dispatch.races is None:
+            return False
+        return effects(insn, Mode.decode(int(wave.words[MODE]))).phases > 1
 
 
 def _fuel(wave: Wave) -> int:

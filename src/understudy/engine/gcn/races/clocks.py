@@ -6,20 +6,10 @@ that the wave did came before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from understudy.engine.clocks import Clock, join
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Launch:
-    """A kernel that runs: the queue and the packet that it came by; `seen` is how far each queue was filled then."""
-
-    number: int
-    queue: int = 0
-    packet: int = 0
-    seen: Mapping[int, int] = field(default_factory=dict)
+from understudy.engine.gcn.races.launches import Launch
 
 
 @dataclass(slots=True, eq=False)
@@ -128,5 +118,9 @@ class GroupClock:
             wave.learn(self._barriers[wave.passed])
 
     def end(self, wave: WaveClock) -> None:
-        """A wave has ended: barriers do not wait for it."""
-        join(self._ended, {**wave.known, wave.uid: wave.tick})
+        """A wave has ended: barriers do not wait for it, and those that did open behind what it did."""
+        clock = {**wave.known, wave.uid: wave.tick}
+        join(self._ended, clock)
+        for generation, opens in self._barriers.items():
+            if generation > wave.generation:
+                join(opens, clock)

@@ -8,8 +8,9 @@ from typing import Any, Final, cast
 import numpy as np
 
 from understudy.engine.gcn.api import Dispatch
-from understudy.engine.gcn.races.clocks import WaveClock
-from understudy.engine.gcn.races.watch import ATOMIC, LOAD, STORE, RaceWatch
+from understudy.engine.gcn.jit.layout import RACES
+from understudy.engine.gcn.races.telling import ATOMIC, LOAD, STORE
+from understudy.engine.gcn.races.watch import RaceWatch
 from understudy.engine.gcn.reference.checked import CheckedAccesses
 from understudy.engine.gcn.reference.lane_atomic import LaneAtomics
 from understudy.engine.gcn.reference.lane_integer import Array, Value
@@ -31,9 +32,7 @@ class RaceLanes(Lanes):
         guard = dispatch.memory.guard
         if plain is None:
             plain = LaneAtomics(dispatch.memory, dispatch.gds) if guard is None else CheckedAccesses(dispatch, guard)
-        slots = dispatch.scratch_slots if dispatch.scratch_lane_bytes else 0
-        private = dispatch.scratch_base, dispatch.scratch_base + slots * dispatch.scratch_wave_bytes
-        self.watched = Watched(cast("LaneAtomics", plain), watch, private)
+        self.watched = Watched(cast("LaneAtomics", plain), dispatch.private)
         super().__init__(
             dispatch.memory,
             dispatch.gds,
@@ -43,18 +42,25 @@ class RaceLanes(Lanes):
             dispatch.sgpr_count,
             cast("LaneAtomics", self.watched),
         )
+        self._watch = watch
         self._group: tuple[int, int, int] | None = None
 
     def begin(self, view: View, insn: Insn, lanes: int | None = None) -> None:
         """Likewise; and whose instruction it is."""
         super().begin(view, insn, lanes)
-        group, watched = self.current.group, self.watched
-        if group is not self._group:
-            self._group = group
-            watched.watch.begin_group()
-        wave = watched.watch.wave(view.wave.address, view.words[HW_ID] & WAVE, group)
-        watched.watch.group.leave(wave)
-        watched.wave, watched.insn = wave, insn
+        group, watched, row = self.current.group, self.watched, view.words[RACES]
+        if row:
+            watched.judge, watched.wave = self._watch.native, self._watch.native.wave(row, view.wave.address)
+        else:
+            watched.judge = events = self._watch.events
+            if group is not self._group:
+                self._group = group
+                events.begin_group()
+            watched.wave = events.wave(view.wave.address, view.words[HW_ID] & WAVE, group)
+        watched.judge.leave(watched.wave)
+        watched.insn = insn
+        watched.number = 0
+        watched.is_left = lanes is not None
 
     def order(self, what: str, n: int = 0) -> None:
         """What was released can be relied on, where caches are invalidated; accesses are over, where waves wait."""
@@ -62,34 +68,40 @@ class RaceLanes(Lanes):
         wave, insn = self.watched.wave, self.watched.insn
         if what == "waitcnt":
             if not insn.target.vmcnt(n):
-                wave.is_waited = True
+                self.watched.judge.waited(wave)
         elif what.startswith("wbinvl1"):
-            wave.acquire()
+            self.watched.judge.acquire(wave)
 
     def barrier(self) -> None:
         """What comes before it, comes before what others do behind it."""
         super().barrier()
-        self.watched.watch.group.arrive(self.watched.wave)
+        self.watched.judge.arrive(self.watched.wave)
 
     def end(self) -> None:
         """Barriers do not wait for it."""
         super().end()
-        self.watched.watch.group.end(self.watched.wave)
+        self.watched.judge.end(self.watched.wave)
 
 
 class Watched:
-    """Accesses of a wave's lanes, by `plain`; a `RaceWatch` is told of each before it is made.
+    """Accesses of a wave's lanes, by `plain`; a judge is told of each before it is made.
 
     `private`: from where to where waves have their private memory.
     """
 
-    wave: WaveClock
+    judge: Any
+    """An `EventJudge`, or a `NativeJudge` of waves of the JIT engine."""
+    wave: Any
+    """As it knows it."""
     insn: Insn
+    number = 0
+    """Accesses of the instruction so far."""
+    is_left = False
+    """Whether it is one that translated code has left amid the lanes."""
 
-    def __init__(self, plain: LaneAtomics, watch: RaceWatch, private: tuple[int, int]) -> None:
+    def __init__(self, plain: LaneAtomics, private: tuple[int, int]) -> None:
         self.plain = plain
         self.private = private
-        self.watch = watch
         self.current = plain.current
 
     def load(self, space: str, bits: int, address: Value, where: Value | None = None) -> list[Value]:
@@ -120,6 +132,7 @@ class Watched:
         self, access: str, space: str, bits: int, address: Value, where: Value | None, values: Sequence[Value] = ()
     ) -> None:
         plain, size = self.plain, bits >> 3
+        self.number += 1
         lanes = self.current.lanes_where(where)
         every = plain._addresses(space, address, lanes)
         for part, chosen in plain._spaces(space, every):
@@ -137,7 +150,10 @@ class Watched:
             if len(some):
                 data = [np.broadcast_to(np.asarray(value, np.uint32), 64)[who] for value in values]
                 same = None if access != STORE else lambda n=name, a=some, d=data: self._same(n, size, a, d)
-                self.watch.look(self.wave, self.insn, access, name, some, size, who, same)
+                is_single = self.current.exec_bits.bit_count() == 1
+                begun = self.number if self.is_left and (space == "lds" or name != "LDS") else 0
+                more = {"is_single": is_single} | ({"number": begun} if begun else {})
+                self.judge.look(self.wave, self.insn, access, name, some, size, who, same, **more)
 
     def _same(self, space: str, size: int, addresses: Indices, data: list[Array]) -> Any:
         """Where memory holds already what is stored."""
@@ -185,7 +201,7 @@ class Watched:
         return self.plain.scalar_atomic(space, kind, bits, address, v, compare, where)
 
     def _look_scalar(self, access: str, space: str, address: int, size: int) -> None:
-        self.watch.look(self.wave, self.insn, access, space, np.array([address], np.int64), size, None)
+        self.judge.look(self.wave, self.insn, access, space, np.array([address], np.int64), size, None)
 
     def aperture(self, which: str) -> int:
         """Base or last byte of a flat aperture."""

@@ -1,0 +1,240 @@
+"""Accesses as words: who, when, by which instruction and lane; and what compiled code and Python share to judge them.
+
+A code, from its upper bits: the wave's number (`UID_AT`), its tick, the number of the site, the lane, whether it may
+meet atomics (`FREE`: a load past the caches, a store by the only lane), whether it releases itself. Words below `LEAST`
+are no codes: 0, nobody, or the host address of the cells of the parts.
+
+A cell is for a line, whose dwords were accessed by the lanes of a chunk side by side; for a dword; or for a byte. Each
+has a word for its last store, and for what no store has followed: an atomic, and two loads. Two, since a store by the
+wave of one of them races with the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Final
+
+from understudy.engine.gcn.jit.layout import chunk_lanes
+from understudy.ir import llvm
+from understudy.ir.native import layout, numbers
+
+UID_AT: Final = 42
+TICK_AT: Final = 22
+SITE_AT: Final = 8
+LANE_AT: Final = 2
+FREE: Final = 2
+RELEASES: Final = 1
+UIDS: Final = 1 << 64 - UID_AT
+"""Waves that have numbers."""
+TICKS: Final = 1 << UID_AT - TICK_AT
+"""Ticks of a wave: stretches between barriers and releases."""
+SITES: Final = 1 << TICK_AT - SITE_AT
+"""Places in code, by kind of access."""
+LANE_MASK: Final = 63
+FIRST_UID: Final = 64
+LEAST: Final = FIRST_UID << UID_AT
+FIRST_TICK: Final = 2
+
+STORED: Final = 0
+UPDATED: Final = 1
+LOADED: Final = 2
+ALSO_LOADED: Final = 3
+ROWS: Final = 4
+LINE_LANES: Final = chunk_lanes(llvm.host_features())
+"""Dwords of a line: lanes of a chunk of translated code."""
+LINE: Final = 4 * LINE_LANES
+LINE_BITS: Final = LINE.bit_length() - 1
+PAGE_BITS: Final = 12
+PAGE_BYTES: Final = (1 << PAGE_BITS - LINE_BITS) * ROWS * 8
+"""Of the cells of a page."""
+
+# What an access is: its kind, its space from `SPACE_AT` on, whether caches are passed by, its bytes from `SIZE_AT` on.
+LOAD: Final = 0
+STORE: Final = 1
+ATOMIC: Final = 2
+KIND: Final = 3
+SPACE_AT: Final = 2
+GLOBAL: Final = 0
+LDS: Final = 1
+GDS: Final = 2
+FLAT: Final = 3
+COHERENT: Final = 16
+SIZE_AT: Final = 8
+NAMES: Final = ("read", "write", "atomic")
+SPACES: Final = ("global", "LDS", "gds")
+
+SLOTS: Final = 64
+"""Accesses of a strip of translated code whose codes are kept from chunk to chunk."""
+NUMBER_BITS: Final = 4
+"""Of a slot's key: which access of the instruction it is; its pc is above."""
+CLASHES: Final = 1024
+"""Racing places of one access that are remembered while it goes on."""
+RANGES: Final = 1 << 16
+TOLD: Final = 1 << 13
+PAGES: Final = 1 << 22
+SITE_SLOTS: Final = 4 * SITES
+KNOWN_ROW: Final = 16
+"""Bytes of a pair of words."""
+
+FINE: Final = 0
+LEAVE: Final = 1
+"""Python has to look."""
+BY_PYTHON: Final = 4
+KNOWS_SAME: Final = 2
+"""Of a look: Python does it; it is known where memory stays as it is."""
+
+NO_PAGES: Final = 1
+NO_CELLS: Final = 2
+NO_SITES: Final = 3
+NO_TICKS: Final = 4
+NO_WAVES: Final = 5
+NO_PAIRS: Final = 6
+FULL: Final = {
+    NO_PAGES: f"{PAGES // 2} pages of memory",
+    NO_CELLS: "accesses than there is room for",
+    NO_SITES: f"{SITES} instructions that access memory",
+    NO_TICKS: f"{TICKS} barriers and releases of a wave",
+    NO_WAVES: f"{UIDS} waves",
+    NO_PAIRS: f"{TOLD // 2} pairs of instructions that race",
+}
+"""What there is more of than the check can hold."""
+
+
+@layout
+class Race(ctypes.Structure):
+    """What is shared by all waves that see one memory. Tables are given by their host address."""
+
+    next_uid: int
+    floor: int
+    """What waves of lower numbers did came before all that is done now."""
+    ranges: int
+    """Numbers of first waves, and the launch of those from there on."""
+    range_count: int
+    pages: int
+    page_count: int
+    free: int
+    """What is left of memory for cells."""
+    end: int
+    sites: int
+    """A key for each number: pc and kind of access."""
+    site_slots: int
+    site_count: int
+    told: int
+    """Rows of `Told`, in order, and behind them where keys have theirs."""
+    told_slots: int
+    told_count: int
+    groups: int
+    """Number of the first wave, and of the group in its launch, of each group that has begun."""
+    group_count: int
+    bounds: int
+    """Waves, and up to which tick they knew their group, behind each barrier."""
+    bound_count: int
+    equal_stores: int
+    serial: int
+    """Accesses that have begun."""
+    raises: int
+    """Whether Python has to look at what was not told of yet."""
+    full: int
+    """What there is no room for; 0 where there is."""
+
+
+@layout
+class Group(ctypes.Structure):
+    """A work-group that runs: its waves have numbers from `first` on."""
+
+    race: int
+    first: int
+    count: int
+    generation: int
+    """Barriers that one of its waves has come to."""
+    even: int
+    odd: int
+    """The last tick before the barrier of an even, and of an odd generation."""
+    ended: int
+    knows: int
+    """Whether one of its waves knows more than barriers say."""
+    rows: int
+    """Host address of the `WaveRow` of each wave."""
+    low: int
+    high: int
+    """Where waves have their private memory."""
+    launch: int
+    before: int
+    """Of each earlier launch, whether all that it did came before what this one does."""
+    before_count: int
+
+
+@layout
+class WaveRow(ctypes.Structure):
+    """The clock of a wave, and the functions that its translated code calls."""
+
+    group: int
+    uid: int
+    tick: int
+    bound: int
+    """Up to this tick all that its group's waves did came before."""
+    is_waited: int
+    """Whether its stores have been waited for."""
+    generation: int
+    passed: int
+    """Barriers that it has come to, and that it has left."""
+    known: int
+    known_count: int
+    """What it has acquired: pairs of a wave's number and a tick, in order."""
+    open: int
+    """Which slots have accesses that go on."""
+    slots: int
+    clashes: int
+    clash_count: int
+    look_ahead: int
+    look_side: int
+    look_same: int
+    look_scalar: int
+    arrive: int
+    finish: int
+
+
+@layout
+class Slot(ctypes.Structure):
+    """An access that goes on, chunk by chunk. `looked`: lanes that were looked at."""
+
+    code: int
+    key: int
+    looked: int
+    serial: int
+
+
+@layout
+class Clash(ctypes.Structure):
+    """A place where an access that goes on has raced, and with whom."""
+
+    address: int
+    size: int
+    serial: int
+    other: int
+
+
+@layout
+class Told(ctypes.Structure):
+    """A pair of sites whose accesses race: how often, and the first ones."""
+
+    count: int
+    code: int
+    other: int
+    address: int
+    lanes: int
+    what: int
+    between: int
+    serial: int
+    """Which access of the wave was the first one."""
+
+
+WAVES: Final = 0
+GROUPS: Final = 1
+KERNELS: Final = 2
+"""Of `Told`: by whose accesses they are."""
+ROW_AT: Final = numbers(WaveRow)
+ROW_BYTES: Final = 192
+SLOT_BYTES: Final = ctypes.sizeof(Slot)
+CLASH_BYTES: Final = ctypes.sizeof(Clash)
+TOLD_BYTES: Final = ctypes.sizeof(Told)

@@ -1,0 +1,159 @@
+"""Who touched each byte last, compiled: cells of lines, dwords and bytes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from understudy.engine.gcn.races.codes import (
+    LANE_AT,
+    LEAST,
+    LINE_BITS,
+    LINE_LANES,
+    NO_CELLS,
+    NO_PAGES,
+    NO_SITES,
+    PAGE_BITS,
+    PAGE_BYTES,
+    PAGES,
+    ROWS,
+    SITE_SLOTS,
+    SITES,
+    Race,
+)
+from understudy.ir.native import U64, inlined, native
+
+MIX: Final = 0x9E37_79B9_7F4A_7C15
+PAGE_SHIFT: Final = 65 - PAGES.bit_length()
+LINES: Final = (1 << PAGE_BITS - LINE_BITS) - 1
+SPACE_TAG: Final = 60
+"""From here on in the number of a page: its space."""
+
+
+@native
+def site_of(race: Race, pc: int, kind: int) -> int:
+    """The number of an instruction's accesses of a kind."""
+    key = pc << 2 | kind | 1 << 63
+    slots = U64.at(race.site_slots)
+    at = (key * MIX) >> 40 & SITE_SLOTS - 1
+    while slots[2 * at] != 0:
+        if slots[2 * at] == key:
+            return slots[2 * at + 1]
+        at = at + 1 & SITE_SLOTS - 1
+    number = race.site_count
+    if number >= SITES:
+        race.full = NO_SITES
+        return 0
+    race.site_count = number + 1
+    slots[2 * at], slots[2 * at + 1] = key, number
+    U64.at(race.sites)[number] = key
+    return number
+
+
+@native
+def page_of(race: Race, address: int, space: int) -> int:
+    """The cells of a page of memory; 0 where there is no room for more."""
+    key = (address >> PAGE_BITS | space << SPACE_TAG) + 1
+    slots = U64.at(race.pages)
+    at = (key * MIX) >> PAGE_SHIFT
+    while slots[2 * at] != 0:
+        if slots[2 * at] == key:
+            return slots[2 * at + 1]
+        at = at + 1 & PAGES - 1
+    if race.page_count >= PAGES >> 1:
+        race.full = NO_PAGES
+        return 0
+    made = cells(race, PAGE_BYTES)
+    if made:
+        race.page_count += 1
+        slots[2 * at], slots[2 * at + 1] = key, made
+    return made
+
+
+@native
+def cells(race: Race, size: int) -> int:
+    """Room for cells, all nobody's."""
+    made = race.free
+    if made + size > race.end:
+        race.full = NO_CELLS
+        return 0
+    race.free = made + size
+    return made
+
+
+@inlined
+def line_at(page: int, address: int, row: int) -> int:
+    """The cell of a line."""
+    return page + ((address >> LINE_BITS & LINES) * ROWS + row) * 8
+
+
+@inlined
+def part(line: int, dword: int) -> int:
+    """The code of a dword, or where those of its bytes are, by the cell of its line."""
+    return 0 if line == 0 else line + (dword << LANE_AT) if line >= LEAST else U64[line + 8 * dword]
+
+
+@native
+def code_at(page: int, address: int, row: int) -> int:
+    """The code of a byte."""
+    found = U64[line_at(page, address, row)]
+    if found == 0:
+        return 0
+    dword = address >> 2 & LINE_LANES - 1
+    if found >= LEAST:
+        return found + (dword << LANE_AT)
+    found = U64[found + 8 * dword]
+    if found == 0 or found >= LEAST:
+        return found
+    return U64[found + 8 * (address & 3)]
+
+
+@native
+def has_bytes(page: int, address: int) -> int:
+    """Whether a dword's bytes have cells of their own."""
+    for row in range(ROWS):
+        found = U64[line_at(page, address, row)]
+        if found != 0 and found < LEAST:
+            found = U64[found + 8 * (address >> 2 & LINE_LANES - 1)]
+            if found != 0 and found < LEAST:
+                return 1
+    return 0
+
+
+@native
+def dword_at(race: Race, page: int, address: int, row: int) -> int:
+    """The cell of a dword, of its own; 0 where there is no room."""
+    line = line_at(page, address, row)
+    found = U64[line]
+    if found == 0 or found >= LEAST:
+        made = cells(race, 8 * LINE_LANES)
+        if not made:
+            return 0
+        if found:
+            for dword in range(LINE_LANES):
+                U64[made + 8 * dword] = found + (dword << LANE_AT)
+        U64[line] = made
+        found = made
+    return found + 8 * (address >> 2 & LINE_LANES - 1)
+
+
+@native
+def write(race: Race, page: int, address: int, is_whole: int, row: int, code: int) -> None:
+    """Have a dword's cell, or a byte's, hold a code."""
+    if code == 0 and U64[line_at(page, address, row)] == 0:
+        return
+    cell = dword_at(race, page, address, row)
+    if not cell:
+        return
+    if is_whole:
+        U64[cell] = code
+        return
+    found = U64[cell]
+    if found == 0 or found >= LEAST:
+        made = cells(race, 32)
+        if not made:
+            return
+        for byte in range(4):
+            U64[made + 8 * byte] = found
+        U64[cell] = made
+        found = made
+    U64[found + 8 * (address & 3)] = code

@@ -1,0 +1,484 @@
+"""Accesses of waves on the JIT engine, held against those before them by compiled code; what that leaves, is here.
+
+That is: accesses that the reference engine makes for the JIT engine, what acquires and releases from one work-group to
+another, and what is told in the end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.core.checks import RACES
+from understudy.core.errors import BeyondModel, ModelBug, NoHostMemory
+from understudy.core.space import Ram
+from understudy.engine.clocks import Clock, join
+from understudy.engine.gcn.races import native_look, native_order
+from understudy.engine.gcn.races.cells import Flags, Places
+from understudy.engine.gcn.races.codes import (
+    BY_PYTHON,
+    CLASH_BYTES,
+    CLASHES,
+    COHERENT,
+    FIRST_UID,
+    FULL,
+    KNOWS_SAME,
+    LANE_AT,
+    LANE_MASK,
+    NAMES,
+    NUMBER_BITS,
+    PAGES,
+    RANGES,
+    RELEASES,
+    ROW_BYTES,
+    SITE_AT,
+    SITE_SLOTS,
+    SITES,
+    SIZE_AT,
+    SLOT_BYTES,
+    SLOTS,
+    SPACE_AT,
+    SPACES,
+    TICK_AT,
+    TICKS,
+    TOLD,
+    TOLD_BYTES,
+    UID_AT,
+    UIDS,
+    Group,
+    Race,
+    Slot,
+    Told,
+    WaveRow,
+)
+from understudy.engine.gcn.races.events import FEW, returns
+from understudy.engine.gcn.races.launches import Launch, Launches
+from understudy.engine.gcn.races.telling import ATOMIC, GROUPS, KERNELS, LOAD, WAVES, Party, Telling, is_scalar
+from understudy.ir import llvm
+from understudy.ir.native import link
+from understudy.ir.object_cache import ObjectCache, default_folder
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.state import LANES, WORDS_AT
+
+Ids = npt.NDArray[np.uint32]
+"""Of work-groups: three numbers each, and what else there is."""
+BETWEEN: Final = (WAVES, GROUPS, KERNELS)
+ALL: Final = (1 << LANES) - 1
+LOCAL: Final = SPACES.index("LDS")
+CELLS: Final = (64 << 30, 16 << 30, 4 << 30)
+"""Bytes for cells, as many of them as this process has addresses for; they cost nothing until they are used."""
+WORTH: Final = 256 << 20
+"""Bytes of cells from which on they are given back when nothing in them matters any more."""
+FUNCTIONS: Final = (
+    native_look.look, native_look.look_ahead, native_look.look_side, native_look.look_same, native_look.look_scalar,
+    native_look.open_access,
+    native_look.stored_codes, native_order.start_races, native_order.leave_barrier, native_order.arrive,
+    native_order.come, native_order.finish, native_order.over,
+)  # fmt: skip
+
+
+@cache
+def code() -> llvm.Code:
+    """All of it, linked into this process."""
+    return link(ObjectCache(default_folder()), *FUNCTIONS)
+
+
+@cache
+def function(name: str) -> Callable[..., int]:
+    """One of them, for Python."""
+    found = next(each for each in FUNCTIONS if each.name == name)
+    words = [ctypes.c_uint64] * len(found.parameters)
+    return code().function(name, ctypes.c_uint64, *words, is_brief=True)
+
+
+class Learnt(NamedTuple):
+    """What a wave has acquired by a tick of its own; `done` is what it had released by then."""
+
+    tick: int
+    done: int
+    known: dict[int, int]
+
+
+class NativeWave:
+    """A wave of the JIT engine: `row` is what compiled code knows of it."""
+
+    def __init__(self, group: NativeGroup, row: WaveRow) -> None:
+        self.group = group
+        self.row = row
+        self.words = 0
+        """Host address of the wave's own words."""
+        self.address = ctypes.addressof(row)
+        self.uid = row.uid
+        self.learnt: list[Learnt] = []
+        self.acquiring: dict[int, Clock] = {}
+        """What it has read of others' releases, until it invalidates its cache."""
+        self.table: npt.NDArray[np.uint64] = np.zeros(2, np.uint64)
+
+    def at(self, tick: int) -> Learnt:
+        """What it had learnt by a tick; `done` is that of the tick itself."""
+        found = next((each for each in reversed(self.learnt) if each.tick <= tick), Learnt(0, 0, {}))
+        return found if found.tick == tick else found._replace(done=tick - 2)
+
+
+class NativeGroup:
+    """The work-group that a thread runs, and after it the next one: rows of its waves, for compiled code."""
+
+    def __init__(
+        self,
+        judge: NativeJudge,
+        groups: Ids,
+        most_waves: int,
+        private: tuple[int, int],
+        fetch: Callable[[int], Insn],
+    ) -> None:
+        self.judge = judge
+        self._groups = groups
+        rows = (ROW_BYTES, SLOTS * SLOT_BYTES, CLASHES * CLASH_BYTES)
+        self._room = np.zeros(most_waves * sum(rows) + ctypes.sizeof(Group), np.uint8)
+        base = int(self._room.ctypes.data)
+        at = base + ctypes.sizeof(Group)
+        self.group = group = Group.from_address(base)
+        self.address, group.race, group.rows = base, ctypes.addressof(judge.race), at
+        group.low, group.high = private
+        self.rows = [WaveRow.from_address(at + n * ROW_BYTES) for n in range(most_waves)]
+        for n, row in enumerate(self.rows):
+            row.group = base
+            row.slots = at + most_waves * rows[0] + n * rows[1]
+            row.clashes = at + most_waves * (rows[0] + rows[1]) + n * rows[2]
+            for name in ("look_ahead", "look_side", "look_same", "look_scalar", "arrive", "finish"):
+                setattr(row, name, code().address(name))
+        self.fetch = fetch
+        self.start = code().address(native_order.start_races.name)
+        self.barriers: dict[int, dict[int, int]] = {}
+        """What waves that have come to each barrier had acquired; likewise those that have ended."""
+        self.ended: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """They run once more: as the launch that has just begun."""
+        self.group.launch, self._before = self.judge.started(self._groups)
+        self.group.before, self.group.before_count = self._before.ctypes.data, len(self._before)
+
+    def own(self, clock: Clock) -> Clock:
+        """The part of a clock that is about this work-group."""
+        first, end = self.group.first, self.group.first + self.group.count
+        return {uid: tick for uid, tick in clock.items() if first <= uid < end}
+
+
+class NativeJudge:
+    """Looks at the accesses of waves. `equal_stores`: stores that leave memory as it is are told of, too."""
+
+    def __init__(self, launches: Launches, telling: Telling, *, equal_stores: bool) -> None:
+        self.launches = launches
+        self.telling = telling
+        self.equal_stores = equal_stores
+        self.race = Race()
+        self._tables = {
+            "ranges": Ram(16 * (RANGES + 1)), "pages": Ram(16 * PAGES), "sites": Ram(8 * SITES),
+            "site_slots": Ram(16 * SITE_SLOTS), "told": Ram(TOLD // 2 * TOLD_BYTES), "told_slots": Ram(16 * TOLD),
+            "groups": Ram(16 * UIDS), "bounds": Ram(16 * UIDS),
+        }  # fmt: skip
+        self._cells = _cells()
+        for name, table in self._tables.items():
+            setattr(self.race, name, table.base_host)
+        self.race.equal_stores, self.race.raises = equal_stores, telling.log.raises
+        self.race.next_uid, self.race.floor = FIRST_UID, FIRST_UID
+        self._bare()
+        self._launches: list[tuple[Launch, Ids]] = []
+        self._groups: weakref.WeakValueDictionary[int, NativeGroup] = weakref.WeakValueDictionary()
+        """By the host address of the row of each of its waves."""
+        self._waves: dict[int, NativeWave] = {}
+        self._learnt: dict[int, NativeWave] = {}
+        """By number: waves that have learnt anything beside barriers."""
+        self._bounds: dict[int, list[int]] = {}
+        self._bounds_read = 0
+        self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
+        """What atomics have released, by space and address."""
+        self._counts: list[int] = []
+        """Of each pair of sites: what was told of."""
+        self._insns: dict[int, Insn] = {}
+        self._addresses = np.zeros(LANES, np.uint64)
+        self._codes = np.zeros(LANES, np.uint64)
+
+    def _bare(self) -> None:
+        self.race.free = self._cells.base_host
+        self.race.end = self.race.free + self._cells.size
+
+    def group(
+        self, groups: Ids, most_waves: int, private: tuple[int, int], fetch: Callable[[int], Insn]
+    ) -> NativeGroup:
+        """What a thread's work-groups of a dispatch tell this by: rows for `most_waves`.
+
+        `groups`: the ids of each, `private`: from where to where waves have private memory; `fetch` decodes code.
+        """
+        made = NativeGroup(self, groups, most_waves, private, fetch)
+        self._groups.update((ctypes.addressof(row), made) for row in made.rows)
+        return made
+
+    # ---- launches ------------------------------------------------------------------------------------------------
+    def started(self, groups: Ids) -> tuple[int, npt.NDArray[np.uint64]]:
+        """The number of the present launch, which is one of these groups, and which earlier ones are over before it."""
+        present = self.launches.present
+        known = [launch for launch, _ in self._launches]
+        before = np.array([self.launches.is_before(each) for each in known], np.uint64)
+        if present not in known:
+            self._launches.append((present, groups))
+            return len(known), before
+        return known.index(present), before
+
+    def forget(self) -> None:
+        """Whatever ran so far is over before what runs next."""
+        race = self.race
+        self._launches.clear()
+        for found in (self._waves, self._learnt, self._bounds, self._atomics):
+            found.clear()
+        if race.told_count:  # and told of, when their launches were over
+            self._tables["told_slots"].clear()
+            race.told_count = 0
+            self._counts.clear()
+        race.range_count = race.group_count = race.bound_count = self._bounds_read = 0
+        if race.free - self._cells.base_host > WORTH or race.next_uid > UIDS // 2:
+            self._cells.clear()
+            self._tables["pages"].clear()
+            race.page_count, race.next_uid = 0, FIRST_UID
+            self._bare()
+        race.floor = race.next_uid
+
+    # ---- what orders waves ---------------------------------------------------------------------------------------
+    def wave(self, address: int, state: int) -> NativeWave:
+        """A wave by the host address of its row; its block lies at `state`."""
+        found = self._waves.get(address)
+        row = WaveRow.from_address(address) if found is None else found.row
+        if found is None or found.uid != row.uid:
+            group = self._groups[address]
+            found = self._waves[address] = NativeWave(group, row)
+            if row.uid == group.group.first:
+                group.barriers, group.ended = {}, {}
+                self._atomics[SPACES[LOCAL]].clear()
+            found.words = state + WORDS_AT
+        return found
+
+    def leave(self, wave: NativeWave) -> None:
+        """The barrier that a wave has come to is open."""
+        row = wave.row
+        if row.passed != row.generation:
+            function("leave_barrier")(wave.address)
+            self.learn(wave, wave.group.barriers.get(row.generation, {}))
+
+    def arrive(self, wave: NativeWave) -> None:
+        """A wave has come to a barrier."""
+        function("come")(wave.address)
+        group = wave.group
+        opens = group.barriers.setdefault(wave.row.generation, {})
+        join(opens, group.ended)
+        if wave.learnt:
+            join(opens, wave.learnt[-1].known)
+
+    def end(self, wave: NativeWave) -> None:
+        """A wave has ended."""
+        function("over")(wave.address)
+        if wave.learnt:
+            known = wave.learnt[-1].known
+            join(wave.group.ended, known)
+            for generation, opens in wave.group.barriers.items():
+                if generation > wave.row.generation:
+                    join(opens, known)
+
+    def waited(self, wave: NativeWave) -> None:
+        """A wave has waited for its stores."""
+        wave.row.is_waited = 1
+
+    def acquire(self, wave: NativeWave) -> None:
+        """A wave has invalidated its cache."""
+        waiting, wave.acquiring = wave.acquiring, {}
+        for clock in waiting.values():
+            self.learn(wave, clock)
+
+    def learn(self, wave: NativeWave, clock: Clock) -> None:
+        """What a clock says came before, came before what this wave does from now on."""
+        row = wave.row
+        known = dict(wave.learnt[-1].known) if wave.learnt else {}
+        first, end = wave.group.group.first, wave.group.group.first + wave.group.group.count
+        is_new = False
+        for uid, tick in clock.items():
+            if uid == wave.uid or uid < self.race.floor or (first <= uid < end and tick <= row.bound):
+                continue
+            if known.get(uid, 0) < tick:
+                known[uid] = tick
+                is_new = True
+        if not is_new:
+            return
+        done = wave.at(row.tick).done
+        row.tick += 1
+        wave.learnt.append(Learnt(row.tick, done, known))
+        self._learnt[wave.uid] = wave
+        wave.table = np.array(sorted(known.items()), np.uint64)
+        row.known, row.known_count = wave.table.ctypes.data, len(known)
+        wave.group.group.knows = 1
+
+    def released(self, access: int) -> Clock:
+        """What comes before whatever acquires from where an access was made: see `WaveClock.released`."""
+        uid, tick = access >> UID_AT, access >> TICK_AT & TICKS - 1
+        wave = self._learnt.get(uid)
+        learnt = Learnt(0, tick - 2, {}) if wave is None else wave.at(tick)
+        clock = dict(learnt.known)
+        bound = max((bound for bound in self._bounds_of(uid) if bound < tick), default=0)
+        if bound:
+            join(clock, dict.fromkeys(self._group_of(uid), bound))
+        clock.pop(uid, None)
+        done = tick if access & RELEASES else learnt.done
+        if done:
+            clock[uid] = done
+        return clock
+
+    def _bounds_of(self, uid: int) -> list[int]:
+        """Up to which ticks of its group a wave has known, barrier by barrier."""
+        rows = np.frombuffer(self._tables["bounds"].view, np.uint64)
+        count = self.race.bound_count
+        for at in range(self._bounds_read, count):
+            self._bounds.setdefault(int(rows[2 * at]), []).append(int(rows[2 * at + 1]))
+        self._bounds_read = count
+        return self._bounds.get(uid, [])
+
+    def _group_of(self, uid: int) -> range:
+        """The numbers of all waves of a wave's group."""
+        firsts = self._firsts()
+        at = int(np.searchsorted(firsts, uid, side="right"))
+        return range(int(firsts[at - 1]), int(firsts[at]) if at < len(firsts) else self.race.next_uid)
+
+    def _firsts(self) -> npt.NDArray[np.uint64]:
+        return np.frombuffer(self._tables["groups"].view, np.uint64)[: 2 * self.race.group_count : 2]
+
+    # ---- accesses ------------------------------------------------------------------------------------------------
+    def look(
+        self,
+        wave: NativeWave,
+        insn: Insn,
+        access: str,
+        space: str,
+        addresses: Places,
+        size: int,
+        lanes: Places | None,
+        same: Callable[[], Flags] | None = None,
+        *,
+        is_single: bool = True,
+        number: int = 0,
+    ) -> None:
+        """Accesses of `size` bytes at each address, by those lanes (None: by the wave itself).
+
+        `same` says of each address whether a store leaves memory there as it is; `is_single`: EXEC has one lane.
+        `number`: of its instruction it is that access, from 1 on, of a strip that translated code has left; or 0.
+        """
+        is_coherent = access == LOAD and bool(insn.get("glc"))
+        what = NAMES.index(access) | SPACES.index(space) << SPACE_AT | COHERENT * is_coherent | size << SIZE_AT
+        found = self._begun(wave, insn, number)
+        if found is None:
+            begun, looked = function("open_access")(wave.address, insn.pc, what, is_single), 0
+            self.race.serial += 1
+            serial = self.race.serial
+        else:
+            begun, looked, serial = found
+        if access == ATOMIC or is_coherent:
+            self._acquire(wave, insn, begun, space, addresses, access)
+        at = np.zeros(len(addresses), np.int64) if lanes is None else lanes
+        left = at[(np.uint64(looked) >> at.astype(np.uint64) & np.uint64(1)) == 0]
+        self._addresses[at] = addresses.astype(np.uint64)
+        stays = 0 if same is None or self.equal_stores else _bits(at[same()])
+        where = serial, self._addresses.ctypes.data, _bits(left), stays, BY_PYTHON | KNOWS_SAME
+        if function("look")(wave.address, wave.words, what, begun, *where) and not self.race.full:
+            raise ModelBug("compiled code leaves to Python what Python looks at")
+        self.check()
+        if self.race.raises:
+            self.tell(lambda pc: insn if pc == insn.pc else wave.group.fetch(pc))
+
+    def check(self) -> None:
+        """A `BeyondModel` where there is no more room."""
+        if self.race.full:
+            raise BeyondModel(f"check {RACES!r} of launches with more than {FULL[self.race.full]}")
+
+    def _begun(self, wave: NativeWave, insn: Insn, number: int) -> tuple[int, int, int] | None:
+        """What translated code has begun of an access: its code, the lanes it has looked at, and its serial number."""
+        row, key = wave.row, insn.pc << NUMBER_BITS | number
+        for each in range(SLOTS) if number and row.open else ():
+            if row.open >> each & 1:
+                slot = Slot.from_address(row.slots + each * SLOT_BYTES)
+                if slot.key == key:
+                    return slot.code, slot.looked, slot.serial
+                if slot.key >> NUMBER_BITS == insn.pc and slot.key > key:  # lanes have had this one all before that
+                    return slot.code, ALL, slot.serial
+        return None
+
+    def _acquire(self, wave: NativeWave, insn: Insn, access: int, space: str, addresses: Places, kind: str) -> None:
+        """What the words that are read have released; atomics hand it on with their own."""
+        count = len(addresses)
+        self._addresses[:count] = addresses.astype(np.uint64)
+        place = self._addresses.ctypes.data, count, self._codes.ctypes.data
+        function("stored_codes")(ctypes.addressof(self.race), SPACES.index(space), *place)
+        group = wave.group.group
+        first, end = (group.first, group.first + group.count) if space == SPACES[LOCAL] else (self.race.floor, UIDS)
+        found = {each >> SITE_AT << SITE_AT | each & RELEASES for each in self._codes[:count].tolist()}
+        clocks = [self.released(each) for each in sorted(found) if first <= each >> UID_AT < end]
+        places, atomics = np.unique(addresses).tolist(), self._atomics[space]
+        clocks += [atomics[place] for place in places if place in atomics]
+        if kind == ATOMIC:
+            own = self.released(access)
+            for each in places:
+                join(atomics.setdefault(each, {}), own)
+            if not returns(insn):
+                return
+        wave.acquiring.update((id(clock), clock) for clock in clocks)
+        if space == SPACES[LOCAL] or len(places) <= FEW:  # the caches are the work-group's own
+            for clock in clocks:
+                self.learn(wave, wave.group.own(clock))
+
+    # ---- telling -------------------------------------------------------------------------------------------------
+    def tell(self, fetch: Callable[[int], Insn]) -> None:
+        """Tell of what was found since; `fetch` decodes an instruction."""
+        rows = (Told.from_address(self.race.told + number * TOLD_BYTES) for number in range(self.race.told_count))
+        self._counts += [0] * (self.race.told_count - len(self._counts))
+        for number, told in sorted(
+            enumerate(rows), key=lambda row: (row[1].serial, row[1].code >> LANE_AT & LANE_MASK)
+        ):
+            count = told.count - self._counts[number]
+            if count:
+                self._counts[number] = told.count
+                size, space = told.what >> SIZE_AT, SPACES[told.what >> SPACE_AT & 3]
+                lanes = tuple(lane for lane in range(LANES) if told.lanes >> lane & 1)
+                one, other = self._party(told.code, fetch, lanes), self._party(told.other, fetch)
+                self.telling.tell(one, other, BETWEEN[told.between], space, told.address, size, count)
+
+    def _party(self, access: int, fetch: Callable[[int], Insn], lanes: tuple[int, ...] | None = None) -> Party:
+        uid, site = access >> UID_AT, access >> SITE_AT & SITES - 1
+        key = int(np.frombuffer(self._tables["sites"].view, np.uint64)[site])
+        if site not in self._insns:
+            self._insns[site] = fetch((key & ~(1 << 63)) >> 2)
+        insn = self._insns[site]
+        at = int(np.searchsorted(self._firsts(), uid, side="right")) - 1
+        first, number = np.frombuffer(self._tables["groups"].view, np.uint64)[2 * at : 2 * at + 2].tolist()
+        ranges = np.frombuffer(self._tables["ranges"].view, np.uint64)[: 2 * self.race.range_count]
+        launch = int(ranges[2 * int(np.searchsorted(ranges[::2], uid, side="right")) - 1])
+        x, y, z = self._launches[launch][1][number].tolist()[:3]
+        if lanes is None:
+            lanes = (access >> LANE_AT & LANE_MASK,)
+        return Party(insn, NAMES[key & 3], uid - first, (x, y, z), () if is_scalar(insn) else lanes)
+
+
+def _bits(lanes: Places) -> int:
+    """A mask of lanes."""
+    return int(np.bitwise_or.reduce(np.uint64(1) << lanes.astype(np.uint64), initial=np.uint64(0)))
+
+
+def _cells() -> Ram:
+    """Room for cells."""
+    for size in CELLS[:-1]:
+        try:
+            return Ram(size)
+        except NoHostMemory:
+            continue
+    return Ram(CELLS[-1])

@@ -1,0 +1,600 @@
+"""What holds an access against those before it, compiled: for translated code, and where Python looks at one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from understudy.engine.gcn.races.codes import (
+    ALSO_LOADED,
+    ATOMIC,
+    BY_PYTHON,
+    CLASH_BYTES,
+    CLASHES,
+    COHERENT,
+    FINE,
+    FLAT,
+    FREE,
+    GDS,
+    GLOBAL,
+    GROUPS,
+    KERNELS,
+    KIND,
+    KNOWS_SAME,
+    LANE_AT,
+    LANE_MASK,
+    LDS,
+    LEAST,
+    LEAVE,
+    LINE,
+    LINE_LANES,
+    LOAD,
+    LOADED,
+    NO_PAIRS,
+    NO_TICKS,
+    NUMBER_BITS,
+    PAGE_BITS,
+    RELEASES,
+    ROWS,
+    SITE_AT,
+    SITES,
+    SIZE_AT,
+    SLOT_BYTES,
+    SPACE_AT,
+    STORE,
+    STORED,
+    TICK_AT,
+    TICKS,
+    TOLD,
+    TOLD_BYTES,
+    UID_AT,
+    UPDATED,
+    WAVES,
+    Clash,
+    Group,
+    Race,
+    Slot,
+    Told,
+    WaveRow,
+)
+from understudy.engine.gcn.races.native_cells import (
+    MIX,
+    code_at,
+    dword_at,
+    has_bytes,
+    line_at,
+    page_of,
+    part,
+    site_of,
+    write,
+)
+from understudy.engine.gcn.races.native_order import is_before, launch_of, leave_barrier
+from understudy.ir.native import U64, inlined, lowest_bit, native
+from understudy.isa.gcn.state import LDS_SIZE, PRIVATE_BASE, SHARED_BASE, WORDS_AT
+
+ALL: Final = (1 << 64) - 1
+LOWER: Final = 0xFFFF_FFFF
+CHUNK: Final = (1 << LINE_LANES) - 1
+RACES: Final = 1
+UNSURE: Final = 2
+"""Of what `against` finds: a race; one if memory does not stay as it is, or no room."""
+NOTES: Final = 8
+"""Of a look, beside `BY_PYTHON` and `KNOWS_SAME`: races are counted."""
+
+
+# ---- events --------------------------------------------------------------------------------------------------------
+@native
+def open_access(wave: WaveRow, pc: int, what: int, is_single: int) -> int:
+    """The code of accesses that an instruction makes now, for lane 0; `is_single`: EXEC has one lane."""
+    race = Race.from_address(Group.from_address(wave.group).race)
+    kind, space, flags, tick = what & KIND, what >> SPACE_AT & 3, 0, wave.tick
+    if kind == ATOMIC or (kind == STORE and space != LDS and space != GDS):
+        if wave.is_waited | (space == LDS):
+            tick += 1
+            wave.tick = tick + 1
+            flags = RELEASES
+        if space != LDS:
+            wave.is_waited = 0
+    if (kind == STORE and is_single) or what & COHERENT:
+        flags = flags | FREE
+    if tick >= TICKS - 4:
+        race.full = NO_TICKS
+    return wave.uid << UID_AT | tick << TICK_AT | site_of(race, pc, kind) << SITE_AT | flags
+
+
+# ---- cells ---------------------------------------------------------------------------------------------------------
+@inlined
+def allows(kind: int, row: int, code: int, other: int, is_global: int) -> int:
+    """Whether two accesses are atomic in the sense of memory models, as far as machine code shows it."""
+    mine, theirs = (code & FREE != 0) & is_global, (other & FREE != 0) & is_global
+    if kind == ATOMIC or row >= LOADED:
+        return theirs
+    return mine if kind == LOAD or row == UPDATED else 0
+
+
+@native
+def in_the_way(wave: WaveRow, page: int, address: int, what: int, code: int, same: int) -> int:
+    """The code of the first access of a byte that nothing orders before this one; 0 where there is none."""
+    kind, is_local = what & KIND, what >> SPACE_AT & 3 == LDS
+    is_global = what >> SPACE_AT & 3 == GLOBAL
+    for row in range(ROWS):
+        if (kind == LOAD and row >= LOADED) or (kind == ATOMIC and row == UPDATED):
+            continue
+        other = code_at(page, address, row)
+        if other == 0 or is_before(wave, other, is_local) or allows(kind, row, code, other, is_global):
+            continue
+        if same and kind == STORE and row == STORED:
+            continue
+        return other
+    return 0
+
+
+@native
+def clashed(wave: WaveRow, serial: int, address: int) -> int:
+    """Whom an access that goes on has raced with at a place before."""
+    for number in range(wave.clash_count):
+        clash = Clash.from_address(wave.clashes + number * CLASH_BYTES)
+        if address - clash.address < clash.size and clash.serial == serial:
+            return clash.other
+    return 0
+
+
+@inlined
+def later(code: int, known: int) -> int:
+    """The code of the higher lane, where both are loads by one instruction, of whose accesses none is the first."""
+    return max(code, known) if known >> SITE_AT == code >> SITE_AT else code
+
+
+@native
+def touch(wave: WaveRow, race: Race, page: int, address: int, is_whole: int, what: int, code: int) -> None:
+    """Have cells know of an access of a dword, or of a byte."""
+    kind = what & KIND
+    if kind == LOAD:
+        first = code_at(page, address, LOADED)
+        row = LOADED if first == 0 or is_before(wave, first, what >> SPACE_AT & 3 == LDS) else ALSO_LOADED
+        write(race, page, address, is_whole, row, later(code, code_at(page, address, row)))
+    elif kind == ATOMIC:
+        write(race, page, address, is_whole, UPDATED, code)
+    else:
+        write(race, page, address, is_whole, UPDATED, 0)
+        write(race, page, address, is_whole, LOADED, 0)
+        write(race, page, address, is_whole, ALSO_LOADED, 0)
+        write(race, page, address, is_whole, STORED, code)
+
+
+# ---- telling -------------------------------------------------------------------------------------------------------
+@native
+def note_race(wave: WaveRow, address: int, what: int, code: int, other: int, serial: int, flags: int) -> int:
+    """Count a race of two sites; 1 where it is new and Python has to tell of it."""
+    group = Group.from_address(wave.group)
+    race = Race.from_address(group.race)
+    uid, between = other >> UID_AT, WAVES
+    if uid - group.first >= group.count:
+        between = GROUPS if launch_of(race, uid) == group.launch else KERNELS
+    mine, theirs = code >> SITE_AT & SITES - 1, other >> SITE_AT & SITES - 1
+    key = mine << 14 | theirs
+    key = ((key << 2 | between) << 2 | what >> SPACE_AT & 3) << 1 | 1
+    slots = U64.at(race.told_slots)
+    at = (key * MIX) >> 40 & TOLD - 1
+    while slots[2 * at] != 0 and slots[2 * at] != key:
+        at = at + 1 & TOLD - 1
+    if slots[2 * at] == 0:
+        if race.raises and not flags & BY_PYTHON:
+            return LEAVE
+        if race.told_count >= TOLD >> 1:
+            race.full = NO_PAIRS
+            return LEAVE
+        slots[2 * at], slots[2 * at + 1] = key, race.told + race.told_count * TOLD_BYTES
+        race.told_count += 1
+        made = Told.from_address(slots[2 * at + 1])
+        made.count, made.serial = 0, ALL
+    found = Told.from_address(slots[2 * at + 1])
+    found.count += 1
+    if serial < found.serial:  # chunks of an access may come behind those of a later one
+        found.code, found.other, found.address, found.what = code, other, address, what
+        found.lanes, found.between, found.serial = 0, between, serial
+    if serial == found.serial and other >> SITE_AT == found.other >> SITE_AT:
+        found.lanes = found.lanes | 1 << (code >> LANE_AT & LANE_MASK)
+    return FINE
+
+
+# ---- looking -------------------------------------------------------------------------------------------------------
+@inlined
+def is_whole(page: int, at: int, end: int) -> int:
+    """Whether an access up to `end` goes on with a dword whose bytes have no cells of their own."""
+    return 1 if at & 3 == 0 and end - at >= 4 and not has_bytes(page, at) else 0
+
+
+@native
+def met(wave: WaveRow, page: int, at: int, what: int, code: int, serial: int, same: int) -> int:
+    """Whom an access races with at a dword or byte, as cells were before it began; 0 where there is nobody."""
+    other = in_the_way(wave, page, at, what, code, same)
+    if wave.clash_count and not other and code_at(page, at, STORED) >> SITE_AT == code >> SITE_AT:
+        return clashed(wave, serial, at)
+    return other
+
+
+@native
+def against(wave: WaveRow, address: int, what: int, code: int, serial: int, same: int) -> int:
+    """Hold the access of one lane against those before it: whether there are `RACES`, or it is `UNSURE`."""
+    race = Race.from_address(Group.from_address(wave.group).race)
+    end, at, found = address + (what >> SIZE_AT), address, FINE
+    is_sure = (what & KIND != STORE) | (same & KNOWS_SAME != 0) | (race.equal_stores != 0)
+    while at < end:
+        page = page_of(race, at, what >> SPACE_AT & 3)
+        if not page:
+            return UNSURE
+        other = met(wave, page, at, what, code, serial, same & 1)
+        if other:
+            found = found | (RACES if is_sure or code_at(page, at, STORED) != other else UNSURE)
+        at += 4 if is_whole(page, at, end) else 1
+    return found
+
+
+@native
+def note_races(wave: WaveRow, address: int, what: int, code: int, serial: int, same: int, flags: int) -> int:
+    """Count whom the access of one lane races with, each once; 1 where Python has to tell of it."""
+    race = Race.from_address(Group.from_address(wave.group).race)
+    end, at, space = address + (what >> SIZE_AT), address, what >> SPACE_AT & 3
+    while at < end:
+        page = page_of(race, at, space)
+        width = 4 if is_whole(page, at, end) else 1
+        other = met(wave, page, at, what, code, serial, same & 1)
+        if other:
+            earlier = address
+            while earlier < at:
+                there = page_of(race, earlier, space)
+                if met(wave, there, earlier, what, code, serial, same & 1) >> SITE_AT == other >> SITE_AT:
+                    break
+                earlier += 4 if is_whole(there, earlier, end) else 1
+            if earlier >= at and note_race(wave, address, what, code, other, serial, flags):
+                return LEAVE
+            is_new = code_at(page, at, STORED) >> SITE_AT != code >> SITE_AT
+            if is_new and what & KIND == STORE and wave.clash_count < CLASHES:
+                clash = Clash.from_address(wave.clashes + wave.clash_count * CLASH_BYTES)
+                clash.address, clash.size, clash.serial, clash.other = at, width, serial, other
+                wave.clash_count += 1
+        at += width
+    return FINE
+
+
+@native
+def enter(wave: WaveRow, address: int, what: int, code: int) -> int:
+    """Have cells know of the access of one lane; 1 where there is no room."""
+    race = Race.from_address(Group.from_address(wave.group).race)
+    end, at, space = address + (what >> SIZE_AT), address, what >> SPACE_AT & 3
+    while at < end:
+        page = page_of(race, at, space)
+        if not page:
+            return LEAVE
+        whole = is_whole(page, at, end)
+        touch(wave, race, page, at, whole, what, code)
+        at += 4 if whole else 1
+    return race.full != 0
+
+
+@native
+def look_line(wave: WaveRow, address: int, what: int, code: int) -> int:
+    """Look at an access of a line by lanes side by side; 1 where it has to be looked at lane by lane."""
+    race = Race.from_address(Group.from_address(wave.group).race)
+    space = what >> SPACE_AT & 3
+    page, is_local = page_of(race, address, space), space == LDS
+    if not page:
+        return LEAVE
+    row = U64.at(line_at(page, address, 0))
+    stored, loaded, also = row[STORED], row[LOADED], row[ALSO_LOADED]
+    if row[UPDATED]:
+        return LEAVE
+    if stored and (stored < LEAST or not is_before(wave, stored, is_local)):
+        return LEAVE
+    if what & KIND == LOAD:
+        if loaded == 0:
+            row[LOADED] = code
+            return FINE
+        if loaded < LEAST or (also != 0 and also < LEAST):
+            return LEAVE
+        if is_before(wave, loaded, is_local):
+            row[LOADED] = later(code, loaded)
+        else:
+            row[ALSO_LOADED] = later(code, also)
+        return FINE
+    if loaded and (loaded < LEAST or not is_before(wave, loaded, is_local)):
+        return LEAVE
+    if also and (also < LEAST or not is_before(wave, also, is_local)):
+        return LEAVE
+    row[LOADED], row[ALSO_LOADED], row[STORED] = 0, 0, code
+    return FINE
+
+
+@inlined
+def meant(group: Group, words: int, address: int, what: int) -> int:
+    """Whether a lane's access is one of memory that others see: not beyond LDS, not of private memory."""
+    own, size = U64.at(words), what >> SIZE_AT
+    if what >> SPACE_AT & 3 == LDS:
+        return address + size <= own[LDS_SIZE]
+    return (what >> SPACE_AT & 3 == GDS) | (address < group.low) | (address >= group.high)
+
+
+@native
+def against_all(
+    wave: WaveRow, words: int, what: int, code: int, serial: int, addresses: int, mask: int, same: int, flags: int
+) -> int:
+    """Hold the accesses of lanes against those before them: see `against`; with `NOTES`, `note_races`."""
+    group = Group.from_address(wave.group)
+    lanes, found = LOWER if what >> SPACE_AT & 3 == LDS else ALL, FINE
+    while mask:
+        lane = lowest_bit(mask)
+        mask &= mask - 1
+        address = U64.at(addresses)[lane] & lanes
+        if meant(group, words, address, what):
+            mine, stays = code + (lane << LANE_AT), same >> lane & 1 | flags & KNOWS_SAME
+            if not flags & NOTES:
+                found = found | against(wave, address, what, mine, serial, stays)
+            elif note_races(wave, address, what, mine, serial, stays, flags):
+                return LEAVE
+    return found
+
+
+@native
+def load_dword(wave: WaveRow, race: Race, page: int, address: int, code: int, is_local: int) -> int:
+    """Look at a load of a dword; 1 where that needs more than a look at cells of dwords."""
+    row, dword = U64.at(line_at(page, address, 0)), address >> 2 & LINE_LANES - 1
+    for number in range(LOADED):
+        before = part(row[number], dword)
+        if before and (before < LEAST or not is_before(wave, before, is_local)):
+            return LEAVE
+    first, target = part(row[LOADED], dword), LOADED
+    if first:
+        if first < LEAST:
+            return LEAVE
+        if not is_before(wave, first, is_local):
+            target = ALSO_LOADED
+            second = part(row[ALSO_LOADED], dword)
+            if second and second < LEAST:
+                return LEAVE
+    return put(race, page, address, target, later(code, part(row[target], dword)))
+
+
+@native
+def store_dword(wave: WaveRow, race: Race, page: int, address: int, code: int, is_local: int) -> int:
+    """The same of a store."""
+    row, dword = U64.at(line_at(page, address, 0)), address >> 2 & LINE_LANES - 1
+    for number in range(ROWS):
+        before = part(row[number], dword)
+        if before and (before < LEAST or not is_before(wave, before, is_local)):
+            return LEAVE
+    for number in range(UPDATED, ROWS):
+        if part(row[number], dword) and put(race, page, address, number, 0):
+            return LEAVE
+    return put(race, page, address, STORED, code)
+
+
+@inlined
+def put(race: Race, page: int, address: int, row: int, code: int) -> int:
+    """Have a dword's cell hold a code; 1 where there is no room."""
+    line = U64[line_at(page, address, row)]
+    cell = line + 8 * (address >> 2 & LINE_LANES - 1)
+    if line == 0 or line >= LEAST:
+        cell = dword_at(race, page, address, row)
+    if cell:
+        U64[cell] = code
+    return cell == 0
+
+
+@native
+def look_dwords(wave: WaveRow, words: int, what: int, code: int, addresses: int, mask: int) -> int:
+    """Look at loads or stores of dwords by lanes; 1 where they have to be looked at once more, and closer.
+
+    Those that were looked at until then were before all that they met: to do so again changes nothing.
+    """
+    group = Group.from_address(wave.group)
+    race = Race.from_address(group.race)
+    space, size, at = what >> SPACE_AT & 3, what >> SIZE_AT, U64.at(addresses)
+    lanes, is_local, known, page = LOWER if space == LDS else ALL, space == LDS, ALL, 0
+    if what & KIND == LOAD:  # of lanes that load the same, the last one's code would be what cells hold in the end
+        left, differing, last = mask, 0, 0
+        while left:
+            last = lowest_bit(left)
+            left &= left - 1
+            differing = differing | (at[last] ^ at[lowest_bit(mask)])
+        mask = mask if differing else 1 << last
+    while mask:
+        lane = lowest_bit(mask)
+        mask &= mask - 1
+        address = at[lane] & lanes
+        if address & 3:
+            return LEAVE
+        if meant(group, words, address, what):
+            mine, end = code + (lane << LANE_AT), address + size
+            while address < end:
+                if address >> PAGE_BITS != known:
+                    known, page = address >> PAGE_BITS, page_of(race, address, space)
+                    if not page:
+                        return LEAVE
+                if what & KIND == LOAD:
+                    if load_dword(wave, race, page, address, mine, is_local):
+                        return LEAVE
+                elif store_dword(wave, race, page, address, mine, is_local):
+                    return LEAVE
+                address += 4
+    return FINE
+
+
+@native
+def look(
+    wave: WaveRow, words: int, what: int, code: int, serial: int, addresses: int, mask: int, same: int, flags: int
+) -> int:
+    """Look at an access of lanes; 1 where Python has to. `code` is that of lane 0 of the addresses."""
+    group = Group.from_address(wave.group)
+    space, at = what >> SPACE_AT & 3, U64.at(addresses)
+    lanes = LOWER if space == LDS else ALL
+    is_plain = (what & KIND == LOAD) | ((what & KIND == STORE) & (wave.clash_count == 0))
+    if mask == CHUNK and what >> SIZE_AT == 4 and space <= LDS and is_plain:
+        base, wrong = at[0] & lanes, 0
+        if base & LINE - 1 == 0:
+            for lane in range(LINE_LANES):
+                wrong = wrong | ((at[lane] & lanes) ^ base + 4 * lane)
+            if space == LDS:
+                wrong = wrong | (base + LINE > U64.at(words)[LDS_SIZE])
+            else:
+                wrong = wrong | ((base < group.high) & (base + LINE > group.low))
+            if wrong == 0 and look_line(wave, base, what, code) == FINE:
+                return FINE
+    if is_plain and what >> SIZE_AT >= 4 and look_dwords(wave, words, what, code, addresses, mask) == FINE:
+        return FINE
+    found = against_all(wave, words, what, code, serial, addresses, mask, same, flags)
+    if found & UNSURE:
+        return LEAVE
+    if found and against_all(wave, words, what, code, serial, addresses, mask, same, flags | NOTES):
+        return LEAVE
+    while mask:
+        lane = lowest_bit(mask)
+        mask &= mask - 1
+        address = at[lane] & lanes
+        if meant(group, words, address, what) and enter(wave, address, what, code + (lane << LANE_AT)):
+            return LEAVE
+    return FINE
+
+
+# ---- translated code -----------------------------------------------------------------------------------------------
+@native
+def slot_of(wave: WaveRow, number: int, key: int, what: int, lanes: int) -> int:
+    """Where an access that goes on is: slot `number`; it begins where that was not open. `lanes` is EXEC."""
+    at = wave.slots + number * SLOT_BYTES
+    if wave.open >> number & 1 == 0:
+        slot = Slot.from_address(at)
+        slot.code = open_access(wave, key >> NUMBER_BITS, what, lanes & lanes - 1 == 0)
+        race = Race.from_address(Group.from_address(wave.group).race)
+        race.serial += 1
+        slot.key, slot.looked, slot.serial = key, 0, race.serial
+        if wave.open == 0:
+            wave.clash_count = 0
+        wave.open = wave.open | 1 << number
+    return at
+
+
+@inlined
+def is_ready(wave: WaveRow, group: Group) -> int:
+    """Whether a wave may go on without Python."""
+    if wave.passed != wave.generation:
+        if group.knows:
+            return 0
+        leave_barrier(wave)
+    return Race.from_address(group.race).full == 0
+
+
+@inlined
+def is_shared(words: int, group: Group, what: int, address: int, size: int) -> int:
+    """Whether bytes lie in LDS as a whole, or in memory that is neither that nor private."""
+    own, space, upper = U64.at(words), what >> SPACE_AT & 3, address & ~LOWER
+    is_aperture = (space == FLAT) & ((upper == own[SHARED_BASE]) | (upper == own[PRIVATE_BASE]))
+    is_private = (address < group.high) & (address + size > group.low) & (space != LDS)
+    is_beyond = (space == LDS) & (address + size > own[LDS_SIZE])
+    return is_aperture | is_private | is_beyond == 0
+
+
+@native
+def look_side(state: int, wave: WaveRow, number: int, key: int, what: int, lanes: int, first: int, address: int) -> int:
+    """All lanes of a chunk, from `first` on, access a line next, dword by dword; 1 where `look_ahead` has to look."""
+    group = Group.from_address(wave.group)
+    if not is_ready(wave, group) or not is_shared(state + WORDS_AT, group, what, address, LINE):
+        return LEAVE
+    if what >> SPACE_AT & 3 == FLAT:
+        what = what & ~(3 << SPACE_AT)
+    slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
+    if what & KIND == STORE and wave.clash_count:
+        return LEAVE
+    if look_line(wave, address, what, slot.code + (first << LANE_AT)):
+        return LEAVE
+    slot.looked = slot.looked | CHUNK << first
+    return FINE
+
+
+@native
+def look_same(
+    state: int, wave: WaveRow, number: int, key: int, what: int, lanes: int, first: int, address: int, mask: int
+) -> int:
+    """The lanes of a chunk load the same dwords next; 1 where `look_ahead` has to look."""
+    group = Group.from_address(wave.group)
+    if not is_ready(wave, group) or not is_shared(state + WORDS_AT, group, what, address, what >> SIZE_AT):
+        return LEAVE
+    if what >> SPACE_AT & 3 == FLAT:
+        what = what & ~(3 << SPACE_AT)
+    slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
+    race, space = Race.from_address(group.race), what >> SPACE_AT & 3
+    # The last lane's code would be what cells hold in the end.
+    code, end = slot.code + (first + highest_bit(mask) << LANE_AT), address + (what >> SIZE_AT)
+    page = page_of(race, address, space)
+    if not page or address >> PAGE_BITS != end - 1 >> PAGE_BITS:
+        return LEAVE
+    while address < end:
+        if load_dword(wave, race, page, address, code, space == LDS):
+            return LEAVE
+        address += 4
+    slot.looked = slot.looked | mask << first
+    return FINE
+
+
+@inlined
+def highest_bit(mask: int) -> int:
+    """Number of the highest of 16 bits that is set; 0 where none is."""
+    number = 8 if mask >> 8 else 0
+    number += 4 if mask >> number + 4 else 0
+    number += 2 if mask >> number + 2 else 0
+    return number + 1 if mask >> number + 1 else number
+
+
+@native
+def look_ahead(
+    state: int, wave: WaveRow, number: int, key: int, what: int, lanes: int, first: int, addresses: int, mask: int
+) -> int:
+    """A chunk of lanes, from `first` on, accesses memory next; 1 where Python has to look.
+
+    `number` is that of the slot, `lanes` is EXEC.
+    """
+    group = Group.from_address(wave.group)
+    words, at = state + WORDS_AT, U64.at(addresses)
+    if not mask:
+        return FINE
+    if not is_ready(wave, group):
+        return LEAVE
+    if what >> SPACE_AT & 3 == FLAT:
+        what = what & ~(3 << SPACE_AT)
+        left, local, private = mask, U64.at(words)[SHARED_BASE], U64.at(words)[PRIVATE_BASE]
+        while left:
+            lane = lowest_bit(left)
+            left &= left - 1
+            upper = at[lane] & ~LOWER
+            if upper == local:
+                return LEAVE
+            if upper == private:
+                mask &= ~(1 << lane)
+        if not mask:
+            return FINE
+    slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
+    if look(wave, words, what, slot.code + (first << LANE_AT), slot.serial, addresses, mask, 0, 0):
+        return LEAVE
+    slot.looked = slot.looked | mask << first
+    return FINE
+
+
+@native
+def look_scalar(wave: WaveRow, pc: int, what: int, address: int) -> int:
+    """A wave reads memory next; 1 where Python has to look."""
+    group = Group.from_address(wave.group)
+    if not is_ready(wave, group):
+        return LEAVE
+    code = open_access(wave, pc, what, 1)
+    race = Race.from_address(group.race)
+    race.serial += 1
+    if against(wave, address, what, code, 0, 0) and note_races(wave, address, what, code, race.serial, 0, 0):
+        return LEAVE
+    return enter(wave, address, what, code)
+
+
+@native
+def stored_codes(race: Race, space: int, addresses: int, count: int, codes: int) -> None:
+    """Who has stored at each address: in `codes`."""
+    for number in range(count):
+        address = U64.at(addresses)[number]
+        page = page_of(race, address, space)
+        U64.at(codes)[number] = code_at(page, address, STORED) if page else 0

@@ -1,0 +1,98 @@
+"""Races as findings: both parties with their places; those of a pair of instructions are one, and counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from understudy.core.checks import RACES
+from understudy.core.findings import Finding, FindingLog
+from understudy.isa.gcn.asm.printer import text
+from understudy.isa.gcn.insn import Insn
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.memory import GpuMemory
+
+LOAD: Final = "read"
+STORE: Final = "write"
+ATOMIC: Final = "atomic"
+WAVES: Final = "waves of a work-group"
+GROUPS: Final = "work-groups"
+KERNELS: Final = "kernels"
+SUGGESTION: Final = {
+    WAVES: "a barrier between them, or atomics",
+    GROUPS: "a release and an acquire between them, atomics, or a kernel for each",
+    KERNELS: "the barrier bit, or a wait for the first one's completion signal",
+}
+"""By whose accesses they are."""
+Site = tuple[object, ...]
+"""Kind, whose accesses, address space, and for both instructions the place and the words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """An access of a wave; `lanes` are none where the wave itself makes it."""
+
+    insn: Insn
+    access: str
+    wave: int
+    group: tuple[int, int, int]
+    lanes: tuple[int, ...]
+
+    @property
+    def unit(self) -> str:
+        """The wave, in words."""
+        return f"wave {self.wave}"
+
+    @property
+    def where(self) -> str:
+        """The work-group, in words."""
+        return ",".join(map(str, self.group))
+
+
+class Telling:
+    """Tells a log of races in a memory."""
+
+    def __init__(self, memory: GpuMemory, log: FindingLog) -> None:
+        self.memory = memory
+        self.log = log
+        self._told: dict[Site, Finding] = {}
+
+    def tell(self, one: Party, other: Party, between: str, space: str, address: int, size: int, count: int) -> None:
+        """An access of `size` bytes races with an earlier one of `other`, in `count` of its lanes."""
+        kind = f"{other.access}-{one.access}"
+        site = (kind, between, space, *((each.insn.pc, each.insn.words) for each in (other, one)))
+        known = self._told.get(site)
+        if known is not None:
+            self.log.note(replace(known, count=count))
+            return
+        where = Finding(
+            RACES, kind, "", pc=other.insn.pc, insn=text(other.insn), lanes=other.lanes, unit=other.unit,
+            group=other.where,
+        )  # fmt: skip
+        for namer in self.log.namers:
+            namer(where)
+        what = f"offset {address:#x} of LDS" if space == "LDS" else f"{address:#x}{self._name(space, address)}"
+        message = f"{one.access} of {size} bytes at {what} and a {other.access} of the same by {between} in no order"
+        allocation = None
+        if space == "global" and self.memory.guard is not None:
+            below, _ = self.memory.guard.allocations.around(address)
+            allocation = below if below is not None and address < below.end else None
+        finding = Finding(
+            RACES, kind, message, access=one.access, space=space, address=address, size=size, pc=one.insn.pc,
+            insn=text(one.insn), lanes=one.lanes, unit=one.unit, group=one.where, other=where.place,
+            suggestion=SUGGESTION[between], allocation=allocation, count=count,
+        )  # fmt: skip
+        self._told[site] = replace(finding)
+        self.log.note(finding)
+
+    def _name(self, space: str, address: int) -> str:
+        if space != "global":
+            return f" of {space.upper()}"
+        found = self.memory.find(address)
+        return "" if found is None else f" in {found.name}"
+
+
+def is_scalar(insn: Insn) -> bool:
+    """Whether the wave itself makes the access."""
+    return insn.op.name.startswith("s_")

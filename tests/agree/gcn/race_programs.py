@@ -1,0 +1,130 @@
+"""Random programs of waves that share memory, in assembly text: accesses of all kinds and what brings them into order.
+
+In the end each work-item stores what it has loaded, and a dword of LDS, where no other does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+SIZES: Final = {"byte": 0, "short": 1, "dword": 2, "dwordx2": 3, "dwordx4": 4}
+"""How many low bits of an address are 0."""
+STARTS: Final = ("s_mov_b32 m0, -1", "s_mov_b32 s4, 0x200000", "v_readfirstlane_b32 s8, v0", "v_mov_b32 v5, 0")
+MASKS: Final = (("exec", 1), ("exec_lo", 0xFF00FF), ("exec_hi", 0), ("exec", 0), ("exec_lo", 0))
+OWN_LOADS: Final = 0x1000
+OWN_LDS: Final = 0x4000
+END: Final = 0x5000
+"""Offsets of what is stored in the end."""
+
+
+class Maker:
+    """Writes one program for a target that has `v_add_u32` with or without a carry."""
+
+    def __init__(self, rng: np.random.Generator, name: str) -> None:
+        self.rng = rng
+        self.carry = "vcc, " if name == "gfx803" else ""
+        self.lines = list(STARTS)
+
+    def text(self) -> str:
+        """The program, without its last instruction."""
+        for number in range(int(self.rng.integers(3, 16))):
+            self._access()
+            self._order()
+            if self._chance(0.07):
+                self._branch(number)
+        self._end()
+        return "|".join(self.lines)
+
+    def _chance(self, p: float) -> bool:
+        return bool(self.rng.random() < p)
+
+    def _pick(self, *found: str) -> str:
+        return found[int(self.rng.integers(len(found)))]
+
+    def _put(self, *lines: str) -> None:
+        self.lines += lines
+
+    def _add(self, to: str, a: str, b: str) -> None:
+        self._put(f"v_add_u32 {to}, {self.carry}{a}, {b}")
+
+    def _address(self, align: int) -> None:
+        """v3: an offset, v4: the address of it in data."""
+        number, shift = (int(self.rng.integers(n)) for n in (64, 5))
+        ways = (
+            (f"v_lshlrev_b32 v3, {shift}, v0",),
+            (f"v_mov_b32 v3, {number & 15 << 2}",),
+            ("v_and_b32 v3, 63, v0", f"v_lshlrev_b32 v3, {shift}, v3"),
+            (f"v_xor_b32 v3, {number}, v0", "v_lshlrev_b32 v3, 2, v3"),
+            (f"v_mul_u32_u24 v3, {number | 1}, v0", "v_and_b32 v3, 0xfc, v3"),
+            ("v_mov_b32 v3, s8", f"v_lshrrev_b32 v3, {shift}, v3"),
+            ("v_lshlrev_b32 v3, 2, v0", "v_and_b32 v3, 0x7c, v3"),
+            ("v_lshrrev_b32 v3, 4, v0", "v_lshlrev_b32 v3, 6, v3"),
+            ("v_mov_b32 v3, 0",),
+        )
+        self._put(*ways[int(self.rng.integers(len(ways)))])
+        if self._chance(0.3):
+            self._add("v3", str(4 * int(self.rng.integers(40))), "v3")
+        self._put(f"v_lshrrev_b32 v3, {align}, v3", f"v_lshlrev_b32 v3, {align}, v3")
+        self._add("v4", "s4", "v3")
+
+    def _access(self) -> None:
+        size = str(self.rng.choice(list(SIZES), p=(0.1, 0.1, 0.5, 0.15, 0.15)))
+        self._address(SIZES[size])
+        if self._chance(0.4):
+            self._put(f"v_mov_b32 v8, {self._pick('v0', 's8', '7', 's0')}")
+        if self._chance(0.25):
+            which, mask = MASKS[int(self.rng.integers(len(MASKS)))]
+            self._put(f"s_mov_b{64 if which == 'exec' else 32} {which}, {mask:#x}")
+        wide = {"dwordx2": "{}:{}", "dwordx4": "{}:{}"}
+        last = {"dwordx2": 1, "dwordx4": 3}.get(size, 0)
+        from_, to = (f"v[{wide[size].format(n, n + last)}]" if last else f"v{n}" for n in (8, 12))
+        local = {"byte": "u8", "short": "u16", "dwordx2": "b64"}.get(size, "b32")
+        store = {"byte": "b8", "short": "b16"}.get(size, local)
+        pair, single = ("v[8:9]", "v[12:13]") if local == "b64" else ("v8", "v12"), int(self.rng.integers(1, 40))
+        glc = " glc" if self._chance(0.2) else ""
+        load = {"byte": "ubyte", "short": "ushort"}.get(size, size)
+        self._put(
+            self._pick(
+                *(f"flat_store_{size} v[4:5], {from_}",) * 2,
+                *(f"flat_load_{load} {to}, v[4:5]{glc}",) * 2,
+                f"ds_write_{store} v3, {pair[0]}",
+                f"ds_read_{local} {pair[1]}, v3",
+                f"ds_write2_b32 v3, v8, v9 offset1:{single}" if SIZES[size] >= 2 else "ds_add_u32 v3, v8",
+                f"ds_read2_b32 v[12:13], v3 offset1:{single}" if SIZES[size] >= 2 else "ds_read_u8 v12, v3",
+                self._pick("ds_add_u32 v3, v8", "ds_add_rtn_u32 v12, v3, v8") if SIZES[size] >= 2 else "s_nop 0",
+                self._pick("flat_atomic_add v[4:5], v8", "flat_atomic_or v12, v[4:5], v8 glc")
+                if SIZES[size] >= 2
+                else "s_nop 1",
+                f"s_load_dword s12, s[4:5], {4 * int(self.rng.integers(16)):#x}",
+            ),
+            "s_mov_b64 exec, -1",
+        )
+
+    def _order(self) -> None:
+        if self._chance(0.33):
+            self._put(self._pick("s_waitcnt vmcnt(0) lgkmcnt(0)", "s_waitcnt lgkmcnt(0)"))
+        if self._chance(0.2):
+            self._put("s_barrier")
+        if self._chance(0.1):
+            self._put("buffer_wbinvl1_vol")
+
+    def _branch(self, number: int) -> None:
+        self._put(f"s_cmp_eq_u32 s8, {64 * int(self.rng.integers(3))}", f"s_cbranch_scc1 on{number}")
+        self._put(self._pick("s_endpgm", "s_nop 0"), f"on{number}:")
+
+    def _end(self) -> None:
+        self._put("s_waitcnt vmcnt(0) lgkmcnt(0)", "s_barrier")
+        self._own(4, OWN_LOADS)
+        self._put("flat_store_dwordx4 v[4:5], v[12:15]", "v_lshlrev_b32 v3, 2, v0", "ds_read_b32 v12, v3")
+        self._put("s_waitcnt lgkmcnt(0)")
+        self._own(2, OWN_LDS)
+        self._put("flat_store_dword v[4:5], v12")
+
+    def _own(self, shift: int, offset: int) -> None:
+        """v4: a place of the work-item's own."""
+        self._put(f"s_mul_i32 s13, s0, {192 << shift}", f"v_lshlrev_b32 v4, {shift}, v0")
+        self._add("v4", "s13", "v4")
+        self._put(f"s_add_u32 s14, s4, {offset:#x}")
+        self._add("v4", "s14", "v4")
