@@ -1,7 +1,8 @@
-"""What do checks of values cost, as a factor over the same kernel without them?
+"""What do checks of values and of races cost, as a factor over the same kernel without them?
 
-The kernels of kernels/gcn.cl on gfx803 and gfx900 with `init` and `fidelity`, each alone and both, in CPU time of one
-thread, alternately with the unchecked run; results are compared bit for bit. Peer: our own unchecked run.
+The kernels of kernels/gcn.cl on gfx803 and gfx900 with `init`, `fidelity` and `races`, each alone, the first two, and
+all of them, in CPU time of one thread, alternately with the unchecked run; results are compared bit for bit. `races`
+also on kernels that gather. Peer: our own unchecked run.
 """
 
 from __future__ import annotations
@@ -17,41 +18,59 @@ import numpy as np
 
 from gcn import Gpu, cases, compiled
 from harness import Row, alternate, cpu, main
-from understudy.core.checks import FIDELITY, INIT
-from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.core.checks import FIDELITY, INIT, RACES
+from understudy.core.findings import Finding, FindingLog
+from understudy.engine.gcn.jit.engine import JitEngine, Launch
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.engine.gcn.marks.marking import Marking
+from understudy.engine.gcn.races.watch import RaceWatch
 
 QUESTION: Final = "gcn_checks"
-TITLE: Final = "GCN: what checks of values cost"
-KINDS: Final = ((INIT,), (FIDELITY,), (INIT, FIDELITY))
-MOST: Final = {(INIT,): 2.5}
+TITLE: Final = "GCN: what checks of values and of races cost"
+ALL: Final = (INIT, FIDELITY, RACES)
+KINDS: Final = ((INIT,), (FIDELITY,), (RACES,), (INIT, FIDELITY), ALL)
+MOST: Final = {(INIT,): 2.5, (RACES,): 4.0, ALL: 6.0}
 """Targets, as factors."""
 KERNELS: Final = 6
+"""Behind them are those that gather, or go over matrices in other ways."""
+GATHERING: Final = 12.0
+"""The target of those, for all checks."""
 
 
 def factors(processor: str, path: Path, rounds: int, quick: bool) -> Iterator[Row]:
     """One row for each kernel and choice of checks."""
     gpu = Gpu(path, processor)
-    for case in cases(quick)[:KERNELS]:
+    for number, case in enumerate(cases(quick)):
         plain, expected = gpu.dispatch(case)
         engine = JitEngine(threads=1, tier=Tier.OPTIMISED)
         without = engine.prepare(plain)
         without.run()
-        for kinds in KINDS:
+        for kinds in KINDS if number < KERNELS else ((RACES,),):
             dispatch, result = gpu.dispatch(case)
-            marking = Marking(gpu.memory, kinds)
-            ready = engine.prepare(replace(dispatch, marks=marking))
-            ready.run()
-            if not np.array_equal(result.view(np.uint8), expected.view(np.uint8)) or marking.sights.counts():
-                raise AssertionError(f"{case.kernel} with {kinds}: another result, or something was told of")
-            sides = [partial(cpu, each.run) for each in (ready, without)]
+            values, told = tuple(kind for kind in kinds if kind != RACES), list[Finding]()
+            marking = Marking(gpu.memory, values) if values else None
+            watch = RaceWatch(gpu.memory, FindingLog(told)) if RACES in kinds else None
+            ready = engine.prepare(replace(dispatch, marks=marking, races=watch))
+            checked = partial(_run, ready, watch)
+            checked()
+            if not np.array_equal(result.view(np.uint8), expected.view(np.uint8)):
+                raise AssertionError(f"{case.kernel} with {kinds}: another result")
+            if told or (marking is not None and marking.sights.counts()):
+                raise AssertionError(f"{case.kernel} with {kinds}: something was told of")
+            sides = [partial(cpu, each) for each in (checked, without.run)]
             ours, theirs = alternate(rounds, *sides)
             best, typical = ours.best / theirs.best, ours.median / theirs.median
             what = f"{processor} {case.title}: {', '.join(kinds)}"
-            target = MOST.get(kinds)
+            target = MOST.get(kinds) if number < KERNELS else GATHERING
             yield Row(QUESTION, what, "x", best, typical, target=target, lower=True, absolute=target is not None)
         engine.close()
+
+
+def _run(ready: Launch, watch: RaceWatch | None) -> None:
+    """Once more, as a launch behind the one before."""
+    if watch is not None:
+        watch.begin()
+    ready.run()
 
 
 def measure(quick: bool = False) -> list[Row]:

@@ -60,6 +60,16 @@ REASONS: Final = (
         "Marks are as exact as bits, at addresses of their own: each load is done twice, and looked at once.",
     ),
     (
+        r"gcn_checks: .*(vector add|matmul|reduction): .*races",
+        "Each chunk of lanes is held against four words of 8 bytes that are kept for its line of memory: ten loads and "
+        "some thirty instructions more for one load; in tiles of LDS there are two of those for each multiplication.",
+    ),
+    (
+        r"gcn_checks: .*(substitution|tables|gathers|rows).*races",
+        "Lanes that are not side by side are looked at one by one, each in cells of its own: four words for each "
+        "dword, 16 for a dword whose bytes are looked at.",
+    ),
+    (
         r"checks: .*check=sync",
         "Launches of 0.5 to 1 ms, which differ by that from run to run: 1.00 to 1.09 in others. Where a wave ends its "
         "pc is written.",

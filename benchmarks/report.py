@@ -36,7 +36,7 @@ TITLES: Final = {
     "gcn": "GCN machine code",
     "gcn_limits": "GCN kernels and the limit of one core",
     "gcn_left": "GCN: what leaves translated code, and instructions that seldom occur",
-    "gcn_checks": "GCN: what checks of values cost, over our own unchecked run",
+    "gcn_checks": "GCN: what checks of values and of races cost, over our own unchecked run",
     "campaign": "Campaigns: bookkeeping, two workers, and programs a second",
     "library_load": "AMD HSA: loading and listing a library",
     "amdcl2_load": "AMD OpenCL 2.0: loading a program",

@@ -1,6 +1,7 @@
 """Random programs of waves that share memory, in assembly text: accesses of all kinds and what brings them into order.
 
-In the end each work-item stores what it has loaded, and a dword of LDS, where no other does.
+All that is gone through up to three times. In the end each work-item stores what it has loaded, and a dword of LDS,
+where no other does.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ class Maker:
 
     def text(self) -> str:
         """The program, without its last instruction."""
+        rounds = int(self.rng.integers(1, 4))
+        self._put(f"s_mov_b32 s20, {rounds}", "again:")
         for number in range(int(self.rng.integers(3, 16))):
             self._access()
             self._order()
             if self._chance(0.07):
                 self._branch(number)
+        self._put("s_sub_u32 s20, s20, 1", "s_cmp_lg_u32 s20, 0", "s_cbranch_scc1 again")
         self._end()
         return "|".join(self.lines)
 

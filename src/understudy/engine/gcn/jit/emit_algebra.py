@@ -10,7 +10,6 @@ from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
-from understudy.engine.gcn.jit.emit_races import RaceHooks
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
 from understudy.engine.gcn.jit.float_control import FloatControl
 from understudy.engine.gcn.jit.home import twin
@@ -82,6 +81,8 @@ class Algebra(
         self.control = Control(text, self.ints, region, base, observed is not Observed.NEVER)
         self.memory = Memory(text, self.ints, self.vectors, self.control)
         if region.blocks[region.start].nodes[0].watches:
+            from understudy.engine.gcn.jit.emit_races import RaceHooks  # few programs ask for checks
+
             self.memory.races = races = RaceHooks(
                 text, self.vectors, self.control, self.memory.helpers, self.memory.addresses
             )

@@ -7,6 +7,7 @@ strip before anything of this chunk was committed: the reference engine goes on 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
@@ -15,12 +16,14 @@ from understudy.engine.gcn.jit.emit_contiguous import WIDTHS, Addresses, Contigu
 from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
 from understudy.engine.gcn.jit.emit_integer import Integers
-from understudy.engine.gcn.jit.emit_races import RaceHooks
 from understudy.engine.gcn.jit.emit_registers import VectorFile
 from understudy.engine.gcn.jit.native_memory import NOWHERE
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn import state
 from understudy.isa.gcn.state import LANES
+
+if TYPE_CHECKING:
+    from understudy.engine.gcn.jit.emit_races import RaceHooks
 
 
 class Memory:

@@ -6,7 +6,9 @@ what was meant.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
@@ -17,20 +19,48 @@ from understudy.engine.gcn.jit.emit_registers import VectorFile
 from understudy.engine.gcn.races.codes import (
     FLAT,
     GLOBAL,
+    HINT_BYTES,
+    HINTS,
+    HINTS_AT,
     LDS,
     LINE,
     LINE_LANES,
     LOAD,
     NUMBER_BITS,
+    RACE_AT,
     ROW_AT,
     SIZE_AT,
+    SLOT_BYTES,
     SLOTS,
+    SLOTS_AT,
     SPACE_AT,
     STORE,
 )
+from understudy.engine.gcn.races.native_quick import load_dword, load_line, store_line
 from understudy.ir.builder import LaneText, Value
+from understudy.ir.native import Function
+from understudy.ir.native_llvm import embedded
 
 SPACES: Final = {"global": GLOBAL, "flat": FLAT, "lds": LDS}
+
+
+Quick = Callable[[str, str], None]
+"""Writes a look in line: it goes to the first label where that was not enough, to the second one where it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One by a chunk of lanes: `own` is what functions are told of it, `quick` what those in line are told."""
+
+    kind: str
+    space: str
+    bits: int
+    slot: int
+    address: Value
+    mask: Value
+    lanes: str
+    own: str
+    quick: str
 
 
 class RaceHooks:
@@ -46,11 +76,26 @@ class RaceHooks:
         self.addresses = addresses
         self.exec = ""
         self._slot = 0
+        self._keeps_tick = False
+        self._hints: dict[tuple[int, int], int] = {}
 
-    def begin_strip(self, exec: str) -> None:
-        """No access goes on."""
+    def begin_strip(self, exec: str, stores: set[str]) -> None:
+        """No access goes on; the wave has left the barrier that it came to. `stores`: spaces."""
+        text, row = self.text, self._row()
         self.exec = exec
-        self.text.put(f"store i64 0, ptr {self._field('open')}")
+        self._keeps_tick = not stores & {"global", "flat"}
+        text.put(f"store i64 0, ptr {self._field('open', row)}")
+        race = text.let(f"inttoptr i64 {self._load('race', row)} to ptr")
+        serial = text.let(f"getelementptr i64, ptr {race}, i64 {RACE_AT['serial']}")
+        last = text.let(f"load i64, ptr {serial}")
+        text.put(f"store i64 {text.let(f'add i64 {last}, {SLOTS}')}, ptr {serial}")
+        waits, on = text.fresh("waits"), text.fresh("on")
+        is_left = text.let(f"icmp eq i64 {self._load('passed', row)}, {self._load('generation', row)}")
+        text.branch(is_left, on, waits, LIKELY)
+        with text.apart(waits):
+            self._call("go_on", "")
+            text.put(f"br label %{on}")
+        text.start(on)
 
     def begin_chunk(self) -> None:
         """The accesses of a strip are next, in order."""
@@ -65,10 +110,13 @@ class RaceHooks:
         what = (LOAD if kind == "load" else STORE) | SPACES[space] << SPACE_AT | bits // 8 << SIZE_AT
         key = text.let(f"or i64 {text.let(f'shl i64 {self._pc()}, {NUMBER_BITS}')}, {number}")
         lanes = text.let(f"zext i{text.lanes} {self.vectors.compressed(mask)} to i64")
-        own = f"i64 {slot}, i64 {key}, i64 {what}, i64 {self.exec}, i64 %sh{self.vectors.label}"
+        hint = text.let(f"add i64 {self._row()}, {HINTS_AT + HINT_BYTES * (self._hint(number) % HINTS)}")
+        first = f"%sh{self.vectors.label}"
+        own = f"i64 {slot}, i64 {hint}, i64 {key}, i64 {what}, i64 {self.exec}, i64 {first}"
         done = text.fresh("looked")
         if bits >= 32:
-            self._regular(kind, bits, address, mask, lanes, own, done)
+            quick = f"i64 {self._row()}, i64 {hint}, i64 {key}, i64 {first}"
+            self._regular(Access(kind, space, bits, slot, address, mask, lanes, own, quick), done)
         room = f"%{self.vectors.home.prefix}races"
         line = f"{room} = alloca <{text.lanes} x i64>, align {8 * text.lanes}"
         if line not in text.allocas:
@@ -82,33 +130,74 @@ class RaceHooks:
         text.put(f"br label %{done}")
         text.start(done)
 
-    def _regular(self, kind: str, bits: int, address: Value, mask: Value, lanes: str, own: str, done: str) -> None:
+    def _regular(self, access: Access, done: str) -> None:
         """Look at lanes side by side, or at loads of one place, at once; go on behind that where this was all."""
-        text, first = self.text, self.addresses.first(address)
+        text, address = self.text, access.address
+        first = self.addresses.first(address)
         wide = first if address.w == 64 else text.let(f"zext i32 {first} to i64")
-        if bits == 32 and text.lanes == LINE_LANES:
+        every = text.let(f"icmp eq i64 {access.lanes}, {(1 << text.lanes) - 1}")
+        if access.bits == 32 and text.lanes == LINE_LANES:
             in_line = self.addresses.side_by_side(address, first, 4)
-            every = text.let(f"icmp eq i64 {lanes}, {(1 << text.lanes) - 1}")
             at_start = text.let(f"icmp eq i64 {text.let(f'and i64 {wide}, {LINE - 1}')}, 0")
             ready = text.let(f"and i1 {text.let(f'and i1 {in_line}, {every}')}, {at_start}")
-            self._try(ready, "look_side", f"{own}, i64 {wide}", done)
-        if kind == "load":
+            quick = self._quick(access, wide, LINE, load_line if access.kind == "load" else store_line)
+            self._try(ready, quick, "look_side", f"{access.own}, i64 {wide}", done)
+        if access.kind == "load":
             differing = self.addresses.differing(address, first)
-            wrong = text.let(f"and <{text.lanes} x i1> {differing}, {text.bits(mask, True)}")
+            wrong = text.let(f"and <{text.lanes} x i1> {differing}, {text.bits(access.mask, True)}")
             some = text.let(f"bitcast <{text.lanes} x i1> {wrong} to i{text.lanes}")
-            none, is_any = text.let(f"icmp eq i{text.lanes} {some}, 0"), text.let(f"icmp ne i64 {lanes}, 0")
-            same = text.let(f"and i1 {none}, {is_any}")
+            none, is_any = text.let(f"icmp eq i{text.lanes} {some}, 0"), text.let(f"icmp ne i64 {access.lanes}, 0")
             aligned = text.let(f"icmp eq i64 {text.let(f'and i64 {wide}, 3')}, 0")
-            self._try(text.let(f"and i1 {same}, {aligned}"), "look_same", f"{own}, i64 {wide}, i64 {lanes}", done)
+            ready = text.let(f"and i1 {text.let(f'and i1 {none}, {is_any}')}, {aligned}")
+            is_quick = access.bits == 32 and text.lanes == LINE_LANES
+            quick = self._quick(access, wide, 4, load_dword, every) if is_quick else None
+            self._try(ready, quick, "look_same", f"{access.own}, i64 {wide}, i64 {access.lanes}", done)
 
-    def _try(self, ready: str, name: str, arguments: str, done: str) -> None:
-        """Where it is `ready`, have a function look, and be done where it could."""
+    def _quick(self, access: Access, address: str, size: int, function: Function[Any], also: str = "") -> Quick | None:
+        """What looks in line at a chunk, and goes elsewhere where it cannot; None where ticks change in between."""
+        is_local, is_store = access.space == "lds", access.kind == "store"
+        if not (self._keeps_tick or (is_store and not is_local)):
+            return None
+        text = self.text
+
+        def look(other: str, done: str) -> None:
+            text.declarations.update(embedded(function))
+            arguments = f"{access.quick}, i64 {address}, i64 {int(is_local)}"
+            if is_store:
+                slot = text.let(f"add i64 {self._row()}, {SLOTS_AT + SLOT_BYTES * access.slot}")
+                arguments += f", i64 {slot}, i64 {1 << access.slot}"
+            conditions = [also] if also else []
+            if is_local:
+                conditions.append(text.let(f"icmp ule i64 {text.let(f'add i64 {address}, {size}')}, %ldssize"))
+            for condition in conditions:
+                on = text.fresh("on")
+                text.branch(condition, on, other, LIKELY)
+                text.start(on)
+            status = text.let(f"call i64 @{function.name}({arguments})")
+            text.branch(text.let(f"icmp eq i64 {status}, 0"), done, other, LIKELY)
+
+        return look
+
+    def _try(self, ready: str, quick: Quick | None, name: str, arguments: str, done: str) -> None:
+        """Where it is `ready`, look in line, or have a function look, and be done where one of them could."""
         text = self.text
         there, other = text.fresh("regular"), text.fresh("other")
         text.branch(ready, there, other)
         text.start(there)
+        if quick is not None:
+            closer = text.fresh("closer")
+            quick(closer, done)
+            text.start(closer)
         text.branch(text.let(f"icmp eq i64 {self._call_lanes(name, arguments)}, 0"), done, other, LIKELY)
         text.start(other)
+
+    def _hint(self, number: int) -> int:
+        """The number of an access of the region: the same in each chunk."""
+        pc = self.control.block.nodes[self.control.index].insn.pc
+        return self._hints.setdefault((pc, number), len(self._hints))
+
+    def _load(self, name: str, row: str) -> str:
+        return self.text.let(f"load i64, ptr {self._field(name, row)}")
 
     def _call_lanes(self, name: str, arguments: str) -> str:
         return self._call(name, arguments, before=f"ptr {self.vectors.home.state}, ")

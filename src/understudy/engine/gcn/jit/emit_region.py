@@ -229,6 +229,6 @@ class RegionEmitter:
             if found.across or found.writes_exec:
                 self._close(index + 1)
         else:
-            if self._open.ends_before(found) or node.ends_strip:
+            if self._open.ends_before(found) or self._open.is_waited_for(node):
                 self._close(index)
             self._perform(replace(node.insn, pc=GuestAddress(node.insn.pc)))

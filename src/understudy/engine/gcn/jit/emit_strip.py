@@ -73,7 +73,7 @@ class StripEmitter:
         g = text.fresh("g")
         execmask = text.bits(self.scalars.whole(EXEC))
         if self.memory.races is not None and (strip.loads or strip.stores):
-            self.memory.races.begin_strip(execmask)
+            self.memory.races.begin_strip(execmask, strip.stores)
         for each in self._files:
             each.begin(g, strip.is_across, strip.is_last)
         with self._in_strip():

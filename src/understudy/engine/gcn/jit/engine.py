@@ -241,11 +241,15 @@ class Launch:
 
     def run(self, sgprs: Words32 | None = None) -> Statistics:
         """Run all groups to their end; with `sgprs` in place of the dispatch's first scalar registers."""
-        try:
+        races = self.dispatch.races
+        if races is None:
             return self._run(sgprs)
+        try:
+            found = self._run(sgprs)
         finally:
-            if self.dispatch.races is not None:
-                self.dispatch.races.native.tell(self.first.stepper.fetch)
+            races.native.tell(self.first.stepper.fetch)
+        races.native.check()
+        return found
 
     def _run(self, sgprs: Words32 | None) -> Statistics:
         self._next, self._failed = 0, {}

@@ -55,9 +55,10 @@ class Node:
         return is_atomic or is_coherent or is_rare or any(what.startswith("wbinvl1") for what, _ in found.orders)
 
     @property
-    def ends_strip(self) -> bool:
-        """Whether what waits to be written as a strip must be over before it: somebody looks at when that was made."""
-        return self.watches and any(what == "waitcnt" for what, _ in self.effects.orders)
+    def waits_for_stores(self) -> bool:
+        """Whether it waits until stores are over, and somebody looks at that."""
+        vmcnt = self.insn.target.vmcnt
+        return self.watches and any(what == "waitcnt" and not vmcnt(n) for what, n in self.effects.orders)
 
     @property
     def is_site(self) -> bool:

@@ -99,6 +99,10 @@ class Strip:
             return not self.takes(found)
         return found.flow != "next" or found.hwreg_written is not None or self.is_disturbed_by(found)
 
+    def is_waited_for(self, node: Node) -> bool:
+        """Whether an instruction waits for stores of the strip, and somebody looks at that."""
+        return bool(self.stores - {"lds"}) and node.waits_for_stores
+
     def _whole_masks(self) -> set[int]:
         return {n for node in self.nodes for n in node.effects.mask_writes}
 
@@ -119,7 +123,7 @@ def ends(nodes: Sequence[Node]) -> set[int]:
     """Where strips end, by the index of the instruction behind each, as far as that follows from the instructions."""
     found, strip = {len(nodes)}, Strip()
     for index, node in enumerate(nodes):
-        if strip.ends_before(node.effects) or node.ends_strip or node.effects.phases > 1:
+        if strip.ends_before(node.effects) or strip.is_waited_for(node) or node.effects.phases > 1:
             found.add(index)
             strip = Strip()
         if node.effects.lanes:

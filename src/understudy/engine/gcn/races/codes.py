@@ -63,6 +63,9 @@ SIZE_AT: Final = 8
 NAMES: Final = ("read", "write", "atomic")
 SPACES: Final = ("global", "LDS", "gds")
 
+LINES: Final = (1 << PAGE_BITS - LINE_BITS) - 1
+"""Mask of the number of a line in its page."""
+
 SLOTS: Final = 64
 """Accesses of a strip of translated code whose codes are kept from chunk to chunk."""
 NUMBER_BITS: Final = 4
@@ -171,6 +174,8 @@ class WaveRow(ctypes.Structure):
     group: int
     uid: int
     tick: int
+    stamp: int
+    """Both, as the upper bits of codes."""
     bound: int
     """Up to this tick all that its group's waves did came before."""
     is_waited: int
@@ -184,12 +189,21 @@ class WaveRow(ctypes.Structure):
     open: int
     """Which slots have accesses that go on."""
     slots: int
+    hints: int
     clashes: int
     clash_count: int
+    race: int
+    group_floor: int
+    group_span: int
+    global_floor: int
+    """As codes: the first one of the group's waves, how far they go, the first one that need not be over."""
+    is_alone: int
+    """Whether barriers are all that its group knows of other waves, and its launch is the only one."""
     look_ahead: int
     look_side: int
     look_same: int
     look_scalar: int
+    go_on: int
     arrive: int
     finish: int
 
@@ -202,6 +216,17 @@ class Slot(ctypes.Structure):
     key: int
     looked: int
     serial: int
+
+
+@layout
+class Hint(ctypes.Structure):
+    """What `native_quick` knows of an access in translated code: whose it is, a page that it met, the cells of that."""
+
+    key: int
+    page: int
+    cells: int
+    site: int
+    """The part of its code that says where it is made."""
 
 
 @layout
@@ -233,8 +258,15 @@ WAVES: Final = 0
 GROUPS: Final = 1
 KERNELS: Final = 2
 """Of `Told`: by whose accesses they are."""
+RACE_AT: Final = numbers(Race)
 ROW_AT: Final = numbers(WaveRow)
-ROW_BYTES: Final = 192
+HINT_BYTES: Final = ctypes.sizeof(Hint)
 SLOT_BYTES: Final = ctypes.sizeof(Slot)
+HINTS: Final = 64
+"""Accesses of a region that have a hint of their own; further ones share them."""
+HINTS_AT: Final = 256
+SLOTS_AT: Final = HINTS_AT + HINTS * HINT_BYTES
+ROW_BYTES: Final = SLOTS_AT + SLOTS * SLOT_BYTES
+"""Of a `WaveRow`, with the hints and slots behind it."""
 CLASH_BYTES: Final = ctypes.sizeof(Clash)
 TOLD_BYTES: Final = ctypes.sizeof(Told)

@@ -9,6 +9,7 @@ from understudy.engine.gcn.races.codes import (
     LEAST,
     LINE_BITS,
     LINE_LANES,
+    LINES,
     NO_CELLS,
     NO_PAGES,
     NO_SITES,
@@ -24,7 +25,6 @@ from understudy.ir.native import U64, inlined, native
 
 MIX: Final = 0x9E37_79B9_7F4A_7C15
 PAGE_SHIFT: Final = 65 - PAGES.bit_length()
-LINES: Final = (1 << PAGE_BITS - LINE_BITS) - 1
 SPACE_TAG: Final = 60
 """From here on in the number of a page: its space."""
 

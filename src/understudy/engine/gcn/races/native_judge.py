@@ -29,6 +29,9 @@ from understudy.engine.gcn.races.codes import (
     COHERENT,
     FIRST_UID,
     FULL,
+    HINT_BYTES,
+    HINTS,
+    HINTS_AT,
     KNOWS_SAME,
     LANE_AT,
     LANE_MASK,
@@ -44,6 +47,7 @@ from understudy.engine.gcn.races.codes import (
     SIZE_AT,
     SLOT_BYTES,
     SLOTS,
+    SLOTS_AT,
     SPACE_AT,
     SPACES,
     TICK_AT,
@@ -80,7 +84,7 @@ FUNCTIONS: Final = (
     native_look.look, native_look.look_ahead, native_look.look_side, native_look.look_same, native_look.look_scalar,
     native_look.open_access,
     native_look.stored_codes, native_order.start_races, native_order.leave_barrier, native_order.arrive,
-    native_order.come, native_order.finish, native_order.over,
+    native_order.come, native_order.finish, native_order.over, native_order.go_on,
 )  # fmt: skip
 
 
@@ -140,19 +144,20 @@ class NativeGroup:
     ) -> None:
         self.judge = judge
         self._groups = groups
-        rows = (ROW_BYTES, SLOTS * SLOT_BYTES, CLASHES * CLASH_BYTES)
-        self._room = np.zeros(most_waves * sum(rows) + ctypes.sizeof(Group), np.uint8)
+        head = ctypes.sizeof(Group)
+        self._room = np.zeros(head + most_waves * (ROW_BYTES + CLASHES * CLASH_BYTES), np.uint8)
         base = int(self._room.ctypes.data)
-        at = base + ctypes.sizeof(Group)
+        at = base + head
         self.group = group = Group.from_address(base)
         self.address, group.race, group.rows = base, ctypes.addressof(judge.race), at
         group.low, group.high = private
         self.rows = [WaveRow.from_address(at + n * ROW_BYTES) for n in range(most_waves)]
         for n, row in enumerate(self.rows):
             row.group = base
-            row.slots = at + most_waves * rows[0] + n * rows[1]
-            row.clashes = at + most_waves * (rows[0] + rows[1]) + n * rows[2]
-            for name in ("look_ahead", "look_side", "look_same", "look_scalar", "arrive", "finish"):
+            row.race = group.race
+            row.hints, row.slots = (at + n * ROW_BYTES + offset for offset in (HINTS_AT, SLOTS_AT))
+            row.clashes = at + most_waves * ROW_BYTES + n * CLASHES * CLASH_BYTES
+            for name in ("look_ahead", "look_side", "look_same", "look_scalar", "go_on", "arrive", "finish"):
                 setattr(row, name, code().address(name))
         self.fetch = fetch
         self.start = code().address(native_order.start_races.name)
@@ -162,8 +167,21 @@ class NativeGroup:
 
     def begin(self) -> None:
         """They run once more: as the launch that has just begun."""
+        self.forget_hints()
         self.group.launch, self._before = self.judge.started(self._groups)
         self.group.before, self.group.before_count = self._before.ctypes.data, len(self._before)
+
+    def learns(self) -> None:
+        """One of its waves knows more than barriers say."""
+        self.group.knows = 1
+        self.forget_hints()
+        for row in self.rows:
+            row.is_alone = 0
+
+    def forget_hints(self) -> None:
+        """Accesses are not looked at in line before they were looked at once more."""
+        for row in self.rows:
+            ctypes.memset(row.hints, 0, HINTS * HINT_BYTES)
 
     def own(self, clock: Clock) -> Clock:
         """The part of a clock that is about this work-group."""
@@ -316,11 +334,12 @@ class NativeJudge:
             return
         done = wave.at(row.tick).done
         row.tick += 1
+        row.stamp = row.uid << UID_AT | row.tick << TICK_AT
         wave.learnt.append(Learnt(row.tick, done, known))
         self._learnt[wave.uid] = wave
         wave.table = np.array(sorted(known.items()), np.uint64)
         row.known, row.known_count = wave.table.ctypes.data, len(known)
-        wave.group.group.knows = 1
+        wave.group.learns()
 
     def released(self, access: int) -> Clock:
         """What comes before whatever acquires from where an access was made: see `WaveClock.released`."""
@@ -380,7 +399,7 @@ class NativeJudge:
         found = self._begun(wave, insn, number)
         if found is None:
             begun, looked = function("open_access")(wave.address, insn.pc, what, is_single), 0
-            self.race.serial += 1
+            self.race.serial += SLOTS
             serial = self.race.serial
         else:
             begun, looked, serial = found

@@ -39,6 +39,7 @@ from understudy.engine.gcn.races.codes import (
     SITES,
     SIZE_AT,
     SLOT_BYTES,
+    SLOTS,
     SPACE_AT,
     STORE,
     STORED,
@@ -51,6 +52,7 @@ from understudy.engine.gcn.races.codes import (
     WAVES,
     Clash,
     Group,
+    Hint,
     Race,
     Slot,
     Told,
@@ -67,7 +69,7 @@ from understudy.engine.gcn.races.native_cells import (
     site_of,
     write,
 )
-from understudy.engine.gcn.races.native_order import is_before, launch_of, leave_barrier
+from understudy.engine.gcn.races.native_order import is_before, launch_of, leave_barrier, set_tick
 from understudy.ir.native import U64, inlined, lowest_bit, native
 from understudy.isa.gcn.state import LDS_SIZE, PRIVATE_BASE, SHARED_BASE, WORDS_AT
 
@@ -90,7 +92,7 @@ def open_access(wave: WaveRow, pc: int, what: int, is_single: int) -> int:
     if kind == ATOMIC or (kind == STORE and space != LDS and space != GDS):
         if wave.is_waited | (space == LDS):
             tick += 1
-            wave.tick = tick + 1
+            set_tick(wave, tick + 1)
             flags = RELEASES
         if space != LDS:
             wave.is_waited = 0
@@ -273,6 +275,32 @@ def enter(wave: WaveRow, address: int, what: int, code: int) -> int:
 
 
 @native
+def all_before(wave: WaveRow, line: int, is_local: int) -> int:
+    """Whether all that the cell of a line tells of came before; bytes are looked at elsewhere."""
+    if line == 0:
+        return 1
+    if line >= LEAST:
+        return is_before(wave, line, is_local)
+    for dword in range(LINE_LANES):
+        code = U64[line + 8 * dword]
+        if code and (code < LEAST or not is_before(wave, code, is_local)):
+            return 0
+    return 1
+
+
+@inlined
+def put_line(row: int, code: int, is_load: int) -> None:
+    """Have the cell of a line hold a code, which counts lanes, or 0."""
+    line = U64[row]
+    if line == 0 or line >= LEAST:
+        U64[row] = later(code, line) if is_load else code
+    else:
+        for dword in range(LINE_LANES):
+            mine = code + (dword << LANE_AT) if code else 0
+            U64[line + 8 * dword] = later(mine, U64[line + 8 * dword]) if is_load else mine
+
+
+@native
 def look_line(wave: WaveRow, address: int, what: int, code: int) -> int:
     """Look at an access of a line by lanes side by side; 1 where it has to be looked at lane by lane."""
     race = Race.from_address(Group.from_address(wave.group).race)
@@ -280,28 +308,26 @@ def look_line(wave: WaveRow, address: int, what: int, code: int) -> int:
     page, is_local = page_of(race, address, space), space == LDS
     if not page:
         return LEAVE
-    row = U64.at(line_at(page, address, 0))
-    stored, loaded, also = row[STORED], row[LOADED], row[ALSO_LOADED]
-    if row[UPDATED]:
-        return LEAVE
-    if stored and (stored < LEAST or not is_before(wave, stored, is_local)):
+    at = line_at(page, address, 0)
+    row = U64.at(at)
+    loaded, also = row[LOADED], row[ALSO_LOADED]
+    if row[UPDATED] or not all_before(wave, row[STORED], is_local):
         return LEAVE
     if what & KIND == LOAD:
-        if loaded == 0:
-            row[LOADED] = code
-            return FINE
-        if loaded < LEAST or (also != 0 and also < LEAST):
+        if loaded < LEAST and loaded and not all_before(wave, loaded, is_local):
             return LEAVE
-        if is_before(wave, loaded, is_local):
-            row[LOADED] = later(code, loaded)
+        if loaded < LEAST or is_before(wave, loaded, is_local):
+            put_line(at + 8 * LOADED, code, 1)
+        elif also and also < LEAST:
+            return LEAVE
         else:
             row[ALSO_LOADED] = later(code, also)
         return FINE
-    if loaded and (loaded < LEAST or not is_before(wave, loaded, is_local)):
+    if not all_before(wave, loaded, is_local) or not all_before(wave, also, is_local):
         return LEAVE
-    if also and (also < LEAST or not is_before(wave, also, is_local)):
-        return LEAVE
-    row[LOADED], row[ALSO_LOADED], row[STORED] = 0, 0, code
+    put_line(at + 8 * LOADED, 0, 0)
+    put_line(at + 8 * ALSO_LOADED, 0, 0)
+    put_line(at + 8 * STORED, code, 0)
     return FINE
 
 
@@ -368,6 +394,70 @@ def store_dword(wave: WaveRow, race: Race, page: int, address: int, code: int, i
     return put(race, page, address, STORED, code)
 
 
+@native
+def load_bytes(wave: WaveRow, race: Race, page: int, address: int, size: int, code: int, is_local: int) -> int:
+    """The same of a load of bytes of one dword."""
+    row, dword = U64.at(line_at(page, address, 0)), address >> 2 & LINE_LANES - 1
+    for number in range(LOADED):
+        if not bytes_before(wave, part(row[number], dword), address, size, is_local):
+            return LEAVE
+    for byte in range(size):
+        first, target = byte_of(part(row[LOADED], dword), address + byte), LOADED
+        if first and not is_before(wave, first, is_local):
+            target = ALSO_LOADED
+        before = byte_of(part(row[target], dword), address + byte)
+        if put_byte(race, page, address + byte, target, later(code, before)):
+            return LEAVE
+    return FINE
+
+
+@native
+def store_bytes(wave: WaveRow, race: Race, page: int, address: int, size: int, code: int, is_local: int) -> int:
+    """The same of a store."""
+    row, dword = U64.at(line_at(page, address, 0)), address >> 2 & LINE_LANES - 1
+    for number in range(ROWS):
+        if not bytes_before(wave, part(row[number], dword), address, size, is_local):
+            return LEAVE
+    for byte in range(size):
+        for number in range(UPDATED, ROWS):
+            if part(row[number], dword) and put_byte(race, page, address + byte, number, 0):
+                return LEAVE
+        if put_byte(race, page, address + byte, STORED, code):
+            return LEAVE
+    return FINE
+
+
+@inlined
+def byte_of(dword: int, address: int) -> int:
+    """The code of a byte, by the cell of its dword."""
+    return dword if dword == 0 or dword >= LEAST else U64[dword + 8 * (address & 3)]
+
+
+@native
+def bytes_before(wave: WaveRow, dword: int, address: int, size: int, is_local: int) -> int:
+    """Whether all that cells of bytes tell of came before, by the cell of their dword."""
+    if dword == 0:
+        return 1
+    if dword >= LEAST:
+        return is_before(wave, dword, is_local)
+    for byte in range(size):
+        code = U64[dword + 8 * (address + byte & 3)]
+        if code and not is_before(wave, code, is_local):
+            return 0
+    return 1
+
+
+@inlined
+def put_byte(race: Race, page: int, address: int, row: int, code: int) -> int:
+    """Have a byte's cell hold a code; 1 where there is no room."""
+    dword = part(U64[line_at(page, address, row)], address >> 2 & LINE_LANES - 1)
+    if dword and dword < LEAST:
+        U64[dword + 8 * (address & 3)] = code
+    else:
+        write(race, page, address, 0, row, code)
+    return race.full != 0
+
+
 @inlined
 def put(race: Race, page: int, address: int, row: int, code: int) -> int:
     """Have a dword's cell hold a code; 1 where there is no room."""
@@ -382,7 +472,7 @@ def put(race: Race, page: int, address: int, row: int, code: int) -> int:
 
 @native
 def look_dwords(wave: WaveRow, words: int, what: int, code: int, addresses: int, mask: int) -> int:
-    """Look at loads or stores of dwords by lanes; 1 where they have to be looked at once more, and closer.
+    """Look at loads or stores by lanes; 1 where they have to be looked at once more, and closer.
 
     Those that were looked at until then were before all that they met: to do so again changes nothing.
     """
@@ -401,6 +491,21 @@ def look_dwords(wave: WaveRow, words: int, what: int, code: int, addresses: int,
         lane = lowest_bit(mask)
         mask &= mask - 1
         address = at[lane] & lanes
+        if size < 4:
+            if (address & 3) + size > 4:
+                return LEAVE
+            if meant(group, words, address, what):
+                if address >> PAGE_BITS != known:
+                    known, page = address >> PAGE_BITS, page_of(race, address, space)
+                    if not page:
+                        return LEAVE
+                mine = code + (lane << LANE_AT)
+                if what & KIND == LOAD:
+                    if load_bytes(wave, race, page, address, size, mine, is_local):
+                        return LEAVE
+                elif store_bytes(wave, race, page, address, size, mine, is_local):
+                    return LEAVE
+            continue
         if address & 3:
             return LEAVE
         if meant(group, words, address, what):
@@ -439,7 +544,7 @@ def look(
                 wrong = wrong | ((base < group.high) & (base + LINE > group.low))
             if wrong == 0 and look_line(wave, base, what, code) == FINE:
                 return FINE
-    if is_plain and what >> SIZE_AT >= 4 and look_dwords(wave, words, what, code, addresses, mask) == FINE:
+    if is_plain and look_dwords(wave, words, what, code, addresses, mask) == FINE:
         return FINE
     found = against_all(wave, words, what, code, serial, addresses, mask, same, flags)
     if found & UNSURE:
@@ -458,14 +563,15 @@ def look(
 # ---- translated code -----------------------------------------------------------------------------------------------
 @native
 def slot_of(wave: WaveRow, number: int, key: int, what: int, lanes: int) -> int:
-    """Where an access that goes on is: slot `number`; it begins where that was not open. `lanes` is EXEC."""
+    """Where an access that goes on is: slot `number`; it begins where that was not open. `lanes` is EXEC.
+
+    Slots are numbered as accesses stand in their strip.
+    """
     at = wave.slots + number * SLOT_BYTES
     if wave.open >> number & 1 == 0:
         slot = Slot.from_address(at)
         slot.code = open_access(wave, key >> NUMBER_BITS, what, lanes & lanes - 1 == 0)
-        race = Race.from_address(Group.from_address(wave.group).race)
-        race.serial += 1
-        slot.key, slot.looked, slot.serial = key, 0, race.serial
+        slot.key, slot.looked, slot.serial = key, 0, Race.from_address(wave.race).serial + number
         if wave.open == 0:
             wave.clash_count = 0
         wave.open = wave.open | 1 << number
@@ -493,7 +599,22 @@ def is_shared(words: int, group: Group, what: int, address: int, size: int) -> i
 
 
 @native
-def look_side(state: int, wave: WaveRow, number: int, key: int, what: int, lanes: int, first: int, address: int) -> int:
+def give_hint(wave: WaveRow, at: int, key: int, what: int, address: int, code: int) -> None:
+    """Let the next such access be looked at in line (`native_quick`), where that is all there is to know."""
+    hint, group, space = Hint.from_address(at), Group.from_address(wave.group), what >> SPACE_AT & 3
+    race, page = Race.from_address(wave.race), address >> PAGE_BITS
+    is_private = (space != LDS) & (page << PAGE_BITS < group.high) & (page + 1 << PAGE_BITS > group.low)
+    hint.key = 0
+    if wave.is_alone and not is_private:
+        hint.cells = page_of(race, address, space)
+        if hint.cells:
+            hint.key, hint.page, hint.site = key, page, code & (1 << TICK_AT) - 1
+
+
+@native
+def look_side(
+    state: int, wave: WaveRow, number: int, hint: int, key: int, what: int, lanes: int, first: int, address: int
+) -> int:
     """All lanes of a chunk, from `first` on, access a line next, dword by dword; 1 where `look_ahead` has to look."""
     group = Group.from_address(wave.group)
     if not is_ready(wave, group) or not is_shared(state + WORDS_AT, group, what, address, LINE):
@@ -501,6 +622,7 @@ def look_side(state: int, wave: WaveRow, number: int, key: int, what: int, lanes
     if what >> SPACE_AT & 3 == FLAT:
         what = what & ~(3 << SPACE_AT)
     slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
+    give_hint(wave, hint, key, what, address, slot.code)
     if what & KIND == STORE and wave.clash_count:
         return LEAVE
     if look_line(wave, address, what, slot.code + (first << LANE_AT)):
@@ -511,7 +633,16 @@ def look_side(state: int, wave: WaveRow, number: int, key: int, what: int, lanes
 
 @native
 def look_same(
-    state: int, wave: WaveRow, number: int, key: int, what: int, lanes: int, first: int, address: int, mask: int
+    state: int,
+    wave: WaveRow,
+    number: int,
+    hint: int,
+    key: int,
+    what: int,
+    lanes: int,
+    first: int,
+    address: int,
+    mask: int,
 ) -> int:
     """The lanes of a chunk load the same dwords next; 1 where `look_ahead` has to look."""
     group = Group.from_address(wave.group)
@@ -520,6 +651,7 @@ def look_same(
     if what >> SPACE_AT & 3 == FLAT:
         what = what & ~(3 << SPACE_AT)
     slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
+    give_hint(wave, hint, key, what, address, slot.code)
     race, space = Race.from_address(group.race), what >> SPACE_AT & 3
     # The last lane's code would be what cells hold in the end.
     code, end = slot.code + (first + highest_bit(mask) << LANE_AT), address + (what >> SIZE_AT)
@@ -545,7 +677,16 @@ def highest_bit(mask: int) -> int:
 
 @native
 def look_ahead(
-    state: int, wave: WaveRow, number: int, key: int, what: int, lanes: int, first: int, addresses: int, mask: int
+    state: int,
+    wave: WaveRow,
+    number: int,
+    hint: int,
+    key: int,
+    what: int,
+    lanes: int,
+    first: int,
+    addresses: int,
+    mask: int,
 ) -> int:
     """A chunk of lanes, from `first` on, accesses memory next; 1 where Python has to look.
 
@@ -585,7 +726,15 @@ def look_scalar(wave: WaveRow, pc: int, what: int, address: int) -> int:
         return LEAVE
     code = open_access(wave, pc, what, 1)
     race = Race.from_address(group.race)
-    race.serial += 1
+    race.serial += SLOTS
+    at, end = address, address + (what >> SIZE_AT)
+    page = page_of(race, at, GLOBAL)
+    while page and at < end and load_dword(wave, race, page, at, code, 0) == FINE:
+        at += 4
+        if at & (1 << PAGE_BITS) - 1 == 0 and at < end:
+            page = page_of(race, at, GLOBAL)
+    if at >= end:
+        return FINE
     if against(wave, address, what, code, 0, 0) and note_races(wave, address, what, code, race.serial, 0, 0):
         return LEAVE
     return enter(wave, address, what, code)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from understudy.engine.gcn.races.codes import (
     FINE,
     FIRST_TICK,
+    HINT_BYTES,
+    HINTS,
     LEAVE,
     NO_WAVES,
     RANGES,
@@ -14,10 +16,18 @@ from understudy.engine.gcn.races.codes import (
     UID_AT,
     UIDS,
     Group,
+    Hint,
     Race,
     WaveRow,
 )
 from understudy.ir.native import U64, inlined, native
+
+
+@inlined
+def set_tick(wave: WaveRow, tick: int) -> None:
+    """What a wave does next belongs to a tick."""
+    wave.tick = tick
+    wave.stamp = wave.uid << UID_AT | tick << TICK_AT
 
 
 @native
@@ -37,10 +47,14 @@ def start_races(group: Group, number: int, count: int) -> None:
             race.range_count = last + 1
     group.first, group.count, group.generation, group.even, group.odd = first, count, 0, 0, 0
     group.ended, group.knows = 0, 0
+    floor = race.floor << UID_AT
     for each in range(count):
         wave = WaveRow.from_address(group.rows + each * ROW_BYTES)
-        wave.uid, wave.tick, wave.bound, wave.is_waited = first + each, FIRST_TICK, 0, 1
+        wave.uid, wave.bound, wave.is_waited = first + each, 0, 1
+        set_tick(wave, FIRST_TICK)
         wave.generation, wave.passed, wave.known_count, wave.open = 0, 0, 0, 0
+        wave.is_alone = race.range_count == 1
+        wave.group_floor, wave.group_span, wave.global_floor = first << UID_AT, count << UID_AT, floor
 
 
 @native
@@ -50,13 +64,24 @@ def leave_barrier(wave: WaveRow) -> None:
     race = Race.from_address(group.race)
     wave.passed = wave.generation
     wave.bound = group.odd if wave.generation & 1 else group.even
-    wave.tick = wave.bound + 2
+    set_tick(wave, wave.bound + 2)
     if race.bound_count >= UIDS:
         race.full = NO_WAVES
     else:
         row = U64.at(race.bounds + 16 * race.bound_count)
         row[0], row[1] = wave.uid, wave.bound
         race.bound_count += 1
+
+
+@native
+def go_on(wave: WaveRow) -> None:
+    """A wave goes on behind a barrier. Where Python has to know, it will be asked at the next access."""
+    if Group.from_address(wave.group).knows:
+        for number in range(HINTS):
+            hint = Hint.from_address(wave.hints + number * HINT_BYTES)
+            hint.key = 0
+    else:
+        leave_barrier(wave)
 
 
 @native
@@ -119,15 +144,26 @@ def launch_of(race: Race, uid: int) -> int:
 
 
 @inlined
+def is_over(wave: WaveRow, code: int, floor: int) -> int:
+    """Whether an access came before what a wave does now, if that `is_alone`; `floor`: all below it did."""
+    in_group = (code - wave.group_floor < wave.group_span) & (code >> TICK_AT & TICKS - 1 <= wave.bound)
+    return (code < floor) | ((code ^ wave.stamp) < 1 << UID_AT) | in_group
+
+
+@inlined
 def is_before(wave: WaveRow, code: int, is_local: int) -> int:
     """Whether an access came before what a wave does now; `is_local`: it is one of LDS."""
-    return 1 if code >> UID_AT == wave.uid else is_known(wave, code, is_local)
+    if not wave.is_alone:
+        return is_known(wave, code, is_local)
+    return is_over(wave, code, wave.group_floor if is_local else wave.global_floor)
 
 
 @native
 def is_known(wave: WaveRow, code: int, is_local: int) -> int:
     """The same, of another wave's."""
     uid, group = code >> UID_AT, Group.from_address(wave.group)
+    if uid == wave.uid:
+        return 1
     tick = code >> TICK_AT & TICKS - 1
     if uid - group.first < group.count:
         if tick <= wave.bound:
