@@ -168,6 +168,18 @@ def test_a_report_has_registers(capsys: Capture, tmp_path: Path) -> None:
     assert (status, "say which with --report" in err) == (2, True)
 
 
+def test_a_report_has_registers_of_opencl_programs(capsys: Capture, tmp_path: Path) -> None:
+    report = tmp_path / "run.html"
+    arguments = ["run", str(FOLDER / "vadd-tonga-64-200406.clo"), "vadd", "--grid", "64", "--report", str(report)]
+    arguments += ["--arg", "u32:64", "--arg", "u32:64", "--arg", "u32:64", "--arg", "64"]
+    status, _, err = run(capsys, *arguments, "--registers-at", "vadd", "--registers-at", "end", "--tier", "optimised")
+    assert status == 0, err
+    held = content(report)
+    assert (held.count('"before","wave 0, group 0,0,0"'), held.count('"end","wave 0, group 0,0,0"')) == (1, 1)
+    status, _, err = run(capsys, *arguments, "--registers-at", "vadd.cl:3")
+    assert (status, "no instruction comes from that line" in err) == (2, True)
+
+
 def test_a_report_has_what_checks_find(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNDERSTUDY_DOCS", "https://d")
     report = tmp_path / "run.html"

@@ -14,7 +14,7 @@ import numpy as np
 from understudy.cli.exits import UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.cli.kernel_values import Lds
-from understudy.cli.moments import SNAPSHOTS, choose_of_harts, choose_of_waves
+from understudy.cli.moments import SNAPSHOTS, choose_of_harts, choose_of_program, choose_of_waves
 from understudy.core.errors import WireError, close_to
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ RAW_SUFFIXES: Final = (".bin", ".raw")
 """Of files that hold code and nothing else."""
 C_SUFFIXES: Final = (".c", ".cc", ".cpp", ".cxx")
 """Of sources for RefSi's harts."""
-NO_REGISTERS: Final = "--registers-at is for kernels of AMD HSA and RefSi"
 RAW_KERNEL: Final = "kernel"
 """What the kernel of raw code is called, unless its assembly text exports one symbol."""
 
@@ -275,13 +274,13 @@ def _opencl(data: bytes, options: Options) -> KernelFile:
         from understudy.host.amdcl2.objects import Local
         from understudy.host.amdcl2.program import Program
 
-        if how.registers_at:
-            raise UsageError(NO_REGISTERS)
         counting = how.counts
-        engine = how.engine if counting else _engine(how)
+        engine = how.engine if counting or how.registers_at else _engine(how)
         settings: dict[str, Any] = {"count_instructions": counting, "trace_waves": how.traced, **how.settings}
+        settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
         made = Program(container, engine, options.agent or None, **settings)
         with made as program, how.heard(lambda: program.findings), ExitStack() as after:
+            choose_of_program(program, how.registers_at)
             if how.report is not None:
                 how.report.follow(program.probes)
                 after.callback(lambda: _show(how, program, program.instruction_counts))

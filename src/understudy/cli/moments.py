@@ -12,6 +12,7 @@ from understudy.engine.moments import END, FAULT
 if TYPE_CHECKING:
     from understudy.engine.gcn.moments import Moments
     from understudy.engine.riscv.moments import HartMoments
+    from understudy.host.amdcl2.program import Program as OpenclProgram
     from understudy.host.hsa.executable import Executable
     from understudy.host.refsi.program import Program
     from understudy.image.elf.lines import Place
@@ -29,6 +30,18 @@ def choose_of_waves(moments: Moments | None, loaded: Executable, wanted: Sequenc
     entries = {name: kernel.image.entry + loaded.base for name, kernel in loaded.kernels.items()}
     code = range(loaded.base, loaded.base + loaded.code.layout.size, 4)
     _choose(moments, wanted, {**loaded.symbols, **entries}, code, loaded.place_of)
+
+
+def choose_of_program(program: OpenclProgram, wanted: Sequence[str]) -> None:
+    """Likewise of waves of a program of AMD OpenCL 2.0, whose files name no lines."""
+    if program.moments is None:
+        return
+    code = program.code
+    entries = {
+        name: place + program.container.kernel(name).header.kernel_code_entry_byte_offset
+        for name, place in code.kernels.items()
+    }
+    _choose(program.moments, wanted, entries, range(code.base, code.base + len(code.data), 4), lambda _: None)
 
 
 def choose_of_harts(moments: HartMoments | None, program: Program, wanted: Sequence[str]) -> None:

@@ -30,11 +30,13 @@ from understudy.device.hsa.heap import Heap, Places
 from understudy.device.hsa.launch.first_state import Scratch, Surroundings, launch
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.hsa.records import AmdQueue
+from understudy.device.hsa.snapshot_events import SnapshotTeller
 from understudy.device.hsa.wave_events import WaveTeller
 from understudy.engine.gcn.api import Dispatch, Engine, Statistics, wave_scratch_bytes
 from understudy.engine.gcn.barriers import Barriers
 from understudy.engine.gcn.marks.asked import marks_of
 from understudy.engine.gcn.memory import GpuMemory
+from understudy.engine.gcn.moments import Moments
 from understudy.engine.gcn.races.asked import races_of
 from understudy.engine.gcn.waits.asked import waits_of
 from understudy.isa.gcn.state import LANES
@@ -97,6 +99,7 @@ class OpenclDevice(Stateful):
         log: FindingLog | None = None,
         equal_stores: bool = False,
         trace_waves: int = 0,
+        moments: Moments | None = None,
     ) -> None:
         self.bits = bits
         self.target = target
@@ -105,6 +108,7 @@ class OpenclDevice(Stateful):
         self.probes = Probes()
         self._telemetry = Telemetry(self.probes, lambda: self._past + self._total.instructions)
         self._waves = WaveTeller(self._telemetry, trace_waves)
+        self._snapshots = SnapshotTeller(self._telemetry, moments)
         self.check = check
         memory, places = GpuMemory(), PLACES[bits]
         self.heap = Heap(memory, places) if check is None else CheckedHeap(memory, check, places)
@@ -270,7 +274,10 @@ class OpenclDevice(Stateful):
         """Run it, and tell what checks have found."""
         try:
             checked = None if self.waits is None else self.waits.run(dispatch, self.engine)
-            return self.engine.run(dispatch) if checked is None else checked
+            if checked is not None:
+                return checked
+            with self._snapshots.of():
+                return self.engine.run(dispatch)
         finally:
             if self.marks is not None:
                 self.marks.tell(dispatch)

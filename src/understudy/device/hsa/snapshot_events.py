@@ -21,11 +21,11 @@ _NOTHING: Final = nullcontext()
 class RegistersTaken(Event):
     """Registers of a wave: ``before`` the instruction, at its ``fault`` or ``trap``, or at the wave's ``end``.
 
-    `vectors` has a word for each lane, from lane 0 on.
+    `vectors` has a word for each lane, from lane 0 on. Programs of AMD OpenCL 2.0 have neither `queue` nor `index`.
     """
 
-    queue: int
-    index: int
+    queue: int | None
+    index: int | None
     group: tuple[int, int, int]
     wave: int
     why: str
@@ -39,8 +39,8 @@ class RegistersTaken(Event):
 class RegistersLeftOut(Event):
     """Of so many more moments of packet `index` nothing is told: the setting `snapshots` bounds them."""
 
-    queue: int
-    index: int
+    queue: int | None
+    index: int | None
     moments: int
 
 
@@ -51,15 +51,15 @@ class SnapshotTeller:
         self._telemetry = telemetry
         self._moments = moments
 
-    def of(self, queue: int, index: int) -> AbstractContextManager[None]:
-        """A packet runs in here."""
+    def of(self, queue: int | None = None, index: int | None = None) -> AbstractContextManager[None]:
+        """A packet runs in here, or a kernel of a program."""
         moments = self._moments
         if moments is None or not self._telemetry.wants(RegistersTaken):
             return _NOTHING
         return self._telling(moments, queue, index)
 
     @contextmanager
-    def _telling(self, moments: Moments, queue: int, index: int) -> Iterator[None]:
+    def _telling(self, moments: Moments, queue: int | None, index: int | None) -> Iterator[None]:
         telemetry = self._telemetry
 
         def tell(it: Snapshot) -> None:

@@ -13,6 +13,7 @@ from understudy.core.limits import checked_time_limit
 from understudy.core.settings import AUTO, JIT, REFERENCE
 from understudy.device.amdcl2.device import TIME_LIMIT
 from understudy.engine.gcn.api import Engine
+from understudy.engine.gcn.moments import Moments
 from understudy.isa.gcn.target import TARGETS, Target
 
 Size = int | Sequence[int]
@@ -31,6 +32,16 @@ def processor_of(target: Any) -> Target:
     if not isinstance(found, Target):
         raise WireError(f"no processor {target!r}: there are {', '.join(TARGETS)}")
     return found
+
+
+def moment_engine(engine: Any, moments: Moments, *, counting: bool) -> Engine:
+    """What runs waves where `moments` are told of, instead of an engine by its name; `WireError` for another."""
+    if not isinstance(engine, str):
+        raise WireError("snapshots are for engines by their name: it is the reference engine that takes them")
+    from understudy.engine.gcn.reference.moments import MomentEngine
+
+    engine_of(engine)
+    return MomentEngine(moments, counting)
 
 
 def engine_of(engine: Any, tier: str = AUTO, *, counting: bool = False) -> Engine:

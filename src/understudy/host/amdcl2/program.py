@@ -36,6 +36,7 @@ from understudy.device.amdcl2.settings import Settings
 from understudy.device.hsa.launch.kernarg import MAX_KERNARG_BYTES
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.engine.gcn.api import CountingEngine, Engine, Statistics
+from understudy.engine.gcn.moments import Moments
 from understudy.host import printf_buffer
 from understudy.host.amdcl2.arguments import Converter
 from understudy.host.amdcl2.memory import Mappings
@@ -46,6 +47,7 @@ from understudy.host.amdcl2.options import (
     checked_offsets,
     checked_sizes,
     engine_of,
+    moment_engine,
     processor_of,
 )
 from understudy.host.printf_text import text_of
@@ -135,7 +137,8 @@ def _loaded(data: bytes, engine: str | Engine, target: Target, settings: Setting
 class Program(Shown):
     """A program on a device of its own: code and data in its memory, kernels by name. For one thread at a time.
 
-    `findings` are what checks have found so far (`check="memory"`), by site.
+    `findings` are what checks have found so far (`check="memory"`), by site. `moments` say where events tell of
+    registers, with the setting `snapshots`.
     """
 
     def __init__(
@@ -149,14 +152,19 @@ class Program(Shown):
         self.container = container
         self.settings = chosen = Settings.of(settings, options)
         wanted = REFERENCE if engine == JIT and chosen.counts_races_too else engine
-        own = engine_of(wanted, chosen.tier, counting=chosen.count_instructions)
+        self.moments = Moments(chosen.snapshots) if chosen.snapshots else None
+        counting = chosen.count_instructions
+        if self.moments is None:
+            own = engine_of(wanted, chosen.tier, counting=counting)
+        else:
+            own = moment_engine(wanted, self.moments, counting=counting)
         processor = processor_of(target) if target is not None else container.target
         self.findings: list[Finding] = []
         self._check = check = MemoryCheck.of(chosen, self.findings)
         self._log = log = check.log if check is not None else log_of(chosen, self.findings) if chosen.checks else None
         limit, equal = chosen.time_limit_seconds, chosen.equal_stores
         self.device = OpenclDevice(
-            container.bits, processor, own, limit, check, chosen.checks, log, equal, chosen.trace_waves
+            container.bits, processor, own, limit, check, chosen.checks, log, equal, chosen.trace_waves, self.moments
         )
         self._made_of = engine, processor
         self.target, self.probes = processor, self.device.probes
