@@ -152,6 +152,11 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
     [
         (["--check", "memory"], "--check, --findings and --suppressions go with --agent (or --device rocm)"),
         (["--trace-waves", "3"], "--trace-waves goes with --agent (or --device rocm)"),
+        (["--registers-at", "end"], "--registers-at goes with --agent (or --device rocm)"),
+        (
+            ["--agent", "gfx900", "--registers-at", "end"],
+            "--registers-at: a report shows them, say which with --report",
+        ),
         (["--agent", "gfx900", "--findings", "a.json"], "--findings and --suppressions go with --check"),
         (["--agent", "gfx900", "--check", "memory,leaks"], "check leaks of a program whose run-time library"),
     ],

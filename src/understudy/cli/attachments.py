@@ -52,6 +52,8 @@ class Wanted:
     """What hears of the devices' events."""
     trace_waves: int = 0
     """Waves of a launch that events tell of."""
+    registers_at: tuple[str, ...] = ()
+    """Moments at which the report has registers."""
 
     @property
     def program(self) -> str:
@@ -154,11 +156,12 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     """AMD GPUs behind the kernel driver's interface, for programs of ROCm: those of `--agent`, else a gfx900."""
     from understudy.attach.rocm import Server, build_library
     from understudy.cli.exec_rocm import WHOLE_BLOCKS, Checked, Verdicts, options, why_not_counted
+    from understudy.cli.moments import MomentsOfPrograms
     from understudy.cli.serving import SWITCH_INTERVAL_S
     from understudy.core.checks import MEMORY, checks_of
     from understudy.device.kfd.device import KfdDevice, known_checks
 
-    settings = options(wanted)
+    settings, moments = options(wanted), MomentsOfPrograms(wanted.registers_at)
     why_not = "" if wanted.report is None else why_not_counted(wanted.engine, wanted.check)
     settings["count_instructions"] = wanted.report is not None and not why_not
     device = KfdDevice(wanted.agents or ("gfx900",), **settings)
@@ -180,6 +183,7 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
         def follow_agent(agent: HsaDevice) -> None:
             checked.follow(agent)
             records.follow(agent.probes)
+            moments.follow(agent)
 
         device.on_device = follow_agent
         server = stack.enter_context(Server(device))
@@ -196,6 +200,8 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
             server.close()
             thread.join()
             device.close()
+        for line in moments.missed():
+            say(line)
         if wanted.check:
             from understudy.cli.told import tell_findings
 

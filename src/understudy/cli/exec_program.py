@@ -96,6 +96,14 @@ def exec_program(
         int,
         typer.Option("--trace-waves", min=0, metavar="N", help="ROCm: bars in the report for the first N waves."),
     ] = 0,
+    registers_at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--registers-at",
+            metavar="WHERE",
+            help="ROCm: registers there in the report: fault, end, a pc or KERNEL+OFFSET; repeat.",
+        ),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,
     report: ReportOption = None,
     code: Annotated[
@@ -129,11 +137,15 @@ def exec_program(
         kernel, tuple(schemas or ()), profile, order.value, offset, threaded, trace, preload,
         tuple(agents or ()), engine.value, time_limit, json_file, trace_file, profile_file,
         checked(check) or default_checks(), suppressions, equal_stores, findings, tuple(program), tuple(code or ()),
-        trace_waves=trace_waves,
+        trace_waves=trace_waves, registers_at=tuple(registers_at or ()),
     )  # fmt: skip
     is_rocm = bool(agents) or "rocm" in (devices or ())
     if trace_waves and not is_rocm:
         raise UsageError("--trace-waves goes with --agent (or --device rocm)")
+    if registers_at and not is_rocm:
+        raise UsageError("--registers-at goes with --agent (or --device rocm)")
+    if registers_at and report is None:
+        raise UsageError("--registers-at: a report shows them, say which with --report")
     if (check or findings or suppressions) and not is_rocm:
         raise UsageError("--check, --findings and --suppressions go with --agent (or --device rocm)")
     check_outputs(findings, suppressions, wanted.check, equal_stores)

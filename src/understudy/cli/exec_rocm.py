@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from understudy.cli.files import writing
+from understudy.cli.moments import SNAPSHOTS
 from understudy.cli.serving import Repeated, rule_of
 from understudy.core.event import Event
 from understudy.core.limits import checked_time_limit, default_time_limit
@@ -36,6 +37,7 @@ def options(wanted: Wanted) -> dict[str, Any]:
         "suppressions": skipped,
         "equal_stores": wanted.equal_stores,
         "trace_waves": wanted.trace_waves,
+        "snapshots": SNAPSHOTS if wanted.registers_at else 0,
     }
 
 

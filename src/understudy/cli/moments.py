@@ -10,6 +10,8 @@ from understudy.core.errors import close_to
 from understudy.engine.moments import END, FAULT
 
 if TYPE_CHECKING:
+    from understudy.core.event import Event
+    from understudy.device.hsa.device import HsaDevice
     from understudy.engine.gcn.moments import Moments
     from understudy.engine.riscv.moments import HartMoments
     from understudy.host.amdcl2.program import Program as OpenclProgram
@@ -54,6 +56,67 @@ def choose_of_harts(moments: HartMoments | None, program: Program, wanted: Seque
     segments = program.image.segments
     code = range(min(each.address for each in segments), max(each.address + len(each.data) for each in segments), 2)
     _choose(moments, wanted, names, code, places_of(program))
+
+
+class MomentsOfPrograms:
+    """Moments of kernels that host programs load themselves: fault, a pc, KERNEL[+OFFSET] (known when it runs), end.
+
+    The last one is that of waves of kernels that have a name: those of the run-time library itself have none.
+
+    `UsageError` for lines of files: a program's memory has none.
+    """
+
+    def __init__(self, wanted: Sequence[str]) -> None:
+        self._at_end = END in wanted
+        self._pcs: set[int] = set()
+        self._names: dict[str, set[int]] = {}
+        self._met: set[str] = set()
+        """Kernels that ran."""
+        for text in wanted:
+            name, plus, offset = text.partition("+")
+            if text.lower().startswith("0x"):
+                self._pcs.add(_number(text, text))
+            elif ":" in text:
+                raise UsageError(f"--registers-at {text}: a program's memory has no lines, say KERNEL+OFFSET")
+            elif text not in (FAULT, END):
+                self._names.setdefault(name, set()).add(_number(offset, text) if plus else 0)
+
+    def follow(self, agent: HsaDevice) -> None:
+        """Have an agent of a program tell of registers there."""
+        from understudy.device.hsa.events import PacketStarted
+        from understudy.device.hsa.launch.packet import KernelDispatchPacket
+        from understudy.device.kfd.kernel_names import entry_offset, kernel_name
+
+        moments, names = agent.moments, dict[int, str]()
+        if moments is None:
+            return
+        moments.pcs.update(self._pcs)
+
+        def hear(event: Event) -> None:
+            packet = event.packet if isinstance(event, PacketStarted) else None
+            if not isinstance(packet, KernelDispatchPacket):
+                return
+            name = names.get(packet.kernel_object)
+            is_new = name is None
+            if name is None:
+                name = names[packet.kernel_object] = kernel_name(agent.memory, packet.kernel_object)
+                self._met.add(name)
+            moments.at_end = self._at_end and name != ""  # the run-time library's own kernels have none
+            if is_new and name in self._names:
+                entry = packet.kernel_object + entry_offset(agent.memory, packet.kernel_object)
+                moments.pcs.update(entry + offset for offset in self._names[name])
+
+        agent.probes.subscribe(hear, PacketStarted)
+
+    def missed(self) -> list[str]:
+        """What to say of kernels that did not run."""
+        met = sorted(self._met - {""})
+        return [
+            f"--registers-at {name}: no such kernel ran"
+            + (close_to(name, met) or f": there were {', '.join(met) or 'none'}")
+            for name in self._names
+            if name not in self._met
+        ]
 
 
 def _choose(

@@ -262,6 +262,24 @@ def test_exec_shows_the_code(capfd: pytest.CaptureFixture[str], tmp_path: Path) 
     capfd.readouterr()
 
 
+def test_exec_shows_registers(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Of kernels that the program has loaded itself, by their names."""
+    report, trace = tmp_path / "run.html", tmp_path / "trace.jsonl"
+    words = ["--trace-file", str(trace), "--report", str(report), "--registers-at", "end"]
+    words += ["--registers-at", "_Z12saxpy_kernelfPKfPfi", "--registers-at", "_Z5saxpy"]
+    assert main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs"), "saxpy"]) == 0
+    out, err = capfd.readouterr()
+    assert out == "saxpy: right\n"
+    assert "--registers-at _Z5saxpy: no such kernel ran" in err
+    events = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+    taken = [each for each in events if each["event"] == "registers-taken"]
+    assert {each["why"] for each in taken} == {"before", "end"}
+    assert {each["instruction"] for each in taken if each["why"] == "end"} == {"s_endpgm"}
+    assert len({each["pc"] for each in taken if each["why"] == "before"}) == 1
+    assert len({(each["queue"], each["index"]) for each in taken}) == 1
+    assert '["exec","0xffffffffffffffff"]' in content(report)
+
+
 def test_exec_with_checks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What is found is told when the program has ended, whose exit status stands."""
     found, told, profile = tmp_path / "found.sarif", tmp_path / "told.json", tmp_path / "profile.json"
