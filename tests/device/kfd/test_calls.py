@@ -164,6 +164,18 @@ def test_memory_that_cannot_be(address: int, size: int, flags: int, number: int,
         assert not len(here.process.allocations)
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["first", "second"])
+def test_doorbells_are_no_memory_of_the_program(number: int) -> None:
+    """Linux pins no pages of a device for a driver (`get_user_pages`: EFAULT for VM_IO and VM_PFNMAP)."""
+    with program("gfx900", "gfx906") as here:
+        address = int(here.client.shared.doorbells[number].ctypes.data)
+        for at in (VA, address):
+            told = refused(errno.EFAULT, here.allocate, at, PAGE, AllocFlags.USERPTR, address)
+            assert "doorbells, no memory of the program" in told
+        assert not len(here.process.allocations)
+        assert here.client.asked == []
+
+
 def test_mapping_for_agents() -> None:
     with program("gfx900", "gfx906") as here:
         first, second = (node.gpu_id for node in here.device.nodes)

@@ -68,6 +68,10 @@ class SharedMemory:
         with self._lock:
             self._free.free(offset)
 
+    def holds(self, offset: int, size: int) -> bool:
+        """Whether these bytes are of what allocations share: doorbells are not."""
+        return FIRST <= offset and offset + size <= ARENA_BYTES
+
     def bytes(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
         """These bytes, shared."""
         return np.frombuffer(self._map, np.uint8, size, offset)

@@ -85,7 +85,7 @@ class UserMemory:
         """What lies at an address of the program: pages that are shared already, and others.
 
         Where it `is_own`, those become shared, if they can; else they are `Foreign`. `Refused` with EFAULT where the
-        program has nothing mapped.
+        program has nothing mapped, or doorbells: Linux pins no pages of a device (get_user_pages).
         """
         if address < 0 or address + size > MOST_BYTES:
             raise bad_address(f"{size:#x} bytes at {address:#x}: no addresses of a program")
@@ -102,6 +102,8 @@ class UserMemory:
     def _piece(self, each: Mapping, base: int, *, is_own: bool, is_quiet: bool) -> Piece:
         start, size = each.start - base, each.end - each.start
         if each.offset >= 0:
+            if not self._shared.holds(each.offset, size):
+                raise bad_address(f"{size:#x} bytes at {each.start:#x}: doorbells, no memory of the program")
             return Piece(start, size, self._shared.bytes(each.offset, size))
         if is_own and each.is_private:
             offset = self._shared.allocate(size)
