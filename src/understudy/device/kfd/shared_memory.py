@@ -70,7 +70,7 @@ class SharedMemory:
 
     def holds(self, offset: int, size: int) -> bool:
         """Whether these bytes are of what allocations share: doorbells are not."""
-        return FIRST <= offset and offset + size <= ARENA_BYTES
+        return offset >= FIRST and offset + size <= ARENA_BYTES
 
     def bytes(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
         """These bytes, shared."""

@@ -6,15 +6,15 @@ what was meant.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_contiguous import Addresses
 from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers
+from understudy.engine.gcn.jit.emit_race_cells import Cells, Place
 from understudy.engine.gcn.jit.emit_registers import VectorFile
 from understudy.engine.gcn.races.codes import (
     FLAT,
@@ -27,8 +27,11 @@ from understudy.engine.gcn.races.codes import (
     LINE_LANES,
     LOAD,
     NUMBER_BITS,
+    PAGE_BITS,
     RACE_AT,
     ROW_AT,
+    SAME,
+    SIDE,
     SIZE_AT,
     SLOT_BYTES,
     SLOTS,
@@ -36,21 +39,14 @@ from understudy.engine.gcn.races.codes import (
     SPACE_AT,
     STORE,
 )
-from understudy.engine.gcn.races.native_quick import load_dword, load_line, store_line
 from understudy.ir.builder import LaneText, Value
-from understudy.ir.native import Function
-from understudy.ir.native_llvm import embedded
 
 SPACES: Final = {"global": GLOBAL, "flat": FLAT, "lds": LDS}
 
 
-Quick = Callable[[str, str], None]
-"""Writes a look in line: it goes to the first label where that was not enough, to the second one where it was."""
-
-
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One by a chunk of lanes: `own` is what functions are told of it, `quick` what those in line are told."""
+    """One by a chunk of lanes."""
 
     kind: str
     space: str
@@ -59,8 +55,7 @@ class Access:
     address: Value
     mask: Value
     lanes: str
-    own: str
-    quick: str
+    place: Place
 
 
 class RaceHooks:
@@ -77,6 +72,8 @@ class RaceHooks:
         self.exec = ""
         self._slot = 0
         self._keeps_tick = False
+        self._strip_row = ""
+        self._cells: Cells
         self._hints: dict[tuple[int, int], int] = {}
 
     def begin_strip(self, exec: str, stores: set[str]) -> None:
@@ -96,6 +93,7 @@ class RaceHooks:
             self._call("go_on", "")
             text.put(f"br label %{on}")
         text.start(on)
+        self._strip_row, self._cells = row, Cells(text, row)
 
     def begin_chunk(self) -> None:
         """The accesses of a strip are next, in order."""
@@ -103,45 +101,62 @@ class RaceHooks:
 
     def look(self, kind: str, space: str, bits: int, number: int, address: Value, mask: Value) -> None:
         """A chunk of lanes makes access `number` of its instruction next; leave where Python has to look."""
-        text, slot = self.text, self._slot
+        text, slot, row = self.text, self._slot, self._strip_row
         self._slot += 1
         if slot >= SLOTS or number >> NUMBER_BITS:
             raise Untranslated
         what = (LOAD if kind == "load" else STORE) | SPACES[space] << SPACE_AT | bits // 8 << SIZE_AT
         key = text.let(f"or i64 {text.let(f'shl i64 {self._pc()}, {NUMBER_BITS}')}, {number}")
         lanes = text.let(f"zext i{text.lanes} {self.vectors.compressed(mask)} to i64")
-        hint = text.let(f"add i64 {self._row()}, {HINTS_AT + HINT_BYTES * (self._hint(number) % HINTS)}")
+        hint = text.let(f"add i64 {row}, {HINTS_AT + HINT_BYTES * (self._hint(number) % HINTS)}")
         first = f"%sh{self.vectors.label}"
-        own = f"i64 {slot}, i64 {hint}, i64 {key}, i64 {what}, i64 {self.exec}, i64 {first}"
-        done = text.fresh("looked")
+        far, done = text.fresh("far"), text.fresh("looked")
+        shapes = ["0"]
         if bits >= 32:
-            quick = f"i64 {self._row()}, i64 {hint}, i64 {key}, i64 {first}"
-            self._regular(Access(kind, space, bits, slot, address, mask, lanes, own, quick), done)
-        room = f"%{self.vectors.home.prefix}races"
-        line = f"{room} = alloca <{text.lanes} x i64>, align {8 * text.lanes}"
-        if line not in text.allocas:
-            text.allocas.append(line)
-        wide = text.itype(64, True)
-        every = text.bits(address, True)
-        if address.w == 32:
-            every = text.let(f"zext {text.itype(32, True)} {every} to {wide}")
-        text.put(f"store {wide} {every}, ptr {room}, align {8 * text.lanes}")
-        self.helpers.or_leave(self._call_lanes("look_ahead", f"{own}, ptr {room}, i64 {lanes}"))
-        text.put(f"br label %{done}")
+            place = Place(hint, text.let(f"add i64 {row}, {SLOTS_AT + SLOT_BYTES * slot}"), key, first)
+            shapes = self._regular(Access(kind, space, bits, slot, address, mask, lanes, place), far, done)
+        else:
+            text.put(f"br label %{far}")
+        with text.apart(far):
+            shape = text.let("phi i64 " + ", ".join(shapes)) if len(shapes) > 1 else "0"
+            room = f"%{self.vectors.home.prefix}races"
+            text.alloca(f"{room} = alloca <{text.lanes} x i64>, align {8 * text.lanes}")
+            wide = text.itype(64, True)
+            every = text.bits(address, True)
+            if address.w == 32:
+                every = text.let(f"zext {text.itype(32, True)} {every} to {wide}")
+            text.put(f"store {wide} {every}, ptr {room}, align {8 * text.lanes}")
+            own = f"i64 {slot}, i64 {hint}, i64 {key}, i64 {what}, i64 {self.exec}, i64 {first}"
+            status = self._call_lanes("look_ahead", f"{own}, ptr {room}, i64 {lanes}, i64 {shape}")
+            is_fine = text.let(f"icmp eq i64 {status}, 0")
+            text.branch(is_fine, done, f"leave{self.vectors.label}", LIKELY)
         text.start(done)
 
-    def _regular(self, access: Access, done: str) -> None:
-        """Look at lanes side by side, or at loads of one place, at once; go on behind that where this was all."""
-        text, address = self.text, access.address
+    def _regular(self, access: Access, far: str, done: str) -> list[str]:
+        """Look at lanes side by side, or at loads of one place, in line: to `done`, or to `far`.
+
+        Shapes that are told there, and where they come from.
+        """
+        text, address, cells = self.text, access.address, self._cells
         first = self.addresses.first(address)
         wide = first if address.w == 64 else text.let(f"zext i32 {first} to i64")
+        is_local, shapes = access.space == "lds", []
         every = text.let(f"icmp eq i64 {access.lanes}, {(1 << text.lanes) - 1}")
         if access.bits == 32 and text.lanes == LINE_LANES:
             in_line = self.addresses.side_by_side(address, first, 4)
             at_start = text.let(f"icmp eq i64 {text.let(f'and i64 {wide}, {LINE - 1}')}, 0")
             ready = text.let(f"and i1 {text.let(f'and i1 {in_line}, {every}')}, {at_start}")
-            quick = self._quick(access, wide, LINE, load_line if access.kind == "load" else store_line)
-            self._try(ready, quick, "look_side", f"{access.own}, i64 {wide}", done)
+            other, closer = self._begin_shape(ready)
+            if self._is_quick(access):
+                self._inside(access, wide, LINE, closer)
+                if access.kind == "load":
+                    cells.load_line(access.place, wide, is_local, closer, done)
+                else:
+                    cells.store_line(access.place, wide, is_local, 1 << access.slot, closer, done)
+            else:
+                text.put(f"br label %{closer}")
+            shapes.append(self._end_shape(SIDE, closer, far))
+            text.start(other)
         if access.kind == "load":
             differing = self.addresses.differing(address, first)
             wrong = text.let(f"and <{text.lanes} x i1> {differing}, {text.bits(access.mask, True)}")
@@ -149,47 +164,51 @@ class RaceHooks:
             none, is_any = text.let(f"icmp eq i{text.lanes} {some}, 0"), text.let(f"icmp ne i64 {access.lanes}, 0")
             aligned = text.let(f"icmp eq i64 {text.let(f'and i64 {wide}, 3')}, 0")
             ready = text.let(f"and i1 {text.let(f'and i1 {none}, {is_any}')}, {aligned}")
-            is_quick = access.bits == 32 and text.lanes == LINE_LANES
-            quick = self._quick(access, wide, 4, load_dword, every) if is_quick else None
-            self._try(ready, quick, "look_same", f"{access.own}, i64 {wide}, i64 {access.lanes}", done)
-
-    def _quick(self, access: Access, address: str, size: int, function: Function[Any], also: str = "") -> Quick | None:
-        """What looks in line at a chunk, and goes elsewhere where it cannot; None where ticks change in between."""
-        is_local, is_store = access.space == "lds", access.kind == "store"
-        if not (self._keeps_tick or (is_store and not is_local)):
-            return None
-        text = self.text
-
-        def look(other: str, done: str) -> None:
-            text.declarations.update(embedded(function))
-            arguments = f"{access.quick}, i64 {address}, i64 {int(is_local)}"
-            if is_store:
-                slot = text.let(f"add i64 {self._row()}, {SLOTS_AT + SLOT_BYTES * access.slot}")
-                arguments += f", i64 {slot}, i64 {1 << access.slot}"
-            conditions = [also] if also else []
-            if is_local:
-                conditions.append(text.let(f"icmp ule i64 {text.let(f'add i64 {address}, {size}')}, %ldssize"))
-            for condition in conditions:
+            other, closer = self._begin_shape(ready)
+            if self._is_quick(access):
                 on = text.fresh("on")
-                text.branch(condition, on, other, LIKELY)
+                text.branch(every, on, closer, LIKELY)
                 text.start(on)
-            status = text.let(f"call i64 @{function.name}({arguments})")
-            text.branch(text.let(f"icmp eq i64 {status}, 0"), done, other, LIKELY)
+                self._inside(access, wide, access.bits // 8, closer)
+                cells.load_dwords(access.place, wide, access.bits // 32, is_local, closer, done)
+            else:
+                text.put(f"br label %{closer}")
+            shapes.append(self._end_shape(SAME, closer, far))
+            text.start(other)
+        shapes.append(f"[ 0, %{text.label} ]")
+        text.put(f"br label %{far}")
+        return shapes
 
-        return look
+    def _begin_shape(self, ready: str) -> tuple[str, str]:
+        """Go on where lanes are of a shape; labels for where they are not, and for what is not enough then."""
+        there, other = self.text.fresh("regular"), self.text.fresh("other")
+        self.text.branch(ready, there, other)
+        self.text.start(there)
+        return other, self.text.fresh("closer")
 
-    def _try(self, ready: str, quick: Quick | None, name: str, arguments: str, done: str) -> None:
-        """Where it is `ready`, look in line, or have a function look, and be done where one of them could."""
-        text = self.text
-        there, other = text.fresh("regular"), text.fresh("other")
-        text.branch(ready, there, other)
-        text.start(there)
-        if quick is not None:
-            closer = text.fresh("closer")
-            quick(closer, done)
-            text.start(closer)
-        text.branch(text.let(f"icmp eq i64 {self._call_lanes(name, arguments)}, 0"), done, other, LIKELY)
-        text.start(other)
+    def _end_shape(self, shape: int, closer: str, far: str) -> str:
+        """What was not enough is told by its shape."""
+        with self.text.apart(closer):
+            self.text.put(f"br label %{far}")
+        return f"[ {shape}, %{closer} ]"
+
+    def _is_quick(self, access: Access) -> bool:
+        """Whether cells are looked at in line: not where ticks change in between."""
+        is_store = access.kind == "store" and access.space != "lds"
+        return self.text.lanes == LINE_LANES and (self._keeps_tick or is_store)
+
+    def _inside(self, access: Access, address: str, size: int, other: str) -> None:
+        """Go on where bytes lie in LDS as a whole, if it is that, and in one page."""
+        text, conditions = self.text, list[str]()
+        if access.space == "lds":
+            conditions.append(text.let(f"icmp ule i64 {text.let(f'add i64 {address}, {size}')}, %ldssize"))
+        elif access.bits > 32:
+            offset = text.let(f"and i64 {address}, {(1 << PAGE_BITS) - 1}")
+            conditions.append(text.let(f"icmp ule i64 {offset}, {(1 << PAGE_BITS) - size}"))
+        for condition in conditions:
+            on = text.fresh("on")
+            text.branch(condition, on, other, LIKELY)
+            text.start(on)
 
     def _hint(self, number: int) -> int:
         """The number of an access of the region: the same in each chunk."""

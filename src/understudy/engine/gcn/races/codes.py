@@ -44,7 +44,7 @@ LINE_LANES: Final = chunk_lanes(llvm.host_features())
 """Dwords of a line: lanes of a chunk of translated code."""
 LINE: Final = 4 * LINE_LANES
 LINE_BITS: Final = LINE.bit_length() - 1
-PAGE_BITS: Final = 12
+PAGE_BITS: Final = 20
 PAGE_BYTES: Final = (1 << PAGE_BITS - LINE_BITS) * ROWS * 8
 """Of the cells of a page."""
 
@@ -78,6 +78,10 @@ PAGES: Final = 1 << 22
 SITE_SLOTS: Final = 4 * SITES
 KNOWN_ROW: Final = 16
 """Bytes of a pair of words."""
+
+SIDE: Final = 1
+SAME: Final = 2
+"""Of a chunk's lanes: that all access a line, dword by dword; that those which do load the same dwords."""
 
 FINE: Final = 0
 LEAVE: Final = 1
@@ -200,8 +204,6 @@ class WaveRow(ctypes.Structure):
     is_alone: int
     """Whether barriers are all that its group knows of other waves, and its launch is the only one."""
     look_ahead: int
-    look_side: int
-    look_same: int
     look_scalar: int
     go_on: int
     arrive: int
@@ -220,7 +222,7 @@ class Slot(ctypes.Structure):
 
 @layout
 class Hint(ctypes.Structure):
-    """What `native_quick` knows of an access in translated code: whose it is, a page that it met, the cells of that."""
+    """What translated code knows of an access itself: whose it is, a page that it met, the cells of that."""
 
     key: int
     page: int
@@ -260,6 +262,8 @@ KERNELS: Final = 2
 """Of `Told`: by whose accesses they are."""
 RACE_AT: Final = numbers(Race)
 ROW_AT: Final = numbers(WaveRow)
+HINT_AT: Final = numbers(Hint)
+SLOT_AT: Final = numbers(Slot)
 HINT_BYTES: Final = ctypes.sizeof(Hint)
 SLOT_BYTES: Final = ctypes.sizeof(Slot)
 HINTS: Final = 64

@@ -81,8 +81,7 @@ CELLS: Final = (64 << 30, 16 << 30, 4 << 30)
 WORTH: Final = 256 << 20
 """Bytes of cells from which on they are given back when nothing in them matters any more."""
 FUNCTIONS: Final = (
-    native_look.look, native_look.look_ahead, native_look.look_side, native_look.look_same, native_look.look_scalar,
-    native_look.open_access,
+    native_look.look, native_look.look_ahead, native_look.look_scalar, native_look.open_access,
     native_look.stored_codes, native_order.start_races, native_order.leave_barrier, native_order.arrive,
     native_order.come, native_order.finish, native_order.over, native_order.go_on,
 )  # fmt: skip
@@ -157,7 +156,7 @@ class NativeGroup:
             row.race = group.race
             row.hints, row.slots = (at + n * ROW_BYTES + offset for offset in (HINTS_AT, SLOTS_AT))
             row.clashes = at + most_waves * ROW_BYTES + n * CLASHES * CLASH_BYTES
-            for name in ("look_ahead", "look_side", "look_same", "look_scalar", "go_on", "arrive", "finish"):
+            for name in ("look_ahead", "look_scalar", "go_on", "arrive", "finish"):
                 setattr(row, name, code().address(name))
         self.fetch = fetch
         self.start = code().address(native_order.start_races.name)

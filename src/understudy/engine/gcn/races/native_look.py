@@ -35,6 +35,7 @@ from understudy.engine.gcn.races.codes import (
     PAGE_BITS,
     RELEASES,
     ROWS,
+    SIDE,
     SITE_AT,
     SITES,
     SIZE_AT,
@@ -600,7 +601,7 @@ def is_shared(words: int, group: Group, what: int, address: int, size: int) -> i
 
 @native
 def give_hint(wave: WaveRow, at: int, key: int, what: int, address: int, code: int) -> None:
-    """Let the next such access be looked at in line (`native_quick`), where that is all there is to know."""
+    """Let the next such access be looked at in line, where that is all there is to know."""
     hint, group, space = Hint.from_address(at), Group.from_address(wave.group), what >> SPACE_AT & 3
     race, page = Race.from_address(wave.race), address >> PAGE_BITS
     is_private = (space != LDS) & (page << PAGE_BITS < group.high) & (page + 1 << PAGE_BITS > group.low)
@@ -612,47 +613,13 @@ def give_hint(wave: WaveRow, at: int, key: int, what: int, address: int, code: i
 
 
 @native
-def look_side(
-    state: int, wave: WaveRow, number: int, hint: int, key: int, what: int, lanes: int, first: int, address: int
-) -> int:
-    """All lanes of a chunk, from `first` on, access a line next, dword by dword; 1 where `look_ahead` has to look."""
-    group = Group.from_address(wave.group)
-    if not is_ready(wave, group) or not is_shared(state + WORDS_AT, group, what, address, LINE):
-        return LEAVE
-    if what >> SPACE_AT & 3 == FLAT:
-        what = what & ~(3 << SPACE_AT)
-    slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
-    give_hint(wave, hint, key, what, address, slot.code)
-    if what & KIND == STORE and wave.clash_count:
-        return LEAVE
-    if look_line(wave, address, what, slot.code + (first << LANE_AT)):
-        return LEAVE
-    slot.looked = slot.looked | CHUNK << first
-    return FINE
-
-
-@native
-def look_same(
-    state: int,
-    wave: WaveRow,
-    number: int,
-    hint: int,
-    key: int,
-    what: int,
-    lanes: int,
-    first: int,
-    address: int,
-    mask: int,
-) -> int:
-    """The lanes of a chunk load the same dwords next; 1 where `look_ahead` has to look."""
-    group = Group.from_address(wave.group)
-    if not is_ready(wave, group) or not is_shared(state + WORDS_AT, group, what, address, what >> SIZE_AT):
-        return LEAVE
-    if what >> SPACE_AT & 3 == FLAT:
-        what = what & ~(3 << SPACE_AT)
-    slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
-    give_hint(wave, hint, key, what, address, slot.code)
-    race, space = Race.from_address(group.race), what >> SPACE_AT & 3
+def look_shape(wave: WaveRow, slot: Slot, what: int, shape: int, address: int, first: int, mask: int) -> int:
+    """Look at a chunk of lanes as a whole; 1 where they have to be looked at one by one."""
+    if shape == SIDE:
+        if what & KIND == STORE and wave.clash_count:
+            return LEAVE
+        return look_line(wave, address, what, slot.code + (first << LANE_AT))
+    race, space = Race.from_address(wave.race), what >> SPACE_AT & 3
     # The last lane's code would be what cells hold in the end.
     code, end = slot.code + (first + highest_bit(mask) << LANE_AT), address + (what >> SIZE_AT)
     page = page_of(race, address, space)
@@ -662,7 +629,6 @@ def look_same(
         if load_dword(wave, race, page, address, code, space == LDS):
             return LEAVE
         address += 4
-    slot.looked = slot.looked | mask << first
     return FINE
 
 
@@ -687,19 +653,30 @@ def look_ahead(
     first: int,
     addresses: int,
     mask: int,
+    shape: int,
 ) -> int:
     """A chunk of lanes, from `first` on, accesses memory next; 1 where Python has to look.
 
-    `number` is that of the slot, `lanes` is EXEC.
+    `number` is that of the slot, `lanes` is EXEC, `shape` is `SIDE`, `SAME` or 0: not known.
     """
     group = Group.from_address(wave.group)
-    words, at = state + WORDS_AT, U64.at(addresses)
+    words, at, is_flat = state + WORDS_AT, U64.at(addresses), what >> SPACE_AT & 3 == FLAT
     if not mask:
         return FINE
     if not is_ready(wave, group):
         return LEAVE
-    if what >> SPACE_AT & 3 == FLAT:
+    is_whole = 0
+    if shape:
+        is_whole = is_shared(words, group, what, at[0], LINE if shape == SIDE else what >> SIZE_AT)
+    if is_flat:
         what = what & ~(3 << SPACE_AT)
+    if is_whole:
+        slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
+        give_hint(wave, hint, key, what, at[0], slot.code)
+        if look_shape(wave, slot, what, shape, at[0], first, mask) == FINE:
+            slot.looked = slot.looked | mask << first
+            return FINE
+    elif is_flat:
         left, local, private = mask, U64.at(words)[SHARED_BASE], U64.at(words)[PRIVATE_BASE]
         while left:
             lane = lowest_bit(left)
