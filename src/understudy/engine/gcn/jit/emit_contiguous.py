@@ -58,6 +58,29 @@ class Addresses:
         first = Value(64, False, self.checked[key])
         return text.bits(first if plus is None else o.add(64, first, plus))
 
+    def apart(self, address: Value) -> tuple[str, str, int]:
+        """A chunk's addresses without a constant, by a name; that of the first lane, as i32 or i64; the constant.
+
+        Addresses with the same name differ by constants alone. Those of 32 bits wrap around, behind them.
+        """
+        text, first = self.text, self.first(address)
+        if address.w == 32:
+            base, scalars = self._base(address)
+            if scalars and all(each.number is not None for each in scalars):
+                offset = _signed(sum(each.number or 0 for each in scalars), 32)
+                return text.bits(base, True), text.bits(self._first(base)), offset
+            return text.bits(address, True), first, 0
+        if address.halves is None:
+            return text.bits(address, True), first, 0
+        low, high, plus = address.halves
+        name = f"{text.bits(low, True)} {text.bits(high, True)}"
+        if plus is None:
+            return name, first, 0
+        if plus.number is None:
+            return f"{name} {text.bits(plus)}", first, 0
+        offset = _signed(plus.number, 64)
+        return name, text.let(f"sub i64 {first}, {offset}"), offset
+
     def side_by_side(self, address: Value, first: str, size: int) -> str:
         """Whether all lanes, active or not, address the `size` bytes behind those of the lane before."""
         text, lanes = self.text, self.text.lanes
@@ -348,6 +371,11 @@ def _summands(address: Value) -> tuple[Value, list[Value]]:
         address, scalar = found
         scalars.append(scalar)
     return address, scalars
+
+
+def _signed(number: int, bits: int) -> int:
+    """A word as what it is below 0, too."""
+    return (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
 @cache

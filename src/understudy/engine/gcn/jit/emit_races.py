@@ -6,7 +6,6 @@ what was meant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from understudy.engine.gcn.jit import layout
@@ -15,6 +14,7 @@ from understudy.engine.gcn.jit.emit_contiguous import Addresses
 from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers
 from understudy.engine.gcn.jit.emit_race_cells import Cells, Place
+from understudy.engine.gcn.jit.emit_race_shapes import Access, Shape, Shapes
 from understudy.engine.gcn.jit.emit_registers import VectorFile
 from understudy.engine.gcn.races.codes import (
     FLAT,
@@ -23,11 +23,9 @@ from understudy.engine.gcn.races.codes import (
     HINTS,
     HINTS_AT,
     LDS,
-    LINE,
     LINE_LANES,
     LOAD,
     NUMBER_BITS,
-    PAGE_BITS,
     RACE_AT,
     ROW_AT,
     SAME,
@@ -44,20 +42,6 @@ from understudy.ir.builder import LaneText, Value
 SPACES: Final = {"global": GLOBAL, "flat": FLAT, "lds": LDS}
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One by a chunk of lanes."""
-
-    kind: str
-    space: str
-    bits: int
-    slot: int
-    address: Value
-    mask: Value
-    lanes: str
-    place: Place
-
-
 class RaceHooks:
     """Calls of what looks for races. `exec`: the lanes of the strip that is being written."""
 
@@ -71,7 +55,8 @@ class RaceHooks:
         self.addresses = addresses
         self.exec = ""
         self._slot = 0
-        self._keeps_tick = False
+        self._may_wait = self._keeps_tick = False
+        self._waiting: list[Access] = []
         self._strip_row = ""
         self._cells: Cells
         self._hints: dict[tuple[int, int], int] = {}
@@ -80,6 +65,7 @@ class RaceHooks:
         """No access goes on; the wave has left the barrier that it came to. `stores`: spaces."""
         text, row = self.text, self._row()
         self.exec = exec
+        self._may_wait = not stores
         self._keeps_tick = not stores & {"global", "flat"}
         text.put(f"store i64 0, ptr {self._field('open', row)}")
         race = text.let(f"inttoptr i64 {self._load('race', row)} to ptr")
@@ -96,27 +82,45 @@ class RaceHooks:
         self._strip_row, self._cells = row, Cells(text, row)
 
     def begin_chunk(self) -> None:
-        """The accesses of a strip are next, in order."""
+        """The accesses of a strip are next, in order. What waited in one that could not be written, is forgotten."""
         self._slot = 0
+        self._waiting = []
 
     def look(self, kind: str, space: str, bits: int, number: int, address: Value, mask: Value) -> None:
-        """A chunk of lanes makes access `number` of its instruction next; leave where Python has to look."""
-        text, slot, row = self.text, self._slot, self._strip_row
+        """A chunk of lanes makes access `number` of its instruction next; leave where Python has to look.
+
+        Loads wait for the chunk's end where nothing is stored: if the strip is left before, they will be made anew.
+        """
+        text, slot = self.text, self._slot
         self._slot += 1
         if slot >= SLOTS or number >> NUMBER_BITS:
             raise Untranslated
         what = (LOAD if kind == "load" else STORE) | SPACES[space] << SPACE_AT | bits // 8 << SIZE_AT
         key = text.let(f"or i64 {text.let(f'shl i64 {self._pc()}, {NUMBER_BITS}')}, {number}")
         lanes = text.let(f"zext i{text.lanes} {self.vectors.compressed(mask)} to i64")
-        hint = text.let(f"add i64 {row}, {HINTS_AT + HINT_BYTES * (self._hint(number) % HINTS)}")
-        first = f"%sh{self.vectors.label}"
-        far, done = text.fresh("far"), text.fresh("looked")
-        shapes = ["0"]
-        if bits >= 32:
-            place = Place(hint, text.let(f"add i64 {row}, {SLOTS_AT + SLOT_BYTES * slot}"), key, first)
-            shapes = self._regular(Access(kind, space, bits, slot, address, mask, lanes, place), far, done)
-        else:
-            text.put(f"br label %{far}")
+        hint = text.let(f"add i64 {self._strip_row}, {HINTS_AT + HINT_BYTES * (self._hint(number) % HINTS)}")
+        self._waiting.append(Access(kind, space, bits, address, mask, lanes, slot, hint, key, what))
+        if not self._may_wait:
+            self.end_chunk()
+
+    def end_chunk(self) -> None:
+        """Look at the accesses that have waited."""
+        accesses, self._waiting = self._waiting, []
+        shapes = Shapes(self.text, self.addresses, [each for each in accesses if each.bits >= 32])
+        number = 0
+        for access in accesses:
+            far, done = self.text.fresh("far"), self.text.fresh("looked")
+            found = ["0"]
+            if access.bits >= 32:
+                found = self._regular(access, shapes.shape(number), far, done)
+                number += 1
+            else:
+                self.text.put(f"br label %{far}")
+            self._far(access, found, far, done)
+
+    def _far(self, access: Access, shapes: list[str], far: str, done: str) -> None:
+        """Have a function look at an access; `shapes`: of lanes, and where they come from."""
+        text, address = self.text, access.address
         with text.apart(far):
             shape = text.let("phi i64 " + ", ".join(shapes)) if len(shapes) > 1 else "0"
             room = f"%{self.vectors.home.prefix}races"
@@ -126,51 +130,43 @@ class RaceHooks:
             if address.w == 32:
                 every = text.let(f"zext {text.itype(32, True)} {every} to {wide}")
             text.put(f"store {wide} {every}, ptr {room}, align {8 * text.lanes}")
-            own = f"i64 {slot}, i64 {hint}, i64 {key}, i64 {what}, i64 {self.exec}, i64 {first}"
-            status = self._call_lanes("look_ahead", f"{own}, ptr {room}, i64 {lanes}, i64 {shape}")
+            own = f"i64 {access.number}, i64 {access.hint}, i64 {access.key}, i64 {access.what}, i64 {self.exec}"
+            where = f"i64 {self._first}, ptr {room}, i64 {access.lanes}, i64 {shape}"
+            status = self._call_lanes("look_ahead", f"{own}, {where}")
             is_fine = text.let(f"icmp eq i64 {status}, 0")
             text.branch(is_fine, done, f"leave{self.vectors.label}", LIKELY)
         text.start(done)
 
-    def _regular(self, access: Access, far: str, done: str) -> list[str]:
+    @property
+    def _first(self) -> str:
+        """The first lane of the chunk."""
+        return f"%sh{self.vectors.label}"
+
+    def _regular(self, access: Access, shape: Shape, far: str, done: str) -> list[str]:
         """Look at lanes side by side, or at loads of one place, in line: to `done`, or to `far`.
 
         Shapes that are told there, and where they come from.
         """
-        text, address, cells = self.text, access.address, self._cells
-        first = self.addresses.first(address)
-        wide = first if address.w == 64 else text.let(f"zext i32 {first} to i64")
-        is_local, shapes = access.space == "lds", []
-        every = text.let(f"icmp eq i64 {access.lanes}, {(1 << text.lanes) - 1}")
-        if access.bits == 32 and text.lanes == LINE_LANES:
-            in_line = self.addresses.side_by_side(address, first, 4)
-            at_start = text.let(f"icmp eq i64 {text.let(f'and i64 {wide}, {LINE - 1}')}, 0")
-            ready = text.let(f"and i1 {text.let(f'and i1 {in_line}, {every}')}, {at_start}")
-            other, closer = self._begin_shape(ready)
-            if self._is_quick(access):
-                self._inside(access, wide, LINE, closer)
-                if access.kind == "load":
-                    cells.load_line(access.place, wide, is_local, closer, done)
-                else:
-                    cells.store_line(access.place, wide, is_local, 1 << access.slot, closer, done)
-            else:
+        text, cells, shapes = self.text, self._cells, list[str]()
+        slot = text.let(f"add i64 {self._strip_row}, {SLOTS_AT + SLOT_BYTES * access.number}")
+        place = Place(access.hint, slot, access.key, self._first, shape.address, access.space == "lds")
+        if shape.side:
+            other, closer = self._begin_shape(shape.side)
+            if not self._is_quick(access):
                 text.put(f"br label %{closer}")
+            elif access.kind == "load":
+                cells.load_line(place, shape.line, closer, done)
+            else:
+                cells.store_line(place, shape.line, 1 << access.number, closer, done)
             shapes.append(self._end_shape(SIDE, closer, far))
             text.start(other)
-        if access.kind == "load":
-            differing = self.addresses.differing(address, first)
-            wrong = text.let(f"and <{text.lanes} x i1> {differing}, {text.bits(access.mask, True)}")
-            some = text.let(f"bitcast <{text.lanes} x i1> {wrong} to i{text.lanes}")
-            none, is_any = text.let(f"icmp eq i{text.lanes} {some}, 0"), text.let(f"icmp ne i64 {access.lanes}, 0")
-            aligned = text.let(f"icmp eq i64 {text.let(f'and i64 {wide}, 3')}, 0")
-            ready = text.let(f"and i1 {text.let(f'and i1 {none}, {is_any}')}, {aligned}")
-            other, closer = self._begin_shape(ready)
+        if shape.same:
+            other, closer = self._begin_shape(shape.same)
             if self._is_quick(access):
                 on = text.fresh("on")
-                text.branch(every, on, closer, LIKELY)
+                text.branch(shape.every, on, closer, LIKELY)
                 text.start(on)
-                self._inside(access, wide, access.bits // 8, closer)
-                cells.load_dwords(access.place, wide, access.bits // 32, is_local, closer, done)
+                cells.load_dwords(place, access.bits // 32, closer, done)
             else:
                 text.put(f"br label %{closer}")
             shapes.append(self._end_shape(SAME, closer, far))
@@ -196,19 +192,6 @@ class RaceHooks:
         """Whether cells are looked at in line: not where ticks change in between."""
         is_store = access.kind == "store" and access.space != "lds"
         return self.text.lanes == LINE_LANES and (self._keeps_tick or is_store)
-
-    def _inside(self, access: Access, address: str, size: int, other: str) -> None:
-        """Go on where bytes lie in LDS as a whole, if it is that, and in one page."""
-        text, conditions = self.text, list[str]()
-        if access.space == "lds":
-            conditions.append(text.let(f"icmp ule i64 {text.let(f'add i64 {address}, {size}')}, %ldssize"))
-        elif access.bits > 32:
-            offset = text.let(f"and i64 {address}, {(1 << PAGE_BITS) - 1}")
-            conditions.append(text.let(f"icmp ule i64 {offset}, {(1 << PAGE_BITS) - size}"))
-        for condition in conditions:
-            on = text.fresh("on")
-            text.branch(condition, on, other, LIKELY)
-            text.start(on)
 
     def _hint(self, number: int) -> int:
         """The number of an access of the region: the same in each chunk."""

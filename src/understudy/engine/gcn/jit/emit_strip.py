@@ -167,6 +167,8 @@ class StripEmitter:
         for each in self.twins:
             each.begin()
         self._doing(strip)
+        if self.memory.races is not None:
+            self.memory.races.end_chunk()
         for file in self._files if not strip.is_across else ():
             for n in self._lasting(file, live):
                 value = self.text.bits(file.vectors[n], True)

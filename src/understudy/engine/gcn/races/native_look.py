@@ -71,6 +71,7 @@ from understudy.engine.gcn.races.native_cells import (
     write,
 )
 from understudy.engine.gcn.races.native_order import is_before, launch_of, leave_barrier, set_tick
+from understudy.engine.gcn.races.native_quick import load_lanes
 from understudy.ir.native import U64, inlined, lowest_bit, native
 from understudy.isa.gcn.state import LDS_SIZE, PRIVATE_BASE, SHARED_BASE, WORDS_AT
 
@@ -295,10 +296,14 @@ def put_line(row: int, code: int, is_load: int) -> None:
     line = U64[row]
     if line == 0 or line >= LEAST:
         U64[row] = later(code, line) if is_load else code
+        return
+    cells, step = U64.at(line), 1 << LANE_AT if code else 0
+    if is_load:
+        for dword in range(LINE_LANES):
+            cells[dword] = later(code + dword * step, cells[dword])
     else:
         for dword in range(LINE_LANES):
-            mine = code + (dword << LANE_AT) if code else 0
-            U64[line + 8 * dword] = later(mine, U64[line + 8 * dword]) if is_load else mine
+            cells[dword] = code + dword * step
 
 
 @native
@@ -689,7 +694,9 @@ def look_ahead(
         if not mask:
             return FINE
     slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
-    if look(wave, words, what, slot.code + (first << LANE_AT), slot.serial, addresses, mask, 0, 0):
+    code = slot.code + (first << LANE_AT)
+    left = load_lanes(wave, words, what, code, addresses, mask)
+    if left and look(wave, words, what, code, slot.serial, addresses, left, 0, 0):
         return LEAVE
     slot.looked = slot.looked | mask << first
     return FINE

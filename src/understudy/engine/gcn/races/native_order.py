@@ -144,10 +144,13 @@ def launch_of(race: Race, uid: int) -> int:
 
 
 @inlined
-def is_over(wave: WaveRow, code: int, floor: int) -> int:
-    """Whether an access came before what a wave does now, if that `is_alone`; `floor`: all below it did."""
-    in_group = (code - wave.group_floor < wave.group_span) & (code >> TICK_AT & TICKS - 1 <= wave.bound)
-    return (code < floor) | ((code ^ wave.stamp) < 1 << UID_AT) | in_group
+def is_past(code: int, floor: int, stamp: int, bound: int, group_floor: int, group_span: int) -> int:
+    """Whether an access came before what a wave does now, if that `is_alone`, by words of its `WaveRow`.
+
+    `floor`: all below it did. What is no code counts as that.
+    """
+    in_group = (code - group_floor < group_span) & (code >> TICK_AT & TICKS - 1 <= bound)
+    return (code < floor) | ((code ^ stamp) < 1 << UID_AT) | in_group
 
 
 @inlined
@@ -155,7 +158,8 @@ def is_before(wave: WaveRow, code: int, is_local: int) -> int:
     """Whether an access came before what a wave does now; `is_local`: it is one of LDS."""
     if not wave.is_alone:
         return is_known(wave, code, is_local)
-    return is_over(wave, code, wave.group_floor if is_local else wave.global_floor)
+    floor = wave.group_floor if is_local else wave.global_floor
+    return is_past(code, floor, wave.stamp, wave.bound, wave.group_floor, wave.group_span)
 
 
 @native

@@ -1,35 +1,39 @@
-"""A look at the cells of one dword, to stand in translated code itself (`jit.emit_race_cells`)."""
+"""Looks at the cells of one load, where barriers are all that a wave knows of others: `clock` words of its `WaveRow`.
+
+They give up where anything else has to be known: where atomics were made, cells are missing, or accesses race. One
+stands in translated code itself (`jit.emit_race_cells`).
+"""
 
 from __future__ import annotations
 
 from understudy.engine.gcn.races.codes import (
     ALSO_LOADED,
     FINE,
+    KIND,
+    LANE_AT,
+    LDS,
     LEAST,
     LEAVE,
     LINE_BITS,
     LINE_LANES,
     LINES,
+    LOAD,
     LOADED,
+    PAGE_BITS,
     ROWS,
     SITE_AT,
+    SIZE_AT,
+    SPACE_AT,
     STORED,
-    TICK_AT,
-    TICKS,
-    UID_AT,
     UPDATED,
+    Group,
+    Race,
+    WaveRow,
 )
-from understudy.ir.native import U64, inlined
-
-
-@inlined
-def is_past(code: int, floor: int, stamp: int, bound: int, group_floor: int, group_span: int) -> int:
-    """Whether an access came before what a wave does now, by what its `codes.WaveRow` says; see `native_order.is_over`.
-
-    What is no code counts as that.
-    """
-    in_group = (code - group_floor < group_span) & (code >> TICK_AT & TICKS - 1 <= bound)
-    return (code < floor) | ((code ^ stamp) < 1 << UID_AT) | in_group
+from understudy.engine.gcn.races.native_cells import page_of
+from understudy.engine.gcn.races.native_order import is_past
+from understudy.ir.native import U64, inlined, lowest_bit, native
+from understudy.isa.gcn.state import LDS_SIZE
 
 
 @inlined
@@ -39,10 +43,10 @@ def highest(code: int, before: int) -> int:
 
 
 @inlined
-def load_dword(
+def quick_dword(
     cells: int, address: int, code: int, floor: int, stamp: int, bound: int, group_floor: int, group_span: int
 ) -> int:
-    """All lanes of a chunk load one dword of a page with these cells; 1 where that is to be looked at closer."""
+    """A load of one dword of a page with these cells; 1 where that is to be looked at closer."""
     row = U64.at(cells + (address >> LINE_BITS & LINES) * (8 * ROWS))
     at = 8 * (address >> 2 & LINE_LANES - 1)
     stored, cell = row[STORED], row[LOADED]
@@ -50,17 +54,78 @@ def load_dword(
         stored = U64[stored + at]
     if row[UPDATED] or (stored and stored < LEAST) or cell - 1 >= LEAST - 1:
         return LEAVE
-    loaded = U64[cell + at]
-    if loaded and loaded < LEAST:
+    loaded, also, target = U64[cell + at], row[ALSO_LOADED], cell + at
+    if (loaded and loaded < LEAST) or not is_past(stored, floor, stamp, bound, group_floor, group_span):
         return LEAVE
-    if not is_past(stored, floor, stamp, bound, group_floor, group_span):
+    is_over = is_past(loaded, floor, stamp, bound, group_floor, group_span)
+    if also - 1 < LEAST - 1:  # which of the two it is, no processor would guess
+        target = target if is_over else also + at
+    elif not is_over:
         return LEAVE
-    if not is_past(loaded, floor, stamp, bound, group_floor, group_span):
-        cell = row[ALSO_LOADED]
-        if cell - 1 >= LEAST - 1:
-            return LEAVE
-        loaded = U64[cell + at]
-        if loaded and loaded < LEAST:
-            return LEAVE
-    U64[cell + at] = highest(code, loaded)
+    before = U64[target]
+    if before and before < LEAST:
+        return LEAVE
+    U64[target] = highest(code, before)
     return FINE
+
+
+@inlined
+def quick_byte(
+    cells: int, address: int, code: int, floor: int, stamp: int, bound: int, group_floor: int, group_span: int
+) -> int:
+    """The same of a byte."""
+    row = U64.at(cells + (address >> LINE_BITS & LINES) * (8 * ROWS))
+    at, byte = 8 * (address >> 2 & LINE_LANES - 1), 8 * (address & 3)
+    stored, cell = row[STORED], row[LOADED]
+    if stored and stored < LEAST:
+        stored = U64[stored + at]
+        if stored and stored < LEAST:
+            stored = U64[stored + byte]
+    if row[UPDATED] or cell - 1 >= LEAST - 1:
+        return LEAVE
+    cell = U64[cell + at]
+    if cell - 1 >= LEAST - 1 or not is_past(stored, floor, stamp, bound, group_floor, group_span):
+        return LEAVE
+    is_over = is_past(U64[cell + byte], floor, stamp, bound, group_floor, group_span)
+    also = row[ALSO_LOADED]
+    if also - 1 < LEAST - 1:
+        also = U64[also + at]
+    if also - 1 < LEAST - 1:  # which of the two it is, no processor would guess
+        cell = cell if is_over else also
+    elif not is_over:
+        return LEAVE
+    U64[cell + byte] = highest(code, U64[cell + byte])
+    return FINE
+
+
+@native
+def load_lanes(wave: WaveRow, words: int, what: int, code: int, addresses: int, mask: int) -> int:
+    """Lanes load dwords or bytes from anywhere; those that have to be looked at closer.
+
+    `words`: the wave's own, `code` is that of lane 0 of the addresses.
+    """
+    group = Group.from_address(wave.group)
+    race, space, size, at = Race.from_address(group.race), what >> SPACE_AT & 3, what >> SIZE_AT, U64.at(addresses)
+    if what & KIND != LOAD or (size != 4 and size != 1) or not wave.is_alone:
+        return mask
+    floor, stamp, bound, group_floor = wave.global_floor, wave.stamp, wave.bound, wave.group_floor
+    span, other, others, left, known, cells = wave.group_span, group.low, group.high - group.low, 0, ~0, 0
+    if space == LDS:
+        floor, other = group_floor, U64.at(words)[LDS_SIZE] - size + 1
+        others = ~other  # all that lies beyond
+    while mask:
+        lane = lowest_bit(mask)
+        mask &= mask - 1
+        address = at[lane]
+        if address - other < others:  # nobody else sees what is there
+            continue
+        if address >> PAGE_BITS != known:
+            known, cells = address >> PAGE_BITS, page_of(race, address, space)
+        bit, mine, status = 1 << lane, code + (lane << LANE_AT), LEAVE
+        if cells and address & size - 1 == 0:
+            if size == 4:
+                status = quick_dword(cells, address, mine, floor, stamp, bound, group_floor, span)
+            else:
+                status = quick_byte(cells, address, mine, floor, stamp, bound, group_floor, span)
+        left = left | (bit if status else 0)
+    return left
