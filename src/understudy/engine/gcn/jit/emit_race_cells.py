@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from understudy.engine.gcn.jit import emit_race_lanes
 from understudy.engine.gcn.jit.emit_helpers import LIKELY
+from understudy.engine.gcn.jit.emit_race_order import KNOWN, Order
+from understudy.engine.gcn.jit.emit_race_shapes import Access
 from understudy.engine.gcn.races.codes import (
     ALSO_LOADED,
+    GROUP_AT,
     HINT_AT,
     LANE_AT,
-    LEAST,
     LINE_LANES,
     LINES,
     LOADED,
@@ -25,17 +28,12 @@ from understudy.engine.gcn.races.codes import (
     SITE_AT,
     SLOT_AT,
     STORED,
-    TICK_AT,
-    TICKS,
-    UID_AT,
     UPDATED,
 )
 from understudy.engine.gcn.races.native_quick import quick_dword
 from understudy.ir.builder import LaneText
 from understudy.ir.native_llvm import embedded
 
-KNOWN: Final = ("stamp", "bound", "group_floor", "group_span", "global_floor")
-"""Of a `codes.WaveRow`: what stays as it is while a strip runs, but for stamps where it stores to global memory."""
 FOUR: Final = f"<{ROWS} x i64>"
 BITS: Final = f"i{ROWS}"
 
@@ -58,20 +56,27 @@ class Place:
 class Cells:
     """Looks in line during one strip. `row`: the host address of the wave's `codes.WaveRow`."""
 
-    def __init__(self, text: LaneText, row: str) -> None:
+    def __init__(self, text: LaneText, row: str, *, stores_locally: bool) -> None:
         self.text = text
         self.row = row
+        group, passed = self._word(row, ROW_AT["group"]), self._word(row, ROW_AT["passed"])
+        if stores_locally:
+            more = text.let(f"add i64 {passed}, 1")
+            text.put(f"store i64 {more}, ptr {self._at(group, GROUP_AT['local_stores'])}")
+        is_quiet = text.let(f"icmp ule i64 {self._word(group, GROUP_AT['local_stores'])}, {passed}")
+        self.quiet = text.let(f"zext i1 {is_quiet} to i64")
+        """See `native_order.is_quiet`."""
         self.known = {name: self._word(row, ROW_AT[name]) for name in KNOWN}
-        self._splats = {name: self._splat_of(word, ROWS) for name, word in self.known.items()}
+        self.order = Order(text, ROWS, self.known)
 
     def load_line(self, place: Place, line: str, other: str, done: str) -> None:
         """A chunk loads a line, dword by dword: to `done`, or to `other` where that is to be looked at closer."""
         text, row = self.text, self._row_of(place, line, other)
-        found = self._past(text.let(f"load {FOUR}, ptr {row}, align 8"), ROWS, place.is_local)
-        past, pointers = (self._bits(each) for each in found)
+        o, words = self.order, text.let(f"load {FOUR}, ptr {row}, align 8")
+        past = o.bits(o.past(words, is_local=place.is_local))
         stored = text.let(f"and {BITS} {past}, {1 << STORED | 1 << UPDATED}")
         fine = text.let(f"icmp eq {BITS} {stored}, {1 << STORED | 1 << UPDATED}")
-        self._or(text.let(f"and i1 {fine}, {text.let(f'icmp eq {BITS} {pointers}, 0')}"), other)
+        self._or(text.let(f"and i1 {fine}, {o.none(o.addresses(words))}"), other)
         is_over = text.let(f"icmp ne {BITS} {text.let(f'and {BITS} {past}, {1 << LOADED}')}, 0")
         number = text.let(f"select i1 {is_over}, i64 {LOADED}, i64 {ALSO_LOADED}")
         at = text.let(f"getelementptr i64, ptr {row}, i64 {number}")
@@ -87,49 +92,54 @@ class Cells:
     def store_line(self, place: Place, line: str, bit: int, other: str, done: str) -> None:
         """A chunk stores a line, dword by dword; elsewhere than in LDS the access goes on in its slot, of `bit`."""
         text, row = self.text, self._row_of(place, line, other)
-        self._or(text.let(f"icmp eq i64 {self._word(self.row, ROW_AT['clash_count'])}, 0"), other)
-        if place.is_local:
-            code = self._code(place)
-        else:
-            is_open = text.let(f"and i64 {self._word(self.row, ROW_AT['open'])}, {bit}")
-            self._or(text.let(f"icmp ne i64 {is_open}, 0"), other)
-            code = text.let(f"add i64 {self._word(place.slot, SLOT_AT['code'])}, {self._lane(place)}")
+        code = self._store_code(place, bit, other)
         words = text.let(f"load {FOUR}, ptr {row}, align 8")
-        past, pointers = self._past(words, ROWS, place.is_local)
-        self._or(text.let(f"icmp eq {BITS} {self._bits(past)}, {(1 << ROWS) - 1}"), other)
+        past, pointers = self.order.bits(self.order.past(words, is_local=place.is_local)), self.order.addresses(words)
+        self._or(text.let(f"icmp eq {BITS} {past}, {(1 << ROWS) - 1}"), other)
         parts, whole = text.fresh("parts"), text.fresh("whole")
-        text.branch(text.let(f"icmp eq {BITS} {self._bits(pointers)}, 0"), whole, parts, LIKELY)
+        text.branch(self.order.none(pointers), whole, parts, LIKELY)
         with text.apart(parts):
             self._store_parts(place, row, words, pointers, code, other, done)
         text.start(whole)
         text.put(f"store {FOUR} {self._stored(code)}, ptr {row}, align 8")
         text.put(f"br label %{done}")
 
+    def _store_code(self, place: Place, bit: int, other: str) -> str:
+        """The code of a store; to `other` where that has to be begun, or has raced."""
+        text = self.text
+        self._or(text.let(f"icmp eq i64 {self._word(self.row, ROW_AT['clash_count'])}, 0"), other)
+        if place.is_local:
+            return self._code(place)
+        is_open = text.let(f"and i64 {self._word(self.row, ROW_AT['open'])}, {bit}")
+        self._or(text.let(f"icmp ne i64 {is_open}, 0"), other)
+        return text.let(f"add i64 {self._word(place.slot, SLOT_AT['code'])}, {self._lane(place)}")
+
     def _store_parts(self, place: Place, row: str, words: str, pointers: str, code: str, other: str, done: str) -> None:
-        """The same where loads were told of dword by dword: of these none must be that is not over."""
-        text, rows = self.text, {}
-        stored = text.let(f"and {BITS} {self._bits(pointers)}, {1 << STORED | 1 << UPDATED}")
-        self._or(text.let(f"icmp eq {BITS} {stored}, 0"), other)
-        for number in (LOADED, ALSO_LOADED):
+        """The same where accesses were told of dword by dword: of these none must be that is not over."""
+        text, rows, o = self.text, {}, Order(self.text, LINE_LANES, self.known)
+        is_updated = text.let(f"extractelement {self.order.flags} {pointers}, i64 {UPDATED}")
+        self._or(text.let(f"icmp eq i1 {is_updated}, 0"), other)
+        lanes = ", ".join(f"i64 {lane << LANE_AT}" for lane in range(LINE_LANES))
+        codes = text.let(f"add {o.kind} {o.splat(code)}, <{lanes}>")
+        for number in (STORED, LOADED, ALSO_LOADED):
             there, on = text.fresh("there"), text.fresh("on")
             word = text.let(f"extractelement {FOUR} {words}, i64 {number}")
-            is_there = text.let(f"extractelement <{ROWS} x i1> {pointers}, i64 {number}")
+            is_there = text.let(f"extractelement {self.order.flags} {pointers}, i64 {number}")
             rows[number] = is_there, text.let(f"inttoptr i64 {word} to ptr")
             text.branch(is_there, there, on)
             text.start(there)
-            codes = text.let(f"load <{LINE_LANES} x i64>, ptr {rows[number][1]}, align 8")
-            past, wrong = self._past(codes, LINE_LANES, place.is_local)
-            wrong = text.let(f"or <{LINE_LANES} x i1> {wrong}, {self._not(past, LINE_LANES)}")
-            text.branch(text.let(f"icmp eq i{LINE_LANES} {self._bits(wrong, LINE_LANES)}, 0"), on, other, LIKELY)
+            before = text.let(f"load {o.kind}, ptr {rows[number][1]}, align 8")
+            fine = o.without(o.past(before, is_local=place.is_local), o.addresses(before))
+            text.branch(text.let(f"icmp eq i{LINE_LANES} {o.bits(fine)}, -1"), on, other, LIKELY)
             text.start(on)
-        for is_there, pointer in rows.values():
+        for number, (is_there, pointer) in rows.items():
             there, on = text.fresh("there"), text.fresh("on")
             text.branch(is_there, there, on)
             text.start(there)
-            text.put(f"store <{LINE_LANES} x i64> zeroinitializer, ptr {pointer}, align 8")
+            text.put(f"store {o.kind} {codes if number == STORED else 'zeroinitializer'}, ptr {pointer}, align 8")
             text.put(f"br label %{on}")
             text.start(on)
-        kept = text.let(f"select <{ROWS} x i1> {pointers}, {FOUR} {words}, {FOUR} {self._stored(code)}")
+        kept = text.let(f"select {self.order.flags} {pointers}, {FOUR} {words}, {FOUR} {self._stored(code)}")
         text.put(f"store {FOUR} {kept}, ptr {row}, align 8")
         text.put(f"br label %{done}")
 
@@ -147,13 +157,37 @@ class Cells:
         cells = self._word(place.hint, HINT_AT["cells"])
         code = text.let(f"add i64 {self._code(place)}, {LINE_LANES - 1 << LANE_AT}")
         text.declarations.update(embedded(quick_dword))
+        quiet = self.quiet if place.is_local else "0"
         floor = self.known["group_floor" if place.is_local else "global_floor"]
         knows = ", ".join(f"i64 {self.known[name]}" for name in ("stamp", "bound", "group_floor", "group_span"))
         for number in range(count):
             at = text.let(f"add i64 {address}, {4 * number}") if number else address
-            status = text.let(f"call i64 @{quick_dword.name}(i64 {cells}, i64 {at}, i64 {code}, i64 {floor}, {knows})")
+            status = text.let(
+                f"call i64 @{quick_dword.name}(i64 {quiet}, i64 {cells}, i64 {at}, i64 {code}, i64 {floor}, {knows})"
+            )
             self._or(text.let(f"icmp eq i64 {status}, 0"), other)
         text.put(f"br label %{done}")
+
+    def lanes(self, place: Place, access: Access, bit: int, other: str, done: str) -> None:
+        """Lanes load dwords or bytes from anywhere in a page, or store dwords side by side."""
+        text = self.text
+        key = self._word(place.hint, HINT_AT["key"])
+        self._or(text.let(f"icmp eq i64 {key}, {place.key}"), other)
+        code = self._code(place) if access.kind == "load" else self._store_code(place, bit, other)
+        function = access.kind, access.bits
+        text.declarations.update(emit_race_lanes.definition(*function, is_local=place.is_local))
+        addresses, limit = text.bits(access.address, True), "-1"
+        if access.address.w == 32:
+            addresses = text.let(f"zext {text.itype(32, True)} {addresses} to {text.itype(64, True)}")
+        if place.is_local:
+            limit = text.call("i64", "llvm.usub.sat.i64", "i64 %ldssize", f"i64 {access.bits // 8 - 1}")
+        words = {
+            "mask": access.lanes, "limit": limit, "code": code,
+            "cells": self._word(place.hint, HINT_AT["cells"]), "page": self._word(place.hint, HINT_AT["page"]),
+            "quiet": self.quiet if place.is_local else "0", **self.known,
+        }  # fmt: skip
+        called = emit_race_lanes.call(*function, is_local=place.is_local, addresses=addresses, words=words)
+        text.branch(text.let(f"icmp eq i64 {text.let(called)}, 0"), done, other, LIKELY)
 
     # ---- cells ---------------------------------------------------------------------------------------------------
     def _find(self, place: Place, other: str) -> None:
@@ -174,27 +208,6 @@ class Cells:
             line = text.let(f"and i64 {line}, {LINES}")
         return text.let(f"getelementptr [{ROWS} x i64], ptr {base}, i64 {line}")
 
-    def _past(self, words: str, count: int, is_local: bool) -> tuple[str, str]:
-        """Of each of so many codes: whether it came before what the wave does; whether it is none, but an address.
-
-        What is no code is below each floor, and counts as what came before. See `native_order.is_past`.
-        """
-        text, kind, bits = self.text, f"<{count} x i64>", f"<{count} x i1>"
-        stamp, bound, group_floor, span, global_floor = (self._splat(name, count) for name in KNOWN)
-
-        def compare(test: str, a: str, b: str) -> str:
-            return text.let(f"icmp {test} {kind} {a}, {b}")
-
-        over = compare("ult", words, group_floor if is_local else global_floor)
-        own = compare("ult", text.let(f"xor {kind} {words}, {stamp}"), _every(count, 1 << UID_AT))
-        in_group = compare("ult", text.let(f"sub {kind} {words}, {group_floor}"), span)
-        ticks = text.let(f"lshr {kind} {words}, {_every(count, TICK_AT)}")
-        ticks = text.let(f"and {kind} {ticks}, {_every(count, TICKS - 1)}")
-        known = text.let(f"and {bits} {in_group}, {compare('ule', ticks, bound)}")
-        past = text.let(f"or {bits} {text.let(f'or {bits} {over}, {own}')}, {known}")
-        below = text.let(f"add {kind} {words}, {_every(count, -1)}")
-        return past, compare("ult", below, _every(count, LEAST - 1))
-
     def _code(self, place: Place) -> str:
         """The code of an access by the lanes of the chunk, in the present tick."""
         text = self.text
@@ -212,27 +225,8 @@ class Cells:
         self.text.start(on)
 
     def _word(self, base: str, number: int) -> str:
+        return self.text.let(f"load i64, ptr {self._at(base, number)}")
+
+    def _at(self, base: str, number: int) -> str:
         pointer = self.text.let(f"inttoptr i64 {base} to ptr")
-        return self.text.let(f"load i64, ptr {self.text.let(f'getelementptr i64, ptr {pointer}, i64 {number}')}")
-
-    def _splat(self, name: str, count: int) -> str:
-        """So many times what the wave knows; made where the strip begins, if cells of lines need it."""
-        if count == ROWS:
-            return self._splats[name]
-        return self._splat_of(self.known[name], count)
-
-    def _splat_of(self, word: str, count: int) -> str:
-        kind = f"<{count} x i64>"
-        one = self.text.let(f"insertelement {kind} poison, i64 {word}, i64 0")
-        return self.text.let(f"shufflevector {kind} {one}, {kind} poison, <{count} x i32> zeroinitializer")
-
-    def _not(self, bits: str, count: int) -> str:
-        return self.text.let(f"xor <{count} x i1> {bits}, <{', '.join(['i1 true'] * count)}>")
-
-    def _bits(self, flags: str, count: int = ROWS) -> str:
-        return self.text.let(f"bitcast <{count} x i1> {flags} to i{count}")
-
-
-def _every(count: int, number: int) -> str:
-    """A constant of so many words."""
-    return f"<{', '.join([f'i64 {number}'] * count)}>"
+        return self.text.let(f"getelementptr i64, ptr {pointer}, i64 {number}")

@@ -38,6 +38,7 @@ class Family:
     low: int
     high: int
     every: str = ""
+    row: str = ""
     side: str = ""
     same: str = ""
 
@@ -46,15 +47,16 @@ class Family:
 class Shape:
     """Names of what an access is: the first lane's address, and whether all lanes take part.
 
-    Whether all access a line, dword by dword, and its number; whether those that take part load the same dwords. Empty
-    where that is not asked.
+    Whether those that do access dwords side by side; whether all access a line so, and its number; whether those that
+    take part load the same dwords. Empty where that is not asked.
     """
 
-    address: str
-    every: str
-    side: str
-    same: str
-    line: str
+    address: str = ""
+    every: str = ""
+    row: str = ""
+    side: str = ""
+    same: str = ""
+    line: str = ""
 
 
 class Shapes:
@@ -82,7 +84,7 @@ class Shapes:
         address = text.let(f"add i64 {family.first}, {offset}") if offset else family.first
         side = self._aligned(family, "side", offset, LINE) if family.side else ""
         same = self._aligned(family, "same", offset, 4) if family.same else ""
-        return Shape(address, family.every, side, same, self._line(family, offset) if side else "")
+        return Shape(address, family.every, family.row, side, same, self._line(family, offset) if side else "")
 
     def _line(self, family: Family, offset: int) -> str:
         key = id(family), "line", offset % LINE
@@ -99,8 +101,8 @@ class Shapes:
         if address.w == 32:
             family.first = text.let(f"zext i32 {family.first} to i64")
         if access.bits == 32 and lanes == LINE_LANES:
-            in_line = self.addresses.side_by_side(address, start, 4)
-            family.side = self._inside(family, text.let(f"and i1 {in_line}, {family.every}"), LINE)
+            family.row = self.addresses.side_by_side(address, start, 4)
+            family.side = self._inside(family, text.let(f"and i1 {family.row}, {family.every}"), LINE)
         if access.kind == "load":
             differing = self.addresses.differing(address, start)
             wrong = text.let(f"and <{lanes} x i1> {differing}, {text.bits(access.mask, True)}")

@@ -59,7 +59,6 @@ class RaceHooks:
         self._waiting: list[Access] = []
         self._strip_row = ""
         self._cells: Cells
-        self._hints: dict[tuple[int, int], int] = {}
 
     def begin_strip(self, exec: str, stores: set[str]) -> None:
         """No access goes on; the wave has left the barrier that it came to. `stores`: spaces."""
@@ -79,7 +78,7 @@ class RaceHooks:
             self._call("go_on", "")
             text.put(f"br label %{on}")
         text.start(on)
-        self._strip_row, self._cells = row, Cells(text, row)
+        self._strip_row, self._cells = row, Cells(text, row, stores_locally="lds" in stores)
 
     def begin_chunk(self) -> None:
         """The accesses of a strip are next, in order. What waited in one that could not be written, is forgotten."""
@@ -98,7 +97,7 @@ class RaceHooks:
         what = (LOAD if kind == "load" else STORE) | SPACES[space] << SPACE_AT | bits // 8 << SIZE_AT
         key = text.let(f"or i64 {text.let(f'shl i64 {self._pc()}, {NUMBER_BITS}')}, {number}")
         lanes = text.let(f"zext i{text.lanes} {self.vectors.compressed(mask)} to i64")
-        hint = text.let(f"add i64 {self._strip_row}, {HINTS_AT + HINT_BYTES * (self._hint(number) % HINTS)}")
+        hint = text.let(f"add i64 {self._strip_row}, {HINTS_AT + HINT_BYTES * self._hint(number)}")
         self._waiting.append(Access(kind, space, bits, address, mask, lanes, slot, hint, key, what))
         if not self._may_wait:
             self.end_chunk()
@@ -109,20 +108,17 @@ class RaceHooks:
         shapes = Shapes(self.text, self.addresses, [each for each in accesses if each.bits >= 32])
         number = 0
         for access in accesses:
-            far, done = self.text.fresh("far"), self.text.fresh("looked")
-            found = ["0"]
+            far, done, shape = self.text.fresh("far"), self.text.fresh("looked"), Shape()
             if access.bits >= 32:
-                found = self._regular(access, shapes.shape(number), far, done)
+                shape = shapes.shape(number)
                 number += 1
-            else:
-                self.text.put(f"br label %{far}")
-            self._far(access, found, far, done)
+            self._far(access, self._regular(access, shape, far, done), far, done)
 
     def _far(self, access: Access, shapes: list[str], far: str, done: str) -> None:
         """Have a function look at an access; `shapes`: of lanes, and where they come from."""
         text, address = self.text, access.address
         with text.apart(far):
-            shape = text.let("phi i64 " + ", ".join(shapes)) if len(shapes) > 1 else "0"
+            shape = text.let(f"phi i64 {', '.join(shapes)}")
             room = f"%{self.vectors.home.prefix}races"
             text.alloca(f"{room} = alloca <{text.lanes} x i64>, align {8 * text.lanes}")
             wide = text.itype(64, True)
@@ -143,26 +139,28 @@ class RaceHooks:
         return f"%sh{self.vectors.label}"
 
     def _regular(self, access: Access, shape: Shape, far: str, done: str) -> list[str]:
-        """Look at lanes side by side, or at loads of one place, in line: to `done`, or to `far`.
+        """Look at lanes side by side, at loads of one place, or from anywhere, in line: to `done`, or to `far`.
 
         Shapes that are told there, and where they come from.
         """
-        text, cells, shapes = self.text, self._cells, list[str]()
+        text, cells, shapes, waiting = self.text, self._cells, list[str](), list[str]()
         slot = text.let(f"add i64 {self._strip_row}, {SLOTS_AT + SLOT_BYTES * access.number}")
         place = Place(access.hint, slot, access.key, self._first, shape.address, access.space == "lds")
+        is_quick, bit, lanes = self._is_quick(access), 1 << access.number, text.fresh("lanes")
         if shape.side:
             other, closer = self._begin_shape(shape.side)
-            if not self._is_quick(access):
+            if not is_quick:
                 text.put(f"br label %{closer}")
             elif access.kind == "load":
                 cells.load_line(place, shape.line, closer, done)
             else:
-                cells.store_line(place, shape.line, 1 << access.number, closer, done)
-            shapes.append(self._end_shape(SIDE, closer, far))
+                cells.store_line(place, shape.line, bit, closer, done)
+            is_load = access.kind == "load" and is_quick
+            (waiting if is_load else shapes).append(self._end_shape(SIDE, closer, lanes if is_load else far))
             text.start(other)
         if shape.same:
             other, closer = self._begin_shape(shape.same)
-            if self._is_quick(access):
+            if is_quick:
                 on = text.fresh("on")
                 text.branch(shape.every, on, closer, LIKELY)
                 text.start(on)
@@ -171,7 +169,22 @@ class RaceHooks:
                 text.put(f"br label %{closer}")
             shapes.append(self._end_shape(SAME, closer, far))
             text.start(other)
-        shapes.append(f"[ 0, %{text.label} ]")
+        some = text.fresh("some")
+        text.branch(text.let(f"icmp eq i64 {access.lanes}, 0"), done, some)
+        text.start(some)
+        waiting.append(f"[ 0, %{text.label} ]")
+        text.put(f"br label %{lanes}")
+        text.start(lanes)
+        waited = text.let(f"phi i64 {', '.join(waiting)}")
+        if is_quick and access.bits in (8, 32) and (access.kind == "load" or shape.row):
+            closer = text.fresh("closer")
+            if access.kind == "store":
+                on = text.fresh("on")
+                text.branch(shape.row, on, closer)
+                text.start(on)
+            cells.lanes(place, access, bit, closer, done)
+            text.start(closer)
+        shapes.append(f"[ {waited}, %{text.label} ]")
         text.put(f"br label %{far}")
         return shapes
 
@@ -194,9 +207,8 @@ class RaceHooks:
         return self.text.lanes == LINE_LANES and (self._keeps_tick or is_store)
 
     def _hint(self, number: int) -> int:
-        """The number of an access of the region: the same in each chunk."""
-        pc = self.control.block.nodes[self.control.index].insn.pc
-        return self._hints.setdefault((pc, number), len(self._hints))
+        """Which hint an access has: another one than those near to it."""
+        return (self.control.block.nodes[self.control.index].insn.pc // 4 + number) % HINTS
 
     def _load(self, name: str, row: str) -> str:
         return self.text.let(f"load i64, ptr {self._field(name, row)}")

@@ -42,6 +42,8 @@ CLOCK: Final = CHECKED + 1
 """Host address of what s_memtime tells: a `native_clock.Clock`; 0: instructions."""
 RACES: Final = CLOCK + 1
 """Host address of what the check of races knows of the wave: a `races.codes.WaveRow`; 0 without."""
+RACE_SLOTS: Final = 64
+"""Accesses of a strip of translated code that the check of races looks at, each in a slot of its own."""
 QUIET: Final = HELPERS
 """Of a twin: host address of the table of what is only counted (`marks.sights`)."""
 INLINE_CACHE: Final = RACES + 1

@@ -4,6 +4,7 @@ A strip ends
 
 - before what reads a mask or register that it writes, or writes one that it reads; before what writes EXEC;
 - between a store and any other access to the same memory: the loop runs all of it for one chunk before the next;
+- where races are looked for, between stores and loads;
 - around what sees other lanes, and where the float environment of the host has to change.
 """
 
@@ -15,6 +16,7 @@ from typing import Final
 
 from understudy.engine.gcn.jit.effects import Effects, Environment, meet
 from understudy.engine.gcn.jit.float_control import DEFAULT
+from understudy.engine.gcn.jit.layout import RACE_SLOTS
 from understudy.engine.gcn.jit.region import Node
 from understudy.isa.gcn.state import EXEC, FLAT_SCRATCH
 
@@ -85,6 +87,8 @@ class Strip:
             return False
         if found.s_reads & self.masks or EXEC in self.masks:
             return False
+        if self._is_watched and found.memory and not self._is_looked_at_with(found):
+            return False
         if any(n not in self._whole_masks() for n in found.mask_reads if _pairs({n}) & self.masks):
             return False
         if _clash(found.stores, self.loads | self.stores) or _clash(found.loads, self.stores):
@@ -102,6 +106,16 @@ class Strip:
     def is_waited_for(self, node: Node) -> bool:
         """Whether an instruction waits for stores of the strip, and somebody looks at that."""
         return bool(self.stores - {"lds"}) and node.waits_for_stores
+
+    @property
+    def _is_watched(self) -> bool:
+        """Whether races are looked for."""
+        return bool(self.nodes) and self.nodes[0].watches
+
+    def _is_looked_at_with(self, found: Effects) -> bool:
+        """Whether accesses may be looked at together: loads where nothing is stored, each with a slot of its own."""
+        count = sum(len(node.effects.accesses) for node in self.nodes) + len(found.accesses)
+        return count <= RACE_SLOTS and not (found.stores and self.loads) and not (found.loads and self.stores)
 
     def _whole_masks(self) -> set[int]:
         return {n for node in self.nodes for n in node.effects.mask_writes}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-from understudy.engine.gcn.jit.layout import chunk_lanes
+from understudy.engine.gcn.jit.layout import RACE_SLOTS, chunk_lanes
 from understudy.ir import llvm
 from understudy.ir.native import layout, numbers
 
@@ -66,7 +66,7 @@ SPACES: Final = ("global", "LDS", "gds")
 LINES: Final = (1 << PAGE_BITS - LINE_BITS) - 1
 """Mask of the number of a line in its page."""
 
-SLOTS: Final = 64
+SLOTS: Final = RACE_SLOTS
 """Accesses of a strip of translated code whose codes are kept from chunk to chunk."""
 NUMBER_BITS: Final = 4
 """Of a slot's key: which access of the instruction it is; its pc is above."""
@@ -160,6 +160,8 @@ class Group(ctypes.Structure):
     ended: int
     knows: int
     """Whether one of its waves knows more than barriers say."""
+    local_stores: int
+    """One more than the barriers that a wave had passed when one stored to LDS last, or met atomics there; 0: none."""
     rows: int
     """Host address of the `WaveRow` of each wave."""
     low: int
@@ -256,6 +258,7 @@ class Told(ctypes.Structure):
     """Which access of the wave was the first one."""
 
 
+GROUP_AT: Final = numbers(Group)
 WAVES: Final = 0
 GROUPS: Final = 1
 KERNELS: Final = 2
@@ -266,8 +269,8 @@ HINT_AT: Final = numbers(Hint)
 SLOT_AT: Final = numbers(Slot)
 HINT_BYTES: Final = ctypes.sizeof(Hint)
 SLOT_BYTES: Final = ctypes.sizeof(Slot)
-HINTS: Final = 64
-"""Accesses of a region that have a hint of their own; further ones share them."""
+HINTS: Final = 512
+"""Dwords of code whose accesses have hints of their own; further ones share them."""
 HINTS_AT: Final = 256
 SLOTS_AT: Final = HINTS_AT + HINTS * HINT_BYTES
 ROW_BYTES: Final = SLOTS_AT + SLOTS * SLOT_BYTES

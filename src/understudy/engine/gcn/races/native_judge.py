@@ -394,6 +394,9 @@ class NativeJudge:
         `number`: of its instruction it is that access, from 1 on, of a strip that translated code has left; or 0.
         """
         is_coherent = access == LOAD and bool(insn.get("glc"))
+        if access != LOAD and space == SPACES[LOCAL]:
+            group = wave.group.group
+            group.local_stores = max(group.local_stores, wave.row.passed + 1)
         what = NAMES.index(access) | SPACES.index(space) << SPACE_AT | COHERENT * is_coherent | size << SIZE_AT
         found = self._begun(wave, insn, number)
         if found is None:

@@ -695,6 +695,8 @@ def look_ahead(
             return FINE
     slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
     code = slot.code + (first << LANE_AT)
+    if not is_whole:
+        give_hint(wave, hint, key, what, at[lowest_bit(mask)], slot.code)
     left = load_lanes(wave, words, what, code, addresses, mask)
     if left and look(wave, words, what, code, slot.serial, addresses, left, 0, 0):
         return LEAVE

@@ -46,7 +46,7 @@ def start_races(group: Group, number: int, count: int) -> None:
             ranges[2 * last], ranges[2 * last + 1] = first, group.launch
             race.range_count = last + 1
     group.first, group.count, group.generation, group.even, group.odd = first, count, 0, 0, 0
-    group.ended, group.knows = 0, 0
+    group.ended, group.knows, group.local_stores = 0, 0, 0
     floor = race.floor << UID_AT
     for each in range(count):
         wave = WaveRow.from_address(group.rows + each * ROW_BYTES)
@@ -132,6 +132,12 @@ def over(wave: WaveRow) -> None:
             group.odd = max(group.odd, wave.tick)
         else:
             group.even = max(group.even, wave.tick)
+
+
+@inlined
+def is_quiet(wave: WaveRow, group: Group) -> int:
+    """Whether all stores to LDS were made before a barrier that a wave has passed."""
+    return group.local_stores <= wave.passed
 
 
 @native

@@ -31,7 +31,7 @@ from understudy.engine.gcn.races.codes import (
     WaveRow,
 )
 from understudy.engine.gcn.races.native_cells import page_of
-from understudy.engine.gcn.races.native_order import is_past
+from understudy.engine.gcn.races.native_order import is_past, is_quiet
 from understudy.ir.native import U64, inlined, lowest_bit, native
 from understudy.isa.gcn.state import LDS_SIZE
 
@@ -44,50 +44,76 @@ def highest(code: int, before: int) -> int:
 
 @inlined
 def quick_dword(
-    cells: int, address: int, code: int, floor: int, stamp: int, bound: int, group_floor: int, group_span: int
+    quiet: int,
+    cells: int,
+    address: int,
+    code: int,
+    floor: int,
+    stamp: int,
+    bound: int,
+    group_floor: int,
+    group_span: int,
 ) -> int:
-    """A load of one dword of a page with these cells; 1 where that is to be looked at closer."""
+    """A load of one dword of a page with these cells; 1 where that is to be looked at closer.
+
+    `quiet`: nobody has stored there but before what the wave does now; see `native_order.is_quiet`.
+    """
     row = U64.at(cells + (address >> LINE_BITS & LINES) * (8 * ROWS))
     at = 8 * (address >> 2 & LINE_LANES - 1)
-    stored, cell = row[STORED], row[LOADED]
-    if stored and stored < LEAST:
-        stored = U64[stored + at]
-    if row[UPDATED] or (stored and stored < LEAST) or cell - 1 >= LEAST - 1:
+    if not quiet:
+        stored = row[STORED]
+        if stored and stored < LEAST:
+            stored = U64[stored + at]
+        if row[UPDATED] or (stored and stored < LEAST):
+            return LEAVE
+        if not is_past(stored, floor, stamp, bound, group_floor, group_span):
+            return LEAVE
+    cell, also = row[LOADED] + at, row[ALSO_LOADED] + at
+    if cell - 8 * LINE_LANES >= LEAST - 8 * LINE_LANES:
         return LEAVE
-    loaded, also, target = U64[cell + at], row[ALSO_LOADED], cell + at
-    if (loaded and loaded < LEAST) or not is_past(stored, floor, stamp, bound, group_floor, group_span):
-        return LEAVE
+    loaded = U64[cell]
     is_over = is_past(loaded, floor, stamp, bound, group_floor, group_span)
-    if also - 1 < LEAST - 1:  # which of the two it is, no processor would guess
-        target = target if is_over else also + at
+    if also - 8 * LINE_LANES < LEAST - 8 * LINE_LANES:  # which of the two it is, no processor would guess
+        cell = cell if is_over else also
+        loaded = U64[cell]
     elif not is_over:
         return LEAVE
-    before = U64[target]
-    if before and before < LEAST:
+    if loaded - 1 < LEAST - 1:
         return LEAVE
-    U64[target] = highest(code, before)
+    U64[cell] = highest(code, loaded)
     return FINE
 
 
 @inlined
 def quick_byte(
-    cells: int, address: int, code: int, floor: int, stamp: int, bound: int, group_floor: int, group_span: int
+    quiet: int,
+    cells: int,
+    address: int,
+    code: int,
+    floor: int,
+    stamp: int,
+    bound: int,
+    group_floor: int,
+    group_span: int,
 ) -> int:
     """The same of a byte."""
     row = U64.at(cells + (address >> LINE_BITS & LINES) * (8 * ROWS))
     at, byte = 8 * (address >> 2 & LINE_LANES - 1), 8 * (address & 3)
-    stored, cell = row[STORED], row[LOADED]
-    if stored and stored < LEAST:
-        stored = U64[stored + at]
+    if not quiet:
+        stored = row[STORED]
         if stored and stored < LEAST:
-            stored = U64[stored + byte]
-    if row[UPDATED] or cell - 1 >= LEAST - 1:
+            stored = U64[stored + at]
+            if stored and stored < LEAST:
+                stored = U64[stored + byte]
+        if row[UPDATED] or not is_past(stored, floor, stamp, bound, group_floor, group_span):
+            return LEAVE
+    cell, also = row[LOADED], row[ALSO_LOADED]
+    if cell - 1 >= LEAST - 1:
         return LEAVE
     cell = U64[cell + at]
-    if cell - 1 >= LEAST - 1 or not is_past(stored, floor, stamp, bound, group_floor, group_span):
+    if cell - 1 >= LEAST - 1:
         return LEAVE
     is_over = is_past(U64[cell + byte], floor, stamp, bound, group_floor, group_span)
-    also = row[ALSO_LOADED]
     if also - 1 < LEAST - 1:
         also = U64[also + at]
     if also - 1 < LEAST - 1:  # which of the two it is, no processor would guess
@@ -110,7 +136,9 @@ def load_lanes(wave: WaveRow, words: int, what: int, code: int, addresses: int, 
         return mask
     floor, stamp, bound, group_floor = wave.global_floor, wave.stamp, wave.bound, wave.group_floor
     span, other, others, left, known, cells = wave.group_span, group.low, group.high - group.low, 0, ~0, 0
+    quiet = 0
     if space == LDS:
+        quiet = is_quiet(wave, group)
         floor, other = group_floor, U64.at(words)[LDS_SIZE] - size + 1
         others = ~other  # all that lies beyond
     while mask:
@@ -124,8 +152,8 @@ def load_lanes(wave: WaveRow, words: int, what: int, code: int, addresses: int, 
         bit, mine, status = 1 << lane, code + (lane << LANE_AT), LEAVE
         if cells and address & size - 1 == 0:
             if size == 4:
-                status = quick_dword(cells, address, mine, floor, stamp, bound, group_floor, span)
+                status = quick_dword(quiet, cells, address, mine, floor, stamp, bound, group_floor, span)
             else:
-                status = quick_byte(cells, address, mine, floor, stamp, bound, group_floor, span)
+                status = quick_byte(quiet, cells, address, mine, floor, stamp, bound, group_floor, span)
         left = left | (bit if status else 0)
     return left

@@ -1,0 +1,86 @@
+"""Which of several accesses came before what a wave does now, by their codes: `races.native_order.is_past`, in line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from understudy.engine.gcn.races.codes import LEAST, SITE_AT, TICK_AT, TICKS, UID_AT
+from understudy.ir.builder import Text
+
+KNOWN: Final = ("stamp", "bound", "group_floor", "group_span", "global_floor")
+"""Of a `codes.WaveRow`: what stays as it is while a strip runs, but for stamps where it stores to global memory."""
+
+
+class Order:
+    """Looks at `count` codes at once. `known`: the names of the words in `KNOWN`."""
+
+    def __init__(self, text: Text, count: int, known: Mapping[str, str]) -> None:
+        self.text = text
+        self.count = count
+        self.kind = f"<{count} x i64>"
+        self.flags = f"<{count} x i1>"
+        self._known = {name: self.splat(word) for name, word in known.items()}
+
+    def past(self, codes: str, *, is_local: bool) -> str:
+        """Flags of those that came before. What is no code is below each floor, and counts as that."""
+        text, know = self.text, self._known
+        over = self.compare("ult", codes, know["group_floor" if is_local else "global_floor"])
+        own = self.compare("ult", text.let(f"xor {self.kind} {codes}, {know['stamp']}"), self.every(1 << UID_AT))
+        behind = text.let(f"sub {self.kind} {codes}, {know['group_floor']}")
+        in_group = self.compare("ult", behind, know["group_span"])
+        ticks = text.let(f"lshr {self.kind} {codes}, {self.every(TICK_AT)}")
+        ticks = text.let(f"and {self.kind} {ticks}, {self.every(TICKS - 1)}")
+        known = self.both(in_group, self.compare("ule", ticks, know["bound"]))
+        return self.either(self.either(over, own), known)
+
+    def addresses(self, words: str) -> str:
+        """Flags of those that are no codes, but say where the cells of the parts are."""
+        return self.compare("ult", self.text.let(f"add {self.kind} {words}, {self.every(-1)}"), self.every(LEAST - 1))
+
+    def highest(self, codes: str, before: str) -> str:
+        """What cells hold then: of loads by one instruction the one of the highest lane; see `native_look.later`."""
+        text = self.text
+        higher = text.let(f"sub {self.kind} {before}, {codes}")
+        most = text.let(f"xor {self.kind} {codes}, {self.every(-1)}")
+        most = text.let(f"and {self.kind} {most}, {self.every((1 << SITE_AT) - 1)}")
+        return self.select(self.compare("ule", higher, most), before, codes)
+
+    # ---- text ----------------------------------------------------------------------------------------------------
+    def every(self, number: int) -> str:
+        """A constant."""
+        return f"<{', '.join([f'i64 {number}'] * self.count)}>"
+
+    def splat(self, word: str) -> str:
+        """The same word everywhere."""
+        one = self.text.let(f"insertelement {self.kind} poison, i64 {word}, i64 0")
+        order = f"<{self.count} x i32> zeroinitializer"
+        return self.text.let(f"shufflevector {self.kind} {one}, {self.kind} poison, {order}")
+
+    def compare(self, test: str, a: str, b: str) -> str:
+        """Flags."""
+        return self.text.let(f"icmp {test} {self.kind} {a}, {b}")
+
+    def both(self, a: str, b: str) -> str:
+        """Flags that are in both."""
+        return self.text.let(f"and {self.flags} {a}, {b}")
+
+    def either(self, a: str, b: str) -> str:
+        """Flags that are in one of them."""
+        return self.text.let(f"or {self.flags} {a}, {b}")
+
+    def without(self, a: str, b: str) -> str:
+        """Flags of `a` that are not in `b`."""
+        return self.both(a, self.text.let(f"xor {self.flags} {b}, <{', '.join(['i1 true'] * self.count)}>"))
+
+    def select(self, flags: str, a: str, b: str) -> str:
+        """`a` where a flag is, else `b`."""
+        return self.text.let(f"select {self.flags} {flags}, {self.kind} {a}, {self.kind} {b}")
+
+    def bits(self, flags: str) -> str:
+        """Flags as bits of one number."""
+        return self.text.let(f"bitcast {self.flags} {flags} to i{self.count}")
+
+    def none(self, flags: str) -> str:
+        """Whether there is none."""
+        return self.text.let(f"icmp eq i{self.count} {self.bits(flags)}, 0")
