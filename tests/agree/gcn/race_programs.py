@@ -34,6 +34,8 @@ class Maker:
         self._put(f"s_mov_b32 s20, {rounds}", "again:")
         for number in range(int(self.rng.integers(3, 16))):
             self._access()
+            if self._chance(0.2):
+                self._burst()
             self._order()
             if self._chance(0.07):
                 self._branch(number)
@@ -105,6 +107,24 @@ class Maker:
             ),
             "s_mov_b64 exec, -1",
         )
+
+    def _burst(self) -> None:
+        """Loads that wait for nothing: at three bases and constants, in any order."""
+        self._address(2)
+        self._put(f"v_mov_b32 v6, {self._pick('0', 's8', '64')}", "v_lshlrev_b32 v7, 2, v0")
+        if self._chance(0.2):
+            self._put(f"s_mov_b32 exec_lo, {self._pick('0xffff', '0xff', '0x10001', '-1')}")
+        for _ in range(int(self.rng.integers(2, 9))):
+            base, a, b = self._pick("v3", "v6", "v7"), *(int(n) for n in self.rng.integers(0, 40, 2))
+            self._put(
+                self._pick(
+                    *(f"ds_read2_b32 v[12:13], {base} offset0:{a} offset1:{b}",) * 3,
+                    *(f"ds_read_b32 v12, {base} offset:{4 * a}",) * 2,
+                    f"ds_read_u8 v14, {base} offset:{a}",
+                    "flat_load_dword v15, v[4:5]",
+                )
+            )
+        self._put("s_mov_b64 exec, -1")
 
     def _order(self) -> None:
         if self._chance(0.33):

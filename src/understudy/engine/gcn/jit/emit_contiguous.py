@@ -195,7 +195,7 @@ class Contiguous:
         text, lanes, ints = self.text, self.text.lanes, self.addresses.ints
         kind, size = "load" if stored is None else "store", bits // 8
         addresses, is_partial = text.bits(address, True), where is not None
-        bound = _bound(space, address, where)
+        bound = bound_of(space, address, where)
         mask = active if where is None or bound is not None else ints.and_(1, active, where)
         m = text.bits(mask, True)
         data = tuple(text.bits(value, True) for value in stored or ())
@@ -356,7 +356,7 @@ class Contiguous:
         return found, label
 
 
-def _bound(space: str, address: Value, where: Value | None) -> Value | None:
+def bound_of(space: str, address: Value, where: Value | None) -> Value | None:
     """What addresses of LDS are to lie below, where that is what `where` says."""
     if space != "lds" or where is None or where.made is None:
         return None

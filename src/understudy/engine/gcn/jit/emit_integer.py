@@ -33,7 +33,13 @@ def _compare(word: str) -> Callable[..., Value]:
 
 def _pick(word: str) -> Callable[..., Value]:
     """The smaller or larger one."""
-    return lambda self, w, a, b: self._intrinsic(word, w, a, b)
+
+    def operation(self: Integers, w: int, a: Value, b: Value) -> Value:
+        made = self._intrinsic(word, w, a, b)
+        made.made = word, a, b
+        return made
+
+    return operation
 
 
 def _count(word: str, *more: str) -> Callable[..., Value]:

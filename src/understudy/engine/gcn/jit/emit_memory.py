@@ -126,7 +126,7 @@ class Memory:
 
     def _look(self, kind: str, space: str, bits: int, address: Value, where: Value | None) -> None:
         if self.races is not None:
-            self.races.look(kind, space, bits, self._accesses, address, self._masked(where))
+            self.races.look(kind, space, bits, self._accesses, address, where)
 
     def _masked(self, where: Value | None) -> Value:
         return self.vectors.active() if where is None else self.ints.and_(1, self.vectors.active(), where)

@@ -7,13 +7,14 @@ what is not known then, or might race, is for `races.native_look`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from understudy.engine.gcn.jit import emit_race_lanes
 from understudy.engine.gcn.jit.emit_helpers import LIKELY
 from understudy.engine.gcn.jit.emit_race_order import KNOWN, Order
-from understudy.engine.gcn.jit.emit_race_shapes import Access
+from understudy.engine.gcn.jit.emit_race_shapes import Access, Batch
 from understudy.engine.gcn.races.codes import (
     ALSO_LOADED,
     GROUP_AT,
@@ -25,9 +26,9 @@ from understudy.engine.gcn.races.codes import (
     PAGE_BITS,
     ROW_AT,
     ROWS,
-    SITE_AT,
     SLOT_AT,
     STORED,
+    TICK_AT,
     UPDATED,
 )
 from understudy.engine.gcn.races.native_quick import quick_dword
@@ -81,10 +82,10 @@ class Cells:
         number = text.let(f"select i1 {is_over}, i64 {LOADED}, i64 {ALSO_LOADED}")
         at = text.let(f"getelementptr i64, ptr {row}, i64 {number}")
         code = self._code(place)
-        # Of loads by one instruction the one of the highest lane stays: see `native_look.later`.
+        # Of loads by one wave in one tick the highest code stays: see `native_look.later`.
         held = text.let(f"load i64, ptr {at}")
         higher = text.let(f"sub i64 {held}, {code}")
-        most = text.let(f"and i64 {text.let(f'xor i64 {code}, -1')}, {(1 << SITE_AT) - 1}")
+        most = text.let(f"and i64 {text.let(f'xor i64 {code}, -1')}, {(1 << TICK_AT) - 1}")
         stays = text.let(f"icmp ule i64 {higher}, {most}")
         text.put(f"store i64 {text.let(f'select i1 {stays}, i64 {held}, i64 {code}')}, ptr {at}")
         text.put(f"br label %{done}")
@@ -188,6 +189,46 @@ class Cells:
         }  # fmt: skip
         called = emit_race_lanes.call(*function, is_local=place.is_local, addresses=addresses, words=words)
         text.branch(text.let(f"icmp eq i64 {text.let(called)}, 0"), done, other, LIKELY)
+
+    def many(self, batch: Batch, first: str) -> str:
+        """Look at several loads by the lanes from `first` on; whether that was enough for all of them."""
+        text, example = self.text, batch.accesses[0]
+        is_local, done, found = example.space == "lds", text.fresh("many"), list[str]()
+        for kind, ready in (("side", batch.side), ("same", batch.same)):
+            if not ready:
+                continue
+            there, other = text.fresh(kind), text.fresh("other")
+            text.branch(ready, there, other)
+            text.start(there)
+            text.declarations.update(emit_race_lanes.definition(kind, 32, is_local=is_local))
+            last = LINE_LANES - 1 if kind == "same" else 0  # its code would be what cells hold in the end
+            lane = text.let(f"shl i64 {text.let(f'add i64 {first}, {last}')}, {LANE_AT}")
+            words = {
+                "mask": str((1 << len(batch.accesses)) - 1), "quiet": self.quiet if is_local else "0",
+                "code": text.let(f"add i64 {self.known['stamp']}, {lane}"), **self.known,
+            }  # fmt: skip
+            vectors = [
+                self._behind(batch.first, batch.offsets),
+                self._behind(example.hint, [each.hint_at - example.hint_at for each in batch.accesses]),
+                self._behind(example.key, [each.insn - example.insn for each in batch.accesses]),
+            ]
+            status = text.let(emit_race_lanes.call_many(kind, is_local=is_local, vectors=vectors, words=words))
+            found.append(f"[ {text.let(f'icmp eq i64 {status}, 0')}, %{there} ]")
+            text.put(f"br label %{done}")
+            text.start(other)
+        found.append(f"[ false, %{text.label} ]")
+        text.put(f"br label %{done}")
+        text.start(done)
+        return text.let(f"phi i1 {', '.join(found)}")
+
+    def _behind(self, word: str, offsets: Sequence[int]) -> str:
+        """A word and constants: as many as there are lanes, the last one again and again."""
+        kind = f"<{LINE_LANES} x i64>"
+        numbers = [*offsets, *[offsets[-1]] * (LINE_LANES - len(offsets))]
+        text = self.text
+        one = text.let(f"insertelement {kind} poison, i64 {word}, i64 0")
+        every = text.let(f"shufflevector {kind} {one}, {kind} poison, <{LINE_LANES} x i32> zeroinitializer")
+        return text.let(f"add {kind} {every}, <{', '.join(f'i64 {number}' for number in numbers)}>")
 
     # ---- cells ---------------------------------------------------------------------------------------------------
     def _find(self, place: Place, other: str) -> None:

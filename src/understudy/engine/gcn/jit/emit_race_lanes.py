@@ -6,12 +6,14 @@ They look at all of them or at none; what `races.native_quick` does with one lan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 from understudy.engine.gcn.jit.emit_race_order import KNOWN, Order
 from understudy.engine.gcn.races.codes import (
     ALSO_LOADED,
+    HINT_AT,
     LANE_AT,
     LINE_BITS,
     LINE_LANES,
@@ -26,6 +28,8 @@ from understudy.ir.builder import Text
 
 WORDS: Final = ("mask", "limit", "cells", "page", "code", "quiet", *KNOWN)
 """Which lanes do, as bits; what lies there is below `limit`; the cells of a page, and its number; lane 0's code."""
+MANY: Final = ("mask", "code", "quiet", *KNOWN)
+"""The same of several accesses, each by all lanes of a chunk: `code` is without a site."""
 KIND: Final = f"<{LINE_LANES} x i64>"
 FLAGS: Final = f"<{LINE_LANES} x i1>"
 
@@ -36,18 +40,27 @@ def call(kind: str, bits: int, *, is_local: bool, addresses: str, words: dict[st
     return f"call i64 @{_name(kind, bits, is_local=is_local)}({KIND} {addresses}, {given})"
 
 
+def call_many(kind: str, *, is_local: bool, vectors: Sequence[str], words: dict[str, str]) -> str:
+    """A call for several loads, of the same dwords ("same") or of lines ("side"): addresses, hints, and their keys."""
+    given = ", ".join([*(f"{KIND} {each}" for each in vectors), *(f"i64 {words[each]}" for each in MANY)])
+    return f"call i64 @{_name(kind, 32, is_local=is_local)}({given})"
+
+
 @cache
 def definition(kind: str, bits: int, *, is_local: bool) -> dict[str, str]:
     """The function and what it needs, by name."""
     text = Text()
-    given = ", ".join(f"i64 %{each}" for each in WORDS)
+    vectors = ("addresses", "hints", "keys") if kind in ("same", "side") else ("addresses",)
+    words = MANY if kind in ("same", "side") else WORDS
+    given = ", ".join([*(f"{KIND} %{each}" for each in vectors), *(f"i64 %{each}" for each in words)])
     name = _name(kind, bits, is_local=is_local)
     lanes = _Lanes(text, bits, is_local=is_local)
-    if kind == "load":
-        lanes.load()
+    if kind in ("same", "side"):
+        lanes.hinted()
     else:
-        lanes.store()
-    head = f"define internal i64 @{name}({KIND} %addresses, {given}) noinline #0 {{"
+        lanes.numbered()
+    {"load": lanes.load, "same": lanes.load, "side": lanes.lines, "store": lanes.store}[kind]()
+    head = f"define internal i64 @{name}({given}) noinline #0 {{"
     return text.declarations | {name: "\n".join([head, "entry:", *text.lines, "far:", "  ret i64 1", "}"])}
 
 
@@ -56,38 +69,55 @@ def _name(kind: str, bits: int, *, is_local: bool) -> str:
 
 
 class _Lanes:
+    codes: str
+    row: str
+    """Where the cells of each line are."""
+
     def __init__(self, text: Text, bits: int, *, is_local: bool) -> None:
         self.text = text
         self.bits = bits
         self.is_local = is_local
-        self.order = o = Order(text, LINE_LANES, {each: f"%{each}" for each in KNOWN})
+        self.order = Order(text, LINE_LANES, {each: f"%{each}" for each in KNOWN})
         self.mask = text.let(f"bitcast i{LINE_LANES} {text.let(f'trunc i64 %mask to i{LINE_LANES}')} to {FLAGS}")
-        page = o.compare("eq", self._shifted("lshr", "%addresses", PAGE_BITS), o.splat("%page"))
-        right = o.both(page, o.compare("ult", "%addresses", o.splat("%limit")))
-        if bits == 32:
+
+    def numbered(self) -> None:
+        """They are lanes of one access."""
+        o = self.order
+        lanes = ", ".join(f"i64 {lane << LANE_AT}" for lane in range(LINE_LANES))
+        self.codes = self.text.let(f"add {KIND} {o.splat('%code')}, <{lanes}>")
+        self._need(o.compare("ult", "%addresses", o.splat("%limit")))
+        self._find("%cells", "%page")
+
+    def hinted(self) -> None:
+        """They are accesses, which have hints of one page."""
+        text, o = self.text, self.order
+        self._need(o.compare("eq", self._gather("%hints", self.mask), "%keys"))
+        sites = self._gather(text.let(f"add {KIND} %hints, {o.every(8 * HINT_AT['site'])}"), self.mask)
+        self.codes = text.let(f"add {KIND} {o.splat('%code')}, {sites}")
+        first = text.let(f"inttoptr i64 {text.let(f'extractelement {KIND} %hints, i64 0')} to ptr")
+        cells, page = (
+            text.let(f"load i64, ptr {text.let(f'getelementptr i64, ptr {first}, i64 {HINT_AT[each]}')}")
+            for each in ("cells", "page")
+        )
+        self._find(cells, page)
+
+    def _find(self, cells: str, page: str) -> None:
+        """Find the cells of lines; all must be of the page."""
+        text, o = self.text, self.order
+        right = o.compare("eq", self._shifted("lshr", "%addresses", PAGE_BITS), o.splat(page))
+        if self.bits == 32:
             right = o.both(right, o.compare("eq", self._masked("%addresses", 3), o.every(0)))
         self._need(right)
         line = self._masked(self._shifted("lshr", "%addresses", LINE_BITS), LINES)
         row = text.let(f"mul {KIND} {line}, {o.every(8 * ROWS)}")
-        self.row = text.let(f"add {KIND} {row}, {o.splat('%cells')}")
+        self.row = text.let(f"add {KIND} {row}, {o.splat(cells)}")
         self.at = self._masked(self._shifted("shl", "%addresses", 1), 8 * (LINE_LANES - 1))
         self.byte = self._shifted("shl", self._masked("%addresses", 3), 3)
-        lanes = ", ".join(f"i64 {lane << LANE_AT}" for lane in range(LINE_LANES))
-        self.codes = text.let(f"add {KIND} {o.splat('%code')}, <{lanes}>")
 
     def load(self) -> None:
         """Loads of dwords or bytes."""
-        text, o = self.text, self.order
-        looks, on = text.fresh("stores"), text.fresh("on")
-        text.branch(text.let("icmp eq i64 %quiet, 0"), looks, on)
-        text.start(looks)
-        self._need(o.compare("eq", self._read(UPDATED), o.every(0)))
-        stored = self._part(self._read(STORED), self.at)
-        if self.bits < 32:
-            stored = self._part(stored, self.byte)
-        self._need(self._over(stored))
-        text.put(f"br label %{on}")
-        text.start(on)
+        o = self.order
+        self._stores(is_whole=False)
         cell, is_cell = self._cell(self._read(LOADED))
         self._need(is_cell)
         also, is_also = self._cell(self._read(ALSO_LOADED))
@@ -97,7 +127,35 @@ class _Lanes:
         before = self._gather(also, o.without(self.mask, is_over), loaded)
         self._need(o.without(self.mask, o.addresses(before)))
         self._scatter(o.highest(self.codes, before), o.select(is_over, cell, also), self.mask)
-        text.put("ret i64 0")
+        self.text.put("ret i64 0")
+
+    def lines(self) -> None:
+        """Loads of lines, dword by dword."""
+        o = self.order
+        self._stores(is_whole=True)
+        loaded, also = self._read(LOADED), self._read(ALSO_LOADED)
+        self._need(o.without(self.mask, o.either(o.addresses(loaded), o.addresses(also))))
+        is_over = o.past(loaded, is_local=self.is_local)
+        number = o.select(is_over, o.every(8 * LOADED), o.every(8 * ALSO_LOADED))
+        place = self.text.let(f"add {KIND} {self.row}, {number}")
+        self._scatter(o.highest(self.codes, o.select(is_over, loaded, also)), place, self.mask)
+        self.text.put("ret i64 0")
+
+    def _stores(self, *, is_whole: bool) -> None:
+        """Go on where all stores came before, and there are no atomics."""
+        text, o = self.text, self.order
+        looks, on = text.fresh("stores"), text.fresh("on")
+        text.branch(text.let("icmp eq i64 %quiet, 0"), looks, on)
+        text.start(looks)
+        self._need(o.compare("eq", self._read(UPDATED), o.every(0)))
+        stored = self._read(STORED)
+        if not is_whole:
+            stored = self._part(stored, self.at)
+        if self.bits < 32:
+            stored = self._part(stored, self.byte)
+        self._need(self._over(stored))
+        text.put(f"br label %{on}")
+        text.start(on)
 
     def store(self) -> None:
         """Stores of dwords, no two of one."""

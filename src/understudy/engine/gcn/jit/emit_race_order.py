@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from understudy.engine.gcn.races.codes import LEAST, SITE_AT, TICK_AT, TICKS, UID_AT
+from understudy.engine.gcn.races.codes import LEAST, TICK_AT, TICKS, UID_AT
 from understudy.ir.builder import Text
 
 KNOWN: Final = ("stamp", "bound", "group_floor", "group_span", "global_floor")
@@ -39,11 +39,11 @@ class Order:
         return self.compare("ult", self.text.let(f"add {self.kind} {words}, {self.every(-1)}"), self.every(LEAST - 1))
 
     def highest(self, codes: str, before: str) -> str:
-        """What cells hold then: of loads by one instruction the one of the highest lane; see `native_look.later`."""
+        """What cells of loads hold then: see `native_look.later`."""
         text = self.text
         higher = text.let(f"sub {self.kind} {before}, {codes}")
         most = text.let(f"xor {self.kind} {codes}, {self.every(-1)}")
-        most = text.let(f"and {self.kind} {most}, {self.every((1 << SITE_AT) - 1)}")
+        most = text.let(f"and {self.kind} {most}, {self.every((1 << TICK_AT) - 1)}")
         return self.select(self.compare("ule", higher, most), before, codes)
 
     # ---- text ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Final
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
-from understudy.engine.gcn.jit.emit_contiguous import Addresses
+from understudy.engine.gcn.jit.emit_contiguous import Addresses, bound_of
 from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers
 from understudy.engine.gcn.jit.emit_race_cells import Cells, Place
@@ -85,8 +85,8 @@ class RaceHooks:
         self._slot = 0
         self._waiting = []
 
-    def look(self, kind: str, space: str, bits: int, number: int, address: Value, mask: Value) -> None:
-        """A chunk of lanes makes access `number` of its instruction next; leave where Python has to look.
+    def look(self, kind: str, space: str, bits: int, number: int, address: Value, where: Value | None) -> None:
+        """A chunk of lanes makes access `number` of its instruction next, `where`; leave where Python has to look.
 
         Loads wait for the chunk's end where nothing is stored: if the strip is left before, they will be made anew.
         """
@@ -96,22 +96,34 @@ class RaceHooks:
             raise Untranslated
         what = (LOAD if kind == "load" else STORE) | SPACES[space] << SPACE_AT | bits // 8 << SIZE_AT
         key = text.let(f"or i64 {text.let(f'shl i64 {self._pc()}, {NUMBER_BITS}')}, {number}")
+        active, bound = self.vectors.active(), bound_of(space, address, where)
+        mask = active if where is None else self.addresses.ints.and_(1, active, where)
         lanes = text.let(f"zext i{text.lanes} {self.vectors.compressed(mask)} to i64")
-        hint = text.let(f"add i64 {self._strip_row}, {HINTS_AT + HINT_BYTES * self._hint(number)}")
-        self._waiting.append(Access(kind, space, bits, address, mask, lanes, slot, hint, key, what))
+        every = mask if bound is None else active
+        hint_at, insn = HINTS_AT + HINT_BYTES * self._hint(number), self._insn << NUMBER_BITS | number
+        hint = text.let(f"add i64 {self._strip_row}, {hint_at}")
+        self._waiting.append(
+            Access(kind, space, bits, address, lanes, every, bound, slot, hint, key, what, hint_at, insn)
+        )
         if not self._may_wait:
             self.end_chunk()
 
     def end_chunk(self) -> None:
         """Look at the accesses that have waited."""
-        accesses, self._waiting = self._waiting, []
-        shapes = Shapes(self.text, self.addresses, [each for each in accesses if each.bits >= 32])
-        number = 0
+        text, (accesses, self._waiting) = self.text, (self._waiting, [])
+        shapes = Shapes(text, self.addresses, [each for each in accesses if each.bits >= 32])
+        looked, number = dict[int, str](), 0
+        for batch in shapes.batches() if self._may_wait else ():
+            looked.update(dict.fromkeys((each.number for each in batch.accesses), self._cells.many(batch, self._first)))
         for access in accesses:
-            far, done, shape = self.text.fresh("far"), self.text.fresh("looked"), Shape()
+            far, done, shape = text.fresh("far"), text.fresh("looked"), Shape()
             if access.bits >= 32:
                 shape = shapes.shape(number)
                 number += 1
+            if access.number in looked:
+                on = text.fresh("on")
+                text.branch(looked[access.number], done, on)
+                text.start(on)
             self._far(access, self._regular(access, shape, far, done), far, done)
 
     def _far(self, access: Access, shapes: list[str], far: str, done: str) -> None:
@@ -206,9 +218,14 @@ class RaceHooks:
         is_store = access.kind == "store" and access.space != "lds"
         return self.text.lanes == LINE_LANES and (self._keeps_tick or is_store)
 
+    @property
+    def _insn(self) -> int:
+        """Where the instruction is, but for where code lies."""
+        return self.control.block.nodes[self.control.index].insn.pc
+
     def _hint(self, number: int) -> int:
         """Which hint an access has: another one than those near to it."""
-        return (self.control.block.nodes[self.control.index].insn.pc // 4 + number) % HINTS
+        return (self._insn // 4 + number) % HINTS
 
     def _load(self, name: str, row: str) -> str:
         return self.text.let(f"load i64, ptr {self._field(name, row)}")
@@ -235,7 +252,7 @@ class RaceHooks:
 
     def _pc(self) -> str:
         """Address of the instruction."""
-        return self.control.base.at(self.control.block.nodes[self.control.index].insn.pc)
+        return self.control.base.at(self._insn)
 
     def _row(self) -> str:
         return word(self.text, layout.RACES)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 PAGE_BITS: Final = 12
 LANE_BITS: Final = 6
+LANE_MASK: Final = (1 << LANE_BITS) - 1
 STORED: Final = 0
 LOADED: Final = 1
 ALSO_LOADED: Final = 2

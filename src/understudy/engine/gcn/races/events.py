@@ -15,6 +15,7 @@ from understudy.engine.clocks import Clock, join
 from understudy.engine.gcn.races.cells import (
     ALSO_LOADED,
     LANE_BITS,
+    LANE_MASK,
     LOADED,
     STORED,
     UPDATED,
@@ -52,7 +53,7 @@ AGAINST: Final = {
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """Accesses of one instruction by a wave, in one tick.
+    """Accesses of one instruction by a wave, in one tick. `site`: its number, as instructions came to access memory.
 
     `is_coherent`: a load past the caches (glc). `is_single`: of the only lane. `clock`: what it releases.
     """
@@ -60,6 +61,7 @@ class Event:
     wave: WaveClock
     tick: int
     insn: Insn
+    site: int
     access: str
     is_coherent: bool
     is_single: bool
@@ -90,6 +92,7 @@ class EventJudge:
         self._cells: dict[str, Cells] = {"global": Cells(), "gds": Cells()}
         self._events: list[Event | None] = [None]
         self._known: dict[tuple[object, ...], int] = {}
+        self._sites: dict[tuple[int, str], int] = {}
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
         """What atomics have released, by space and address."""
         self._uid = 0
@@ -180,9 +183,7 @@ class EventJudge:
                 first = cells[LOADED][at]
                 free = self._free(event, first)
                 for row, some in ((LOADED, free), (ALSO_LOADED, ~free)):
-                    known = cells[row][at[some]]
-                    is_own = known >> LANE_BITS == number  # of an instruction's accesses none is the first
-                    cells[row][at[some]] = np.where(is_own, np.maximum(known, marks[some]), marks[some])
+                    cells[row][at[some]] = self._last(event, cells[row][at[some]], marks[some])
             elif access == ATOMIC:
                 cells[UPDATED][at] = marks
             else:
@@ -196,9 +197,24 @@ class EventJudge:
             number = self._known[key] = len(self._events)
             if number > EVENTS:
                 raise BeyondModel(f"check {RACES!r} of launches with more than {EVENTS} accesses by wave and place")
-            event = Event(wave, wave.tick, insn, access, is_coherent, is_single, wave.released())
+            site = self._sites.setdefault((insn.pc, access), len(self._sites))
+            event = Event(wave, wave.tick, insn, site, access, is_coherent, is_single, wave.released())
             self._events.append(event)
         return number
+
+    def _last(self, event: Event, known: Numbers, marks: Numbers) -> Numbers:
+        """Which loads cells know of then: of one wave's in one tick none is the first; see `native_look.later`."""
+        found, numbers = marks.copy(), known >> LANE_BITS
+        for number in np.unique(numbers).tolist():
+            other = self._events[number]
+            if other is None or other.wave is not event.wave or other.tick != event.tick:
+                continue
+            stays = numbers == number
+            if other.site == event.site:
+                stays &= known & LANE_MASK > marks & LANE_MASK
+            if other.site >= event.site:
+                found[stays] = known[stays]
+        return found
 
     def _acquire(self, event: Event, space: str, addresses: Places) -> None:
         """What the words that are read have released; atomics hand it on with their own."""
@@ -275,7 +291,7 @@ class EventJudge:
             if other is None:
                 continue
             items, at = np.unique(owner[numbers == number], return_index=True)
-            lane = int(others[numbers == number][at[0]]) & (1 << LANE_BITS) - 1
+            lane = int(others[numbers == number][at[0]]) & LANE_MASK
             is_one = other.wave.launch is event.wave.launch
             between = KERNELS if not is_one else WAVES if other.wave.group == event.wave.group else GROUPS
             self.telling.tell(

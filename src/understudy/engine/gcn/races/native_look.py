@@ -144,8 +144,11 @@ def clashed(wave: WaveRow, serial: int, address: int) -> int:
 
 @inlined
 def later(code: int, known: int) -> int:
-    """The code of the higher lane, where both are loads by one instruction, of whose accesses none is the first."""
-    return max(code, known) if known >> SITE_AT == code >> SITE_AT else code
+    """Which load cells know of: of those by one wave in one tick, none of which is the first, that of the last site.
+
+    And of the accesses of that, the one of the highest lane: in whatever order they are looked at.
+    """
+    return max(code, known) if known >> TICK_AT == code >> TICK_AT else code
 
 
 @native

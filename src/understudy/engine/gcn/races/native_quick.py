@@ -21,10 +21,10 @@ from understudy.engine.gcn.races.codes import (
     LOADED,
     PAGE_BITS,
     ROWS,
-    SITE_AT,
     SIZE_AT,
     SPACE_AT,
     STORED,
+    TICK_AT,
     UPDATED,
     Group,
     Race,
@@ -38,8 +38,8 @@ from understudy.isa.gcn.state import LDS_SIZE
 
 @inlined
 def highest(code: int, before: int) -> int:
-    """The code of the higher lane, of accesses by one instruction; see `native_look.later`."""
-    return before if before - code <= ~code & (1 << SITE_AT) - 1 else code
+    """The same as `native_look.later`, in fewer steps."""
+    return before if before - code <= ~code & (1 << TICK_AT) - 1 else code
 
 
 @inlined
