@@ -178,6 +178,30 @@ def test_many_accesses_between_two_waits() -> None:
     assert kinds(WAVE + PLACE + loads + "|flat_store_byte v[4:5], v2") == ["write-read"] * 80 + ["write-write"]
 
 
+SCATTER = "v_mul_u32_u24 v3, 37, v0|v_and_b32 v3, 0xfc, v3|"
+"""v3: offsets of dwords, some of them twice."""
+LATER = "s_waitcnt lgkmcnt(0)|s_barrier|v_lshlrev_b32 v7, 2, v0|ds_write_b32 v7, v0|s_waitcnt lgkmcnt(0)|s_barrier|"
+
+
+@pytest.mark.parametrize("name", ["gfx803", "gfx900"])
+@pytest.mark.parametrize("accesses", [
+    "|".join(f"ds_read_b32 v{n + 10}, v7 offset:{4 * (n % 64)}" for n in range(80)),
+    "|".join(f"ds_read2_b32 v[10:11], v8 offset0:{n} offset1:{n + 7}" for n in range(9)),
+    SCATTER + "ds_read_b32 v10, v3|ds_read_u8 v11, v3 offset:1|ds_read_b32 v12, v3 offset:64",
+    SCATTER + "v_add_u32 v4, {}s4, v3|flat_load_dword v10, v[4:5]|flat_load_ubyte v11, v[4:5]",
+    "s_mov_b32 exec_lo, 0xff|ds_read2_b32 v[10:11], v7 offset0:3|ds_write_b32 v7, v10",
+], ids=["many", "one place", "LDS", "global", "some lanes"])  # fmt: skip
+def test_machine_code_looks_at_all_of_it(name: str, accesses: str) -> None:
+    """Nothing is left to Python: each loop but the first looks in line, or by one function for all lanes."""
+    loop = f"s_mov_b32 s20, 3|again:|{LATER}{accesses}|s_mov_b64 exec, -1|s_sub_u32 s20, s20, 1|s_cmp_lg_u32 s20, 0|"
+    text = WAVE + PLACE + "v_mov_b32 v8, 0|" + loop.format("vcc, " if name == "gfx803" else "") + "s_cbranch_scc1 again"
+    made, found = program(text + "|s_endpgm", name, size=(64, 1, 1), lds_bytes=1024), list[Finding]()
+    watch = RaceWatch(made.memory, FindingLog(found))
+    watch.begin()
+    assert JitEngine(threads=1).run(replace(made, races=watch)).interpreted == 0
+    assert found == []
+
+
 def test_too_many_accesses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "EVENTS", 1)
     with pytest.raises(BeyondModel, match=r"check 'races' of launches with more than 1 accesses by wave and place"):
