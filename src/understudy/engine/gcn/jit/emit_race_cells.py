@@ -1,4 +1,6 @@
-"""The check of races in translated code, where one look at cells is enough: lines, and loads of one dword by all lanes.
+"""The check of races in translated code, where one look at cells is enough.
+
+So it is for lines, for loads of one dword by all lanes, and for what functions beside the code do (`emit_race_lanes`).
 
 A hint knows the cells of the page that an access met last, and the number of its site; there is one only while barriers
 are all that the wave knows of other waves, and its launch is the only one. What most accesses need is written in line;
@@ -28,10 +30,9 @@ from understudy.engine.gcn.races.codes import (
     ROWS,
     SLOT_AT,
     STORED,
-    TICK_AT,
     UPDATED,
 )
-from understudy.engine.gcn.races.native_quick import quick_dword
+from understudy.engine.gcn.races.native_quick import highest, quick_dword
 from understudy.ir.builder import LaneText
 from understudy.ir.native_llvm import embedded
 
@@ -82,12 +83,9 @@ class Cells:
         number = text.let(f"select i1 {is_over}, i64 {LOADED}, i64 {ALSO_LOADED}")
         at = text.let(f"getelementptr i64, ptr {row}, i64 {number}")
         code = self._code(place)
-        # Of loads by one wave in one tick the highest code stays: see `native_look.later`.
+        text.declarations.update(embedded(highest))
         held = text.let(f"load i64, ptr {at}")
-        higher = text.let(f"sub i64 {held}, {code}")
-        most = text.let(f"and i64 {text.let(f'xor i64 {code}, -1')}, {(1 << TICK_AT) - 1}")
-        stays = text.let(f"icmp ule i64 {higher}, {most}")
-        text.put(f"store i64 {text.let(f'select i1 {stays}, i64 {held}, i64 {code}')}, ptr {at}")
+        text.put(f"store i64 {text.let(f'call i64 @{highest.name}(i64 {code}, i64 {held})')}, ptr {at}")
         text.put(f"br label %{done}")
 
     def store_line(self, place: Place, line: str, bit: int, other: str, done: str) -> None:
