@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from understudy.core.errors import WireError
 from understudy.core.event import Probes
-from understudy.device.hsa.events import DoorbellRung
+from understudy.device.hsa.events import DoorbellRung, QueueErrored
 from understudy.testing import watch as watching
 
 Pytester = pytest.Pytester
@@ -140,12 +141,14 @@ def test_clauses_of_causes_are_named() -> None:
         except RuleError as error:
             raise ValueError("the driver gave up") from error
     except ValueError as error:
-        text = watching.verdict(error, ["double-fence: two at once"])
+        text = watching.verdict(error, ["error: memory/leak: 4 bytes"], ["double-fence: two at once"])
     assert text.splitlines() == [
         "RuleError: a value was lost",
         "    at register INTR",
         f"    rule acceldev/isolation, {rule.clause}:",
         f"    {rule.text}",
+        "the device found:",
+        "error: memory/leak: 4 bytes",
         "lint double-fence: two at once",
     ]
 
@@ -268,6 +271,32 @@ def test_leak(understudy_gpu):
     )
 
 
+def test_a_test_that_fails_by_itself_tells_what_the_device_found(pytester: Pytester) -> None:
+    """Which is most likely why."""
+    result = run(
+        pytester,
+        """
+def test_sum(understudy_gpu):
+    understudy_gpu.device.findings.append("error: races/write-read: a barrier is missing")
+    assert 1 + 1 == 3
+
+def test_found(understudy_gpu):
+    understudy_gpu.device.findings.append("error: races/write-read: a barrier is missing")
+""",
+    )
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*understudy verdict*",
+            "what failed is the test's own expectation, but the device found:",
+            "error: races/write-read: a barrier is missing",
+            "*understudy verdict*",
+            "what failed is what the device found, not the test's own expectation",
+        ]
+    )
+    assert "no rule of the interface was broken" not in result.stdout.str()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -324,6 +353,25 @@ def test_long_runs_keep_the_last_events(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "below" / "it.txt"
     assert watch.write() == f"{path} (without the first 6 events)"
     assert [line.split()[0] for line in path.read_text(encoding="utf-8").splitlines()] == ["6", "7", "8", "9"]
+
+
+def test_events_up_to_an_error_are_shown_when_many_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of tidying up, as a rule."""
+    monkeypatch.setattr(watching, "KEPT", 30)
+    monkeypatch.setattr(watching, "SHOWN", 4)
+    probes = Probes()
+    watch = watching.Watch("device", probes, tmp_path / "it", "text")
+    for time in range(40):
+        probes.emit(QueueErrored(time, 0, 7, 1, WireError("no")) if time == 20 else DoorbellRung(time, 0, time, 1))
+    rung = "{0} doorbell-rung queue=0 value={0:#x} limit=1".format
+    assert watch.last().splitlines() == [
+        "(19 earlier events)",
+        rung(19),
+        "20 queue-errored queue=0 index=7 code=1 error=no",
+        "(17 more events)",
+        rung(38),
+        rung(39),
+    ]
 
 
 SLOW_MACHINE = """

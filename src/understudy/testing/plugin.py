@@ -290,8 +290,9 @@ def pytest_runtest_makereport(
 
         watches = [each.watch for each in opened if each.watch is not None]
         lints = [lint for watch in watches for lint in watch.lints()]
+        findings = [finding for each in opened for finding in each.findings()]
         error = None if call.excinfo is None else call.excinfo.value
-        report.sections.append(("understudy verdict", verdict(error, lints)))
+        report.sections.append(("understudy verdict", verdict(error, findings, lints)))
         for watch in watches:
             report.sections.append((f"understudy {watch.name}: last events", watch.last()))
             report.sections.append((f"understudy {watch.name}: trace", watch.write()))

@@ -11,6 +11,8 @@ from understudy.core.event import Event, Probes
 from understudy.core.lint import Lint
 from understudy.trace import ChromeTrace, HtmlTrace, JsonlTrace, TextTrace
 from understudy.trace.text import line
+from understudy.trace.timeline import finding_of
+from understudy.trace.values import to_object
 from understudy.trace.writer import TraceWriter
 
 FORMATS: Final[dict[str, type[TraceWriter]]] = {
@@ -25,6 +27,8 @@ KEPT: Final = 100_000
 """Events of one device that are kept in memory for the trace of a test that fails."""
 SHOWN: Final = 20
 """Events that the report of a failure shows."""
+SOUGHT: Final = 5000
+"""Events among which the last error is looked for."""
 
 
 class Watch:
@@ -59,11 +63,32 @@ class Watch:
             self._trace.close()
 
     def last(self) -> str:
-        """The last events as lines; lints are among them."""
-        shown = list(self._events)[-SHOWN:]
-        earlier = self._count - len(shown)
-        head = [f"({earlier} earlier events)"] if earlier else []
-        return "\n".join([*head, *map(line, shown)]) or "(no event)"
+        """The last events as lines; lints are among them.
+
+        Where something went wrong before all of these (a device is tidied up behind an error), half of the lines are
+        the events up to there.
+        """
+        events = list(self._events)
+        pieces = [range(max(0, len(events) - SHOWN), len(events))]
+        wrong = self._wrong(events)
+        if wrong is not None and wrong < pieces[0].start:
+            half = SHOWN // 2
+            pieces = [range(max(0, wrong + 1 - half), wrong + 1), range(len(events) - half, len(events))]
+        lines: list[str] = []
+        told = len(events) - self._count  # what was dropped counts as earlier
+        for piece in pieces:
+            if piece.start > told:
+                lines.append(f"({piece.start - told} {'more' if lines else 'earlier'} events)")
+            lines += [line(events[at]) for at in piece]
+            told = piece.stop
+        return "\n".join(lines) or "(no event)"
+
+    def _wrong(self, events: list[Event]) -> int | None:
+        """Which event says last that something went wrong, of the last `SOUGHT`; lints are hints only."""
+        for at in range(len(events) - 1, max(-1, len(events) - 1 - SOUGHT), -1):
+            if not isinstance(events[at], Lint) and finding_of(at, to_object(events[at])) is not None:
+                return at
+        return None
 
     def lints(self) -> list[str]:
         """What the device took for a mistake, each once."""
@@ -80,9 +105,13 @@ class Watch:
         return f"{self.path} (without the first {lost} events)" if lost else str(self.path)
 
 
-def verdict(error: BaseException | None, lints: list[str]) -> str:
-    """What a failure says of the interface's rules: the clause, place by place, and the mistakes that were accepted."""
+def verdict(error: BaseException | None, findings: list[str], lints: list[str]) -> str:
+    """What a failure says of the interface's rules: the clause, place by place, and the mistakes that were accepted.
+
+    `findings`: what the device's checks found, which need not be why the test failed.
+    """
     found: list[str] = []
+    said = str(error)
     while error is not None:
         if isinstance(error, UnderstudyError):
             found.append(f"{type(error).__name__}: {error.message}")
@@ -90,6 +119,11 @@ def verdict(error: BaseException | None, lints: list[str]) -> str:
             if error.rule is not None:
                 found += [f"    rule {error.rule.id}, {error.rule.clause}:", f"    {error.rule.text}"]
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if not found:
+    more = [each for each in findings if each not in said]
+    if not found and not findings:
         found = ["no rule of the interface was broken: what failed is the test's own expectation"]
-    return "\n".join([*found, *(f"lint {each}" for each in lints)])
+    if more:
+        found += ["the device found:" if found else "what failed is the test's own expectation, but the device found:"]
+    elif not found:
+        found = ["what failed is what the device found, not the test's own expectation"]
+    return "\n".join([*found, *more, *(f"lint {each}" for each in lints)])
