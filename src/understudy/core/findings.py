@@ -38,8 +38,8 @@ class Finding(Shown):
     `distance`: bytes from the end of `allocation` (or of the memory that `space` names) to the access, negative before
     its start, 0 where it begins inside. `lanes` are those of the first sight; `unit` is the wave or hart, `group` the
     work-group. `pc` counts in device memory, `at` is the same as kernel and offset, `source` file and line where
-    the object tells. `other` is the place of the other party where it takes two, `rule` the sentence that is broken.
-    `count` counts accesses, lane by lane.
+    the object tells. `other` is the place of the other party where it takes two, `other_pc` its pc where code is meant
+    that somebody may know by name, `rule` the sentence that is broken. `count` counts accesses, lane by lane.
     """
 
     check: str
@@ -61,6 +61,7 @@ class Finding(Shown):
     at: str = ""
     source: str = ""
     other: str = ""
+    other_pc: int | None = None
     rule: Rule | None = None
     suggestion: str = ""
     count: int = 1
@@ -76,7 +77,8 @@ class Finding(Shown):
     def key(self) -> tuple[object, ...]:
         """What makes two sights one finding: the same mistake at the same instruction, with the same allocation."""
         about = id(self.allocation) if self.allocation else self.space
-        return self.check, self.kind, self.pc, self.other, self.access, about
+        other = self.other if self.other_pc is None else self.other_pc
+        return self.check, self.kind, self.pc, other, self.access, about
 
     @property
     def place(self) -> str:
@@ -200,8 +202,11 @@ class FindingLog:
                     each.count += finding.count
                     each.seen = self.sights
                     return
-            for namer in self.namers:
-                namer(finding)
+            self._name(finding)
+            if finding.other_pc is not None:
+                there = Finding(finding.check, finding.kind, "", pc=finding.other_pc)
+                self._name(there)
+                finding.other = there.place if there.at else finding.other
             if any(finding.matches(patterns) for patterns in self.suppressions):
                 self.suppressed += finding.count
                 return
@@ -212,6 +217,10 @@ class FindingLog:
             self.kept.append(finding)
         if self.raises:
             raise FindingError(f"{finding.name}: {finding.message}", finding)
+
+    def _name(self, finding: Finding) -> None:
+        for namer in self.namers:
+            namer(finding)
 
     def since(self, sights: int) -> tuple[Finding, ...]:
         """Those that were seen behind so many sights."""

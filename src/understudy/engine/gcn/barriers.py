@@ -67,7 +67,7 @@ class Barriers:
         verb = "wait" if len(there) > 1 else "waits"
         message = f"{_names(there)} {verb} at this barrier, which wave {latest.index} does not come to in time"
         found = _finding(dispatch, group, DEADLOCK, message, there[0])
-        found.other = _place(dispatch, latest.pc)
+        found.other, found.other_pc = _place(dispatch, latest.pc), latest.pc
         with self._lock:
             self._tell(found)
 
@@ -75,7 +75,7 @@ class Barriers:
         gone = [wave for wave in waves if wave.words[STATUS] == ENDED]
         message = f"{_names(gone)} of {len(waves)} ended and never came to this barrier"
         found = _finding(dispatch, group, NOT_REACHED, message, there[0])
-        found.other = _place(dispatch, gone[0].pc - END_BYTES)
+        found.other, found.other_pc = _place(dispatch, gone[0].pc - END_BYTES), gone[0].pc - END_BYTES
         self._tell(found)
 
     def _differ(self, dispatch: Dispatch, group: int, there: Sequence[Wave], place: int, other: int) -> None:
@@ -84,7 +84,7 @@ class Barriers:
         verb = "wait" if len(here) > 1 else "waits"
         message = f"{_names(here)} {verb} at this barrier while {_names(others)} waited at another one"
         found = _finding(dispatch, group, DIFFERENT, message, here[0])
-        found.other = _place(dispatch, other - BARRIER_BYTES)
+        found.other, found.other_pc = _place(dispatch, other - BARRIER_BYTES), other - BARRIER_BYTES
         self._tell(found)
 
     def _diverge(self, dispatch: Dispatch, group: int, here: Sequence[Wave], there: Sequence[Wave]) -> None:

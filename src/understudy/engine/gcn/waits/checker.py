@@ -67,6 +67,7 @@ class Kernel:
             pc=missed.after.pc,
             at=f"entry + {missed.after.pc - self.entry:#x}",
             other=found.other,
+            other_pc=missed.before.pc,
             rule=found.rule,
             suggestion=found.suggestion,
             count=count,
