@@ -100,7 +100,7 @@ def test_lint(capsys: Capture, good: str, bad: str) -> None:
     assert out.startswith(
         "error: header-opcode: header 0x00000000c0000a00: there is no opcode 10, at byte 0x0, chunk 0"
     )
-    assert out.endswith("1 errors, 0 warnings, 0 notes\n")
+    assert out.endswith("1 error, 0 warnings, 0 notes\n")
 
 
 def test_warnings_are_no_failure(capsys: Capture, tmp_path: Path) -> None:
@@ -128,6 +128,7 @@ USAGE = {
     ("refsi", "play", "--engine", "magic"): "magic",
     ("refsi", "play", "--step-limit", "-1"): "step-limit",
     ("describe", "refsi", "--as", "poem"): "poem",
+    ("run", "k.co", "--grid", "9" * 5000): "9' is no size, expected 1024",
     ("describe", "gfx900"): "there is nothing about 'gfx900', expected one of refsi, acceldev",
 }
 
@@ -138,6 +139,16 @@ def test_usage_errors(capsys: Capture, arguments: tuple[str, ...]) -> None:
     assert (code, out) == (2, "")
     assert USAGE[arguments] in err
     assert "Traceback" not in err
+
+
+def test_errors_do_not_quote_without_end(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "buffer.txt"
+    path.write_text("1 2\n3 " + "x" * 100_000)
+    code, _, err = run(capsys, "refsi", "decode", str(path))
+    assert code == 1
+    assert len(err) < 2000
+    assert err.startswith("error: 'xxx")
+    assert err.endswith("' is no number, expected decimal or 0x hex, at line 2\n")
 
 
 def test_bad_text_files(capsys: Capture, tmp_path: Path) -> None:
@@ -173,6 +184,17 @@ def test_scripts_may_hold_any_bytes(capsys: Capture, tmp_path: Path) -> None:
     path.write_bytes(b"open m\nstr 0x50000000 \xff\xfe\nr64 0x50000000\n\xff\xff\n")
     code, out, _ = run(capsys, "refsi", "play", "--profile", "spec", "--engine", "reference", str(path))
     assert (code, out) == (2, "open ok\nstr r=0\nr64 0x50000000 r=0 afeff\n")
+
+
+def test_scripts_have_lines_of_some_length(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refsi, "MAX_FILE_BYTES", 20)
+    path = tmp_path / "script"
+    path.write_text("open m\n# 45678901234567890\n")
+    assert run(capsys, "refsi", "play", str(path))[:2] == (0, "open ok\n")
+    path.write_text("open m\n# 456789012345678901\n")
+    assert run(capsys, "refsi", "play", str(path)) == (
+        2, "open ok\n", "error: a line of more than 20 bytes, at line 2\n",
+    )  # fmt: skip
 
 
 def test_beyond_the_model(capsys: Capture, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -180,6 +181,28 @@ def test_what_holds_nothing_or_nonsense(capfd: Capture, tmp_path: Path, which: t
         assert what == "empty" or which[0] in ("disasm", "diff", "refsi encode")
     else:
         assert status == 1 or "error: " in err or "Usage: " in err
+
+
+HUGE_BYTES = 3 << 30
+LITTLE_KB = 400_000
+"""How much more memory a command may take for a file that it refuses."""
+
+
+ARRAYS = ("run", "arguments")
+"""What an array holds may be as large as it likes."""
+
+
+@pytest.mark.parametrize("which", [each for each in READS if each[0] not in RUNS_ON and each != ARRAYS], ids=" ".join)
+def test_what_is_huge(capfd: Capture, tmp_path: Path, which: tuple[str, str]) -> None:
+    path = tmp_path / f"code{SUFFIXES.get(which, '.co')}"
+    with path.open("wb") as file:
+        file.truncate(HUGE_BYTES)  # no blocks of the disk
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status, err = run(capfd, READS[which], FILE=str(path))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < LITTLE_KB
+    assert status in (1, 2)
+    assert "error: " in err
+    assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("arguments", [["disasm", "--help"], ["devices"], ["describe", "refsi"]])

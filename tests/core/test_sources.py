@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from understudy import Gpu, RefSi, load
 from understudy.core.errors import WireError
-from understudy.core.sources import Unreadable, bytes_of, text_of
+from understudy.core.sources import Unreadable, bytes_of, read_at_most, text_of
 from understudy.image.arrow_schema import read_arrow
 from understudy.riscv import RV64
 
@@ -33,6 +34,20 @@ def test_bytes_of_all_kinds(tmp_path: Path) -> None:
     assert bytes_of(path, "it", 3) == b"abc"
     with pytest.raises(WireError, match="file is larger than 2 bytes"):
         bytes_of(path, "it", 2)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    """The system knows its size; of a pipe nobody does, so that so much is read."""
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with path.open("rb") as file:
+        assert read_at_most(file, 1 << 30) is None
+        assert file.tell() == 0
+        file.seek((1 << 40) - 2)
+        assert read_at_most(file, 2) == b"\0\0"
+    assert read_at_most(BytesIO(b"abc"), 3) == b"abc"
+    assert read_at_most(BytesIO(b"abc"), 2) is None
 
 
 @pytest.mark.parametrize("what", TAKEN)

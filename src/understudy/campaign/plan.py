@@ -17,12 +17,15 @@ from understudy.campaign.generators.choices import Seeded
 from understudy.campaign.generators.registry import GENERATORS
 from understudy.campaign.lines import Lines
 from understudy.campaign.task import GENERATE, Input, Task
-from understudy.core.errors import close_to
+from understudy.core.errors import WireError, close_to
+from understudy.core.sources import Unreadable, bytes_of
 
 ENGINES: Final = ("jit", "reference")
 CHECKS: Final = ("plain", "exact", "strict")
 """plain; the first byte behind an array is a fault; the strict memory, whose caches may be stale."""
 MOST_SECONDS: Final = 86_400.0
+MOST_TEXT_BYTES: Final = 64 << 20
+MOST_PROGRAM_BYTES: Final = 1 << 30
 AXES: Final = ("kernels", "inputs", "agents", "compilers", "options", "engines", "checks")
 _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(AXES, ("",)), "engines": ("jit",), "checks": ("plain",),
@@ -111,10 +114,11 @@ class Plan:
 def read_plan(path: Path) -> Plan:
     """The campaign of a file; `CampaignError` with the line of what is wrong. Programs are found beside the file."""
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise CampaignError(f"cannot read {path}: {reason}") from None
+        text = bytes_of(path, "a campaign", MOST_TEXT_BYTES).decode("utf-8")
+    except UnicodeDecodeError:
+        raise CampaignError(f"cannot read {path}: it is no text") from None
+    except WireError as error:
+        raise CampaignError(error.message) from None
     return parse_plan(text, str(path), path.parent)
 
 
@@ -215,9 +219,9 @@ class _Reader:
         try:
             is_one = not re.search(r"[*?\[]", pattern)
             paths = [self._folder / pattern] if is_one else sorted(self._folder.glob(pattern))
-            found = [(path, path.read_bytes()) for path in paths]
-        except (OSError, ValueError, NotImplementedError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            found = [(path, bytes_of(path, "a program", MOST_PROGRAM_BYTES)) for path in paths]
+        except (WireError, ValueError, NotImplementedError) as error:
+            reason = error.why if isinstance(error, Unreadable) else str(error)
             raise self._wrong(f"cannot read program {pattern}: {reason}", "matrix", "programs", number) from None
         if not found:
             raise self._wrong(f"no file is called {pattern}", "matrix", "programs", number)

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, Final
 
 from understudy.cli.exits import UsageError
 from understudy.cli.files import MAX_FILE_BYTES, reading
+from understudy.core.sources import read_at_most
 
 EQUAL: Final = "no difference"
 
@@ -35,7 +36,7 @@ class Side:
     def data(self) -> bytes:
         """All of it."""
         with reading(self.path):
-            data = self.file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
+            data = read_at_most(self.file, MAX_FILE_BYTES)
+        if data is None:
             raise UsageError(f"{self.path} is larger than {MAX_FILE_BYTES} bytes")
         return data

@@ -5,9 +5,15 @@ from __future__ import annotations
 import sys
 import traceback
 from enum import IntEnum
+from typing import Final
 
 from understudy import __version__
 from understudy.core.errors import BeyondModel, ModelBug, UnderstudyError
+
+LONGEST_LINE: Final = 2000
+FIRST: Final = 1000
+LAST: Final = 500
+"""Letters of an error's line that are shown, and those that are left of a longer one."""
 
 
 class ExitCode(IntEnum):
@@ -45,7 +51,12 @@ def exit_code(error: UnderstudyError) -> ExitCode:
 def report(error: UnderstudyError) -> None:
     """Say on stderr what an error is about."""
     kind = {ExitCode.BEYOND: "not modelled", ExitCode.BUG: "bug in understudy"}.get(exit_code(error), "error")
-    print(f"{kind}: {error}", file=sys.stderr)
+    print("\n".join(map(_readable, f"{kind}: {error}".split("\n"))), file=sys.stderr)
+
+
+def _readable(line: str) -> str:
+    """A line that quotes too much of a file or argument, without its middle: places and rule stand at the end."""
+    return line if len(line) <= LONGEST_LINE else f"{line[:FIRST]} ... {line[-LAST:]}"
 
 
 def report_bug(error: BaseException, arguments: list[str]) -> None:

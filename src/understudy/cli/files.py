@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from understudy.cli.exits import UsageError
-from understudy.core.sources import Unreadable
+from understudy.core.sources import Unreadable, read_at_most
 
 MAX_FILE_BYTES: Final = 64 << 20
 """Larger files are refused where somebody reads what is shown of them."""
@@ -48,8 +48,8 @@ def open_file(path: Path, shown: str = "") -> Iterator[BinaryIO]:
 def read_file(path: Path, limit_bytes: int = MAX_FILE_BYTES, shown: str = "") -> bytes:
     """The bytes of a file, or of standard input for ``-``. `shown`: its name in errors."""
     with open_file(path, shown) as file, reading(shown or path):
-        data = file.read(limit_bytes + 1)
-    if len(data) > limit_bytes:
+        data = read_at_most(file, limit_bytes)
+    if data is None:
         raise UsageError(f"{shown or path} is larger than {limit_bytes} bytes")
     return data
 

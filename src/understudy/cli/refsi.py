@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from rich.text import Text
 from understudy.cli.buffers import Form, read_buffer
 from understudy.cli.engines import Engine, EngineOption, Tier, TierOption
 from understudy.cli.exits import ExitCode, UsageError
-from understudy.cli.files import open_file, read_file, reading, writing
+from understudy.cli.files import MAX_FILE_BYTES, open_file, read_file, reading, writing
+from understudy.core.shown import count
 from understudy.device.refsi.commands import CHUNK_BYTES
 from understudy.device.refsi.registers import M1_HARTS
 from understudy.device.refsi.toolkit.lint import Severity
@@ -85,11 +87,13 @@ def play(
 def _script_lines(script: Path) -> Iterator[str]:
     """Lines of the script as they come, any bytes."""
     with open_file(script) as source:
-        while True:
+        for number in itertools.count(1):
             with reading(script):
-                line = source.readline()
+                line = source.readline(MAX_FILE_BYTES + 1)
             if not line:
                 return
+            if len(line) > MAX_FILE_BYTES:
+                raise UsageError(f"a line of more than {MAX_FILE_BYTES} bytes").at("line", number)
             yield line.decode("utf-8", "surrogateescape")
 
 
@@ -127,7 +131,7 @@ def lint(
         shown.stylize(styles[finding.severity], 0, len(finding.severity.value))
         console.print(shown)
     counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
-    console.print(", ".join(f"{count} {severity.value}s" for severity, count in counts.items()))
+    console.print(", ".join(count(number, severity.value) for severity, number in counts.items()))
     raise typer.Exit(ExitCode.GUEST if counts[Severity.ERROR] else ExitCode.OK)
 
 

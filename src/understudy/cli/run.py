@@ -335,6 +335,6 @@ def _rate(rate: float) -> str:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    if not re.fullmatch(r"\d+(x\d+){0,2}", text):
+    if not re.fullmatch(r"\d{1,20}(x\d{1,20}){0,2}", text):
         raise UsageError(f"{text!r} is no size, expected 1024, 64x64 or 8x8x8")
     return tuple(map(int, text.split("x")))

@@ -35,6 +35,8 @@ CHECKS: Final[dict[str, str]] = {
     SYNC: "barriers that not all work-items of a group reach; signals and packets that wait for what never comes",
 }
 """What there is, by name."""
+MOST_BYTES: Final = 64 << 20
+"""Larger files of suppressions are refused."""
 KEEP: Final = "keep"
 RAISE: Final = "raise"
 ON_FINDING: Final = (KEEP, RAISE)
@@ -71,7 +73,7 @@ def read_suppressions(path: str | Path) -> tuple[tuple[str, ...], ...]:
     Empty lines and what stands behind # mean nothing. `WireError` with the line for what is none, or names no check.
     """
     try:
-        lines = bytes_of(path, "a file of suppressions").decode("utf-8").splitlines()
+        lines = bytes_of(path, "a file of suppressions", MOST_BYTES).decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise WireError(f"{path} is no text: {error}") from None
     found = []

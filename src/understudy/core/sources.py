@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from os import PathLike, fspath
+from typing import BinaryIO
 
 from understudy.core.errors import WireError
 
@@ -29,12 +32,24 @@ def bytes_of(source: Source, what: str, limit_bytes: int | None = None) -> bytes
     path = fspath(source)
     try:
         with open(path, "rb") as file:
-            data = file.read(-1 if limit_bytes is None else limit_bytes + 1)
+            data = file.read() if limit_bytes is None else read_at_most(file, limit_bytes)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise Unreadable(path, getattr(error, "strerror", None) or str(error)) from None
-    if limit_bytes is not None and len(data) > limit_bytes:
+    if data is None:
         raise WireError(f"{path} is larger than {limit_bytes} bytes")
     return data
+
+
+def read_at_most(file: BinaryIO, limit_bytes: int) -> bytes | None:
+    """All that is left of a file; None where that is more, without reading it where the system knows the size."""
+    try:
+        found = os.fstat(file.fileno())
+    except (OSError, ValueError):  # no file of the system's
+        found = None
+    if found is not None and stat.S_ISREG(found.st_mode) and found.st_size - file.tell() > limit_bytes:
+        return None
+    data = file.read(limit_bytes + 1)
+    return None if len(data) > limit_bytes else data
 
 
 def text_of(value: str, what: str) -> str:
