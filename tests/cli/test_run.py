@@ -337,6 +337,17 @@ def test_raw_code_and_assembly(capsys: Capture, tmp_path: Path) -> None:
     assert "argument 0, uint32[1000]: 1 2 3 4 5 6 7 8 ...\n" in out
 
 
+def test_numbers_without_metadata_need_a_type(capsys: Capture, tmp_path: Path) -> None:
+    """That nothing was found is not said of what did not run."""
+    path = tmp_path / "a.s"
+    path.write_text(RAW)
+    for given, typed in (("7", "u32=7"), ("2.5", "f32=2.5")):
+        code, out, err = run(capsys, "run", str(path), "--arg", "u32:64", "--arg", given, "--check", "memory")
+        text = f"argument 1 is {given}: the code has no metadata that tell its size, expected a type before it"
+        assert (code, out, err) == (2, "", f"error: {text}, {typed} for one\n")
+        assert run(capsys, "run", str(path), "--arg", "u32:64", "--arg", typed)[0] == 0
+
+
 def test_raw_code_of_risc_v(capsys: Capture, tmp_path: Path) -> None:
     text, raw = tmp_path / "a.s", tmp_path / "a.bin"
     text.write_text("lw a3, 0(a1)\naddi a3, a3, 5\nsw a3, 0(a1)\nret\n")

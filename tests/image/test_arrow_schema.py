@@ -136,7 +136,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(WireError, match=r"cannot read .*none\.as: No such file"):
         read_arrow(tmp_path / "none.as")
     monkeypatch.setattr(arrow_schema, "MAX_FILE_BYTES", 8)
-    with pytest.raises(WireError, match=r"prim\.0\.as is larger than 8 bytes"):
+    with pytest.raises(WireError, match=r"prim\.0\.as: it is larger than 8 bytes"):
         read_arrow(VECTORS / "prim.0.as")
 
 

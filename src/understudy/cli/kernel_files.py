@@ -237,6 +237,8 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
                 after.callback(lambda: _show(how, loaded, gpu.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:
+                if loaded.kernels[kernel].image.metadata is None:
+                    _check_typed(args)
                 arrays = [gpu.array(each) if isinstance(each, np.ndarray) else each for each in args]
                 _name(gpu, arrays)
                 values = [Local(each.size) if isinstance(each, Lds) else each for each in arrays]
@@ -250,6 +252,15 @@ def _hsa(data: bytes, options: Options) -> KernelFile:
             yield launch
 
     return KernelFile(f"AMD HSA, {code.version}", agent, tuple(code.kernels), opened)
+
+
+def _check_typed(values: Sequence[Any]) -> None:
+    """`UsageError` for a number of which nothing says how large it is."""
+    for number, each in enumerate(values):
+        if type(each) in (int, float):
+            kind = "f32" if isinstance(each, float) else "u32"
+            text = f"argument {number} is {each}: the code has no metadata that tell its size"
+            raise UsageError(f"{text}, expected a type before it, {kind}={each} for one")
 
 
 def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:

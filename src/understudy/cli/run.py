@@ -178,7 +178,7 @@ def run(
             options = replace(options, report=wanted_report)
             outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
     except UnderstudyError:
-        if check and not as_json:
+        if options.findings and not as_json:
             tell_findings(options.findings, sys.stderr)
         raise
     finally:

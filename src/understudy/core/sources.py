@@ -14,7 +14,7 @@ Source = bytes | bytearray | memoryview | str | PathLike[str]
 
 
 class Unreadable(WireError):
-    """A file that cannot be read; `why` is the operating system's word."""
+    """A file that cannot be read; `why` is the operating system's word, or that it is too large."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"cannot read {path}: {why}")
@@ -22,7 +22,7 @@ class Unreadable(WireError):
 
 
 def bytes_of(source: Source, what: str, limit_bytes: int | None = None) -> bytes:
-    """The bytes of `what`; `WireError` for another type or a larger file, `Unreadable` for no file."""
+    """The bytes of `what`; `WireError` for another type, `Unreadable` for no file or a larger one."""
     if isinstance(source, bytes):
         return source
     if isinstance(source, bytearray | memoryview):
@@ -36,7 +36,7 @@ def bytes_of(source: Source, what: str, limit_bytes: int | None = None) -> bytes
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise Unreadable(path, getattr(error, "strerror", None) or str(error)) from None
     if data is None:
-        raise WireError(f"{path} is larger than {limit_bytes} bytes")
+        raise Unreadable(path, f"it is larger than {limit_bytes} bytes")
     return data
 
 

@@ -211,7 +211,9 @@ def made_listing(
     extents = [extent for extent in symbols if _within(executed, extent)]
     silent = tuple(extent[0] for extent in symbols if extent not in extents)
     left = [pc for pc in executed if not any(at <= pc < at + size for _, at, size in extents)]
-    extents += _pieces(left, name_at)
+    pieces = _pieces(left, name_at)
+    extents += [(each, at, last - at + LONGEST) for each, at, last in pieces]
+    lasts = {at: last for _, at, last in pieces}
     names = {at: each for each, at, _ in symbols}
     found: list[Function] = []
     room = MOST_ROWS
@@ -228,6 +230,7 @@ def made_listing(
                 place(row.pc),
             )
             for row in isa.rows(_bytes(read, at, size), at, names)
+            if row.pc <= lasts.get(at, row.pc)  # as long as the longest instruction was read for the last one
         )[:room]
         room -= len(rows)
         found.append(Function(each, at, rows))
@@ -247,15 +250,15 @@ def _within(executed: Sequence[int], extent: Extent) -> Sequence[int]:
     return executed[bisect_left(executed, extent[1]) : bisect_left(executed, extent[1] + extent[2])]
 
 
-def _pieces(executed: Sequence[int], name_at: Callable[[int], str]) -> list[Extent]:
-    """Code that no symbol names, as pieces of what lies close together."""
+def _pieces(executed: Sequence[int], name_at: Callable[[int], str]) -> list[tuple[str, int, int]]:
+    """Code that no symbol names, as pieces of what lies close together: name, first and last address."""
     runs: list[list[int]] = []
     for pc in executed:
         if runs and pc - runs[-1][-1] <= GAP:
             runs[-1].append(pc)
         else:
             runs.append([pc])
-    return [(name_at(run[0]) or f"{run[0]:#x}", run[0], run[-1] - run[0] + LONGEST) for run in runs]
+    return [(name_at(run[0]) or f"{run[0]:#x}", run[0], run[-1]) for run in runs]
 
 
 def _bytes(read: Read, address: int, size: int) -> bytes:
