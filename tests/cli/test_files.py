@@ -258,7 +258,12 @@ def test_what_cannot_be_written(capsys: Capture, tmp_path: Path, which: tuple[st
     names = {each.upper(): str(tmp_path / each) for each in ("text", "words", "events", "exit")}
     folder = tmp_path / "folder.json"  # some commands know by the suffix what to write
     folder.mkdir()
-    for target, reason in ((tmp_path / "none" / "out.json", "No such file or directory"), (folder, "Is a directory")):
+    targets = {
+        tmp_path / "none" / "out.json": "No such file or directory",
+        folder: "Is a directory",
+        tmp_path / ("x" * 300 + ".json"): "File name too long",
+    }
+    for target, reason in targets.items():
         status, err = run(capsys, WRITES[which], **names, FILE=str(target))
         told = "checked: no findings\n" if which == ("exec", "findings") else ""  # before they might be lost
         assert (status, err) == (2, f"{told}error: cannot write {target}: {reason}\n")

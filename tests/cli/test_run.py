@@ -200,6 +200,14 @@ def test_a_report_has_the_clause_of_a_finding() -> None:
     assert f'["{rule.id}","{rule.clause}","","",1,"https://d/waits.html' in held
 
 
+def test_a_report_has_the_other_place_of_a_finding_and_what_is_advised() -> None:
+    report = Report("run", "")
+    found = Finding("waits", "unwaited", "v1 is used", pc=16, other="pc 0x8", suggestion="wait", count=1200)
+    report.found([found])
+    (held,) = re.findall(r'"findings":\[(\[.*?\])\]', content_of(report.finish()))
+    assert json.loads(held)[2] == "v1 is used (pc 0x10), see pc 0x8, 1,200 times; wait"
+
+
 @pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.parametrize(("name", "source"), [("k.cl", OPENCL), ("k.hip", HIP)])

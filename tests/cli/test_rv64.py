@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,12 @@ def test_status_arguments_and_what_it_writes(capsys: Capture, tmp_path: Path, ec
     told = "both engines give the same\n" if options == ["--both-engines"] else ""
     found = run(capsys, *options, "--stdin", str(tmp_path / "in"), echo, "one", "--json")
     assert found == (3 + 2, "one", "read\n" + told)
+
+
+def test_arguments_that_are_no_text(capfdbinary: pytest.CaptureFixture[bytes], echo: str) -> None:
+    """The program gets the bytes that were typed."""
+    assert main(["rv64", echo, os.fsdecode(b"\xff\xfea")]) == 3
+    assert capfdbinary.readouterr().out == b"\xff\xfea"
 
 
 def test_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch, echo: str) -> None:

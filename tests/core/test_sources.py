@@ -32,7 +32,7 @@ def test_bytes_of_all_kinds(tmp_path: Path) -> None:
         assert bytes_of(source, "it") == b"abc"
     assert bytes_of(memoryview(array("H", [0x6261])), "it") == b"ab"
     assert bytes_of(path, "it", 3) == b"abc"
-    with pytest.raises(Unreadable, match="cannot read .*file: it is larger than 2 bytes"):
+    with pytest.raises(Unreadable, match=r"cannot read .*file: it is larger than 2 bytes"):
         bytes_of(path, "it", 2)
 
 

@@ -20,8 +20,9 @@ from understudy.hsa import demo_code
 from understudy.refsi import demo_kernels
 from understudy.trace import HtmlTrace, JsonlTrace
 from understudy.trace.code import Function, Listing, Row
-from understudy.trace.page_file import NO_CODE, page, write_page
+from understudy.trace.page_file import NO_CODE, link, page, write_page
 from understudy.trace.reading import Record, read_records
+from understudy.trace.registers import register_of
 from understudy.trace.text import value_text
 from understudy.trace.timeline import MOST_TRACKS, Timeline, narrow
 
@@ -122,6 +123,40 @@ def test_registers_at_chosen_moments(browser: Browser, tmp_path: Path) -> None:
         tab.close()
 
 
+def test_registers_have_names_and_are_no_memory() -> None:
+    unit = {"type": "unit", "kind": 2, "index": 0}
+    accesses: list[Record] = [
+        {
+            "time": 0,
+            "event": "register-access",
+            "unit": unit,
+            "file": "CMP",
+            "index": 25,
+            "value": "0x1",
+            "write": True,
+        },
+        {"time": 1, "event": "register-access", "name": "control", "address": "0x0", "value": "0x1", "write": True},
+        {
+            "time": 2,
+            "event": "register-access",
+            "unit": unit,
+            "file": "CMP",
+            "index": 99,
+            "value": "0x1",
+            "write": True,
+        },
+    ]
+    assert [register_of(each) for each in accesses] == ["CMP_REG_WINDOW_MODE1", "control", "CMP[99]"]
+    about, _ = Timeline(accesses).columns()
+    assert about["regions"] == []
+    assert [lane for lane, *_ in about["tracks"]] == ["registers", "registers of the CMP"]
+
+
+@pytest.mark.parametrize("docs", ["d" * 5000, "a\0b"])
+def test_docs_may_be_anything(docs: str) -> None:
+    assert link(docs, "waits.md").startswith(docs)
+
+
 def test_more_at_once_than_tracks_are_moments() -> None:
     records: list[Record] = [{"time": 0, "event": "x-started", "hart": 0, "n": n} for n in range(MOST_TRACKS + 3)]
     about, _ = Timeline(records).columns()
@@ -216,6 +251,8 @@ def test_a_browser_shows_all_of_a_trace(run: Callable[..., None], tmp_path: Path
             if name not in ("time", "event") and value not in (None, "")
         }
         shown = dict(fields)
+        if held.get("file") == "CMP":
+            assert shown.pop("name").startswith("CMP_")
         if shown.pop("unfinished", ""):
             held = {name: text for name, text in held.items() if name in records[first]}
             shown = {name: text for name, text in shown.items() if name in records[first]}
@@ -226,9 +263,11 @@ def test_a_browser_shows_all_of_a_trace(run: Callable[..., None], tmp_path: Path
     values: dict[str, object] = {}
     for record in records[: middle + 1]:
         if record["event"] == "register-access":
-            values[str(record.get("name", f"{record.get('file')}[{record.get('index')}]"))] = record["value"]
+            values[register_of(record)] = record["value"]
     held = tab(f"page.registers.at({middle}).map(([name, e]) => [name, page.registers.field(e, 'value')])")
-    assert {re.sub(r"^unit \S+ ", "", name): value for name, value in held if not name.startswith("signal ")} == values
+    assert {
+        re.sub(r"^(the CMP|hart \d) ", "", name): value for name, value in held if not name.startswith("signal ")
+    } == values
 
     tab.press("f")
     chosen = tab("page.timeline.chosen")
@@ -268,6 +307,8 @@ def test_a_browser_shows_what_was_executed(tmp_path: Path, browser: Browser) -> 
     failed = "[...page.code.listing.querySelectorAll('tr.failed')].map((row) => row.cells[1].textContent)"
     assert tab(failed) == [re.search(r"at pc (0x\w+)", str(error.value))[1]]  # type: ignore[index]
     assert tab("scrollY") == 0
+    heads, row = "get('findings').querySelector('thead')", "get('findings').querySelector('tbody tr')"
+    assert tab(f"[getComputedStyle({heads}).display, {row}.scrollWidth <= {row}.clientWidth]") == ["none", True]
     tab("(page.code.select.value = 0, page.code.select.dispatchEvent(new Event('change')))")
     rows = "[...page.code.listing.querySelectorAll('tbody tr')]"
     rows += ".map((row) => [...row.cells].map((cell) => cell.textContent))"

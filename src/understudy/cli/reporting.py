@@ -69,6 +69,9 @@ class Report:
         with self._lock:
             for each in findings:
                 said = f"{each.message} ({each.place})" if each.place else each.message
+                said += f", see {each.other}" if getattr(each, "other", "") else ""
+                said += f", {each.count:,} times" if getattr(each, "count", 1) > 1 else ""
+                said += f"; {each.suggestion}" if getattr(each, "suggestion", "") else ""
                 rule = getattr(each, "rule", None)
                 said += f", [{rule.id}: {rule.clause}]" if rule is not None else ""
                 record: Record = {"time": 0, "event": "finding", "check": each.name, "message": said}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -89,7 +90,7 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 def refuse_own_input(path: Path, output: Path) -> None:
     """`UsageError` where the output would overwrite what is being read."""
-    if output.exists() and path.exists() and output.samefile(path):
+    if os.path.exists(output) and os.path.exists(path) and output.samefile(path):  # False for names that are too long
         raise UsageError(f"{output} is the trace itself: name another file with -o")
 
 

@@ -9,11 +9,11 @@ import base64
 import gzip
 import html
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -129,7 +129,7 @@ def link(docs: str, document: str, text: str = "") -> str:
     """
     if not docs or not document:
         return ""
-    is_source = "/blob/" in docs or "/tree/" in docs or Path(docs, "index.md").is_file()
+    is_source = "/blob/" in docs or "/tree/" in docs or os.path.isfile(os.path.join(docs, "index.md"))
     fragment = "#:~:text=" + quote(text, safe="").replace("-", "%2D") if text else ""
     return f"{docs.rstrip('/')}/{document}.{'md' if is_source else 'html'}{fragment}"
 

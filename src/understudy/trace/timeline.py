@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from understudy.device.refsi.spec.windows import unit_name
+from understudy.trace import registers
 from understudy.trace.chrome import FAULTS, thread_name
 from understudy.trace.counters import LEVELS, Counters
 from understudy.trace.reading import Record
@@ -130,6 +132,8 @@ class Timeline:
         if "scalars" in record and "why" in record:
             self.snapshots.take(record, self._count)
             record = {name: value for name, value in record.items() if name not in VALUES}
+        if record["event"] == registers.KIND:
+            record = {**record, "name": registers.register_of(record)}
         order, time = self._count, int(str(record["time"]))
         self._time, self._count = max(self._time, time), order + 1
         for name, value in self._counters.take(record):
@@ -147,7 +151,8 @@ class Timeline:
 
     def _note(self, record: Record, lane: str, order: int) -> None:
         kind = str(record["event"])
-        self._touch(record, order)
+        if kind != registers.KIND:  # the address of a register is none of memory
+            self._touch(record, order)
         if kind.endswith(("-started", "-launched", "-launch", "-begun")):
             subject = _subject(record)
             inner = [value for value in record.values() if isinstance(value, dict)]
@@ -351,7 +356,7 @@ def _subject(record: Record) -> str:
 
 
 def _lane(record: Record) -> str:
-    thread = thread_name(record)
+    thread = thread_name(record, unit_name)
     kind = str(record["event"])
     family = _FAMILIES.get(kind.partition("-")[0], "device")
     if thread == "device":

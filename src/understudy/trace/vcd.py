@@ -15,6 +15,7 @@ from understudy.core.errors import UnderstudyError, WireError
 from understudy.trace.chrome import thread_name
 from understudy.trace.counters import Counters
 from understudy.trace.reading import Record
+from understudy.trace.registers import register_of
 from understudy.trace.spans import OpenSpans
 from understudy.trace.values import Plain
 from understudy.trace.writer import TraceWriter
@@ -84,10 +85,10 @@ class VcdTrace(TraceWriter):
 
 
 def register_name(record: Record) -> str:
-    """What a register access is of: the register's name, or file and number, after its unit if it has one."""
-    name = record.get("name", f"{record.get('file', 'register')}[{record.get('index')}]")
+    """What a register access is of: the register's name, after its unit if it has one."""
+    name = register_of(record)
     thread = thread_name(record)
-    return str(name) if thread == "device" else f"{thread} {name}"
+    return name if thread == "device" else f"{thread} {name}"
 
 
 def _number(value: Plain) -> int:

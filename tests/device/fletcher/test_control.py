@@ -229,6 +229,16 @@ def test_a_result_that_is_no_integer(outcome: Any) -> None:
         rig.status  # noqa: B018  # a read
 
 
+@pytest.mark.parametrize("outcome", [{"Out": pa.array([1, 2])}, pa.array(range(1000))])
+def test_rows_in_place_of_a_result(outcome: Any) -> None:
+    """An error is one line, whatever the value looks like."""
+    rig = Rig(replace(add_up, run=lambda job: outcome))
+    rig.control(START)
+    with pytest.raises(KernelFailure, match=r"expected an integer; job\.write\(batch, columns\) writes rows") as caught:
+        rig.status  # noqa: B018  # a read
+    assert len(str(caught.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize("outcome", [np.int64(-6), pa.scalar(-6, pa.int64()), pa.scalar(-6, pa.int8()), -6])
 def test_a_result_of_numpy_or_arrow(outcome: Any) -> None:
     rig = Rig(replace(add_up, run=lambda job: outcome))

@@ -15,6 +15,7 @@ from understudy.core.errors import BeyondModel, RuleError, UnderstudyError, Wire
 from understudy.device.fletcher.device import FletcherDevice
 from understudy.device.fletcher.events import Lint
 from understudy.device.fletcher.kernel import kernel, named_schema
+from understudy.device.fletcher.kernels import find
 from understudy.device.fletcher.map.build import fletcher_map
 from understudy.host.fletcher import platform as fletcher
 from understudy.host.fletcher.batch import buffers_of
@@ -217,6 +218,17 @@ def test_a_queue_with_too_few_batches() -> None:
         pytest.raises(RuleError, match="0 RecordBatches are queued, the design has 1: ExampleBatch"),
     ):
         context.enable()
+
+
+def test_a_queue_without_room_for_what_is_written() -> None:
+    design = find("filter")
+    told = (
+        "1 RecordBatch is queued, the design has 2: In Out; room for Out, which the kernel writes, is one too: empty_"
+    )
+    with Platform(design) as platform, Context(platform) as context:
+        context.queue_record_batch(empty_batch(design.schemas[0], 1, 1))
+        with pytest.raises(RuleError, match=told):
+            context.enable()
 
 
 def test_batches_without_a_name_are_compared_by_their_fields() -> None:

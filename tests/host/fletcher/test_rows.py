@@ -129,7 +129,7 @@ def test_nulls_that_no_buffer_tells_of() -> None:
     with pytest.raises(RuleError) as caught:
         run(batch)
     assert str(caught.value) == (
-        "ExampleBatch.number has 1 nulls, and is not nullable: no validity buffer is passed, and the kernel would take "
+        "ExampleBatch.number has 1 null, and is not nullable: no validity buffer is passed, and the kernel would take "
         "them for values; fill them (fill_null), or let the field be nullable, at column number, "
         "[fletcher/no-nulls: Schema derived registers]"
     )
@@ -139,10 +139,10 @@ def test_nulls_that_no_buffer_tells_of() -> None:
 
 def test_nulls_inside() -> None:
     lists = pa.field("v", pa.list_(ITEM), False)
-    with pytest.raises(RuleError, match=r"R.v \(list items\) has 1 nulls"):
+    with pytest.raises(RuleError, match=r"R.v \(list items\) has 1 null"):
         seen(one(lists, pa.array([[1], [None, 2]], lists.type)))
     inner = pa.field("r", pa.struct([pa.field("x", pa.int8(), False)]))
-    with pytest.raises(RuleError, match=r"R.r.x has 1 nulls"):
+    with pytest.raises(RuleError, match=r"R.r.x has 1 null"):
         seen(one(inner, pa.array([{"x": 1}, {"x": None}, None], inner.type)))
 
 
@@ -188,7 +188,7 @@ def test_rows_are_seen_or_refused() -> None:
     assert named > 10
 
 
-NULLS = "nulls, and is not nullable"
+NULLS = ", and is not nullable"
 
 
 def refusal(batch: pa.RecordBatch, seed: int, rows: tuple[int, int] | None = None) -> str:

@@ -211,4 +211,11 @@ def whole(value: object) -> int:
     try:
         return index(number)  # type: ignore[arg-type]  # whatever has no __index__ is refused below
     except TypeError:
-        raise KernelFailure(f"the kernel gives {value!r} for a register, expected an integer") from None
+        shown = " ".join(f"{value!r:.80}".split())
+        raise KernelFailure(f"the kernel gives {shown} for a register, expected an integer{_hint(value)}") from None
+
+
+def _hint(value: object) -> str:
+    """What else may have been meant: rows."""
+    is_rows = isinstance(value, dict | list | tuple | pa.RecordBatch | pa.Table | pa.Array | pa.ChunkedArray)
+    return "; job.write(batch, columns) writes rows" if is_rows else ""

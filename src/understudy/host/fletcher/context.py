@@ -208,8 +208,12 @@ class Context:
         mine = [_shown(batch.schema, batch.name) for batch in own.batches]
         theirs = [_shown(batch.schema, batch.name) for batch in layout.batches]
         if len(mine) != len(theirs):
+            queued = "1 RecordBatch is" if len(mine) == 1 else f"{len(mine)} RecordBatches are"
+            written = " ".join(batch.name for batch in layout.batches if batch.mode is Mode.WRITE)
+            room = f"; room for {written}, which the kernel writes, is one too: empty_batch(schema, rows)"
             raise RuleError(
-                f"{len(mine)} RecordBatches are queued, the design has {len(theirs)}: {_names(theirs)}",
+                f"{queued} queued, the design has {len(theirs)}: {_names(theirs)}"
+                f"{room if written and len(mine) < len(theirs) else ''}",
                 rule=QUEUE_ORDER,
             )
         for number, (one, other) in enumerate(zip(mine, theirs, strict=True)):

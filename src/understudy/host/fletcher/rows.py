@@ -13,6 +13,7 @@ from itertools import chain
 import pyarrow as pa
 
 from understudy.core.errors import RuleError
+from understudy.core.shown import count
 from understudy.device.fletcher.map.flatten import Shape, shape
 from understudy.device.fletcher.rules import INDEX_RANGE, NO_NULLS
 
@@ -105,8 +106,8 @@ def _check_nulls(level: Level, batch: str) -> None:
     array = level.array
     if array.null_count and not level.field.nullable:
         raise RuleError(
-            f"{_place(batch, level)} has {array.null_count} nulls, and is not nullable: no validity buffer is passed, "
-            "and the kernel would take them for values; fill them (fill_null), or let the field be nullable",
+            f"{_place(batch, level)} has {count(array.null_count, 'null')}, and is not nullable: no validity buffer is "
+            "passed, and the kernel would take them for values; fill them (fill_null), or let the field be nullable",
             rule=NO_NULLS,
         ).at("column", level.name)
     valid = array.drop_null() if array.null_count else array

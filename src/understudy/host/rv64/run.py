@@ -251,7 +251,7 @@ class _Run:
         random = at
         places = []
         for text in arguments:
-            data = text.encode() + b"\0"
+            data = text.encode("utf-8", "surrogateescape") + b"\0"
             at -= len(data)
             self._memory.write(at, data)
             places.append(at)

@@ -116,7 +116,7 @@ class Registers {
   name(lane, event) {
     if (this.trace.kind(event) === "signal-changed") return `signal 0x${Number(this.field(event, "signal")).toString(16)}`;
     const own = this.field(event, "name") || `${this.field(event, "file")}[${this.field(event, "index")}]`;
-    return lane === "registers" ? own : `${lane.replace(/^registers of /, "")} ${own}`;
+    return /^registers( of the CMP)?$/.test(lane) ? own : `${lane.replace(/^registers of /, "")} ${own}`;
   }
 
   at(order) {
