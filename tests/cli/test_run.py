@@ -345,6 +345,13 @@ def test_raw_code_and_assembly(capsys: Capture, tmp_path: Path) -> None:
     assert "argument 0, uint32[1000]: 1 2 3 4 5 6 7 8 ...\n" in out
 
 
+def test_what_has_a_header_takes_no_other(capsys: Capture) -> None:
+    for option in (["--vgprs", "8"], ["--user-sgpr", "nonsense"]):
+        code, out, err = run(capsys, *SAXPY, "--arg", "f32:64", *option)
+        assert (code, out) == (2, "")
+        assert err.endswith(f"--user-sgpr are the header of raw GPU code: {CODE} is not that\n")
+
+
 def test_numbers_without_metadata_need_a_type(capsys: Capture, tmp_path: Path) -> None:
     """That nothing was found is not said of what did not run."""
     path = tmp_path / "a.s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,7 +122,7 @@ class KernelFile:
     """A file with kernels. `opened` has them loaded on a device of these options, and gives what runs them there.
 
     `unit` is what is counted, and `counts_elements` whether a grid is one work-item for each element of an array, where
-    nobody says.
+    nobody says. `takes_header`: the caller has said what stands in the header.
     """
 
     interface: str
@@ -131,6 +131,7 @@ class KernelFile:
     opened: Callable[[Options], AbstractContextManager[Launch]]
     unit: str = "wave instructions"
     counts_elements: bool = True
+    takes_header: bool = False
 
     def run(self, kernel: str, grid: Size, group: Size, args: Sequence[Any], how: Options) -> Outcome:
         """Run a kernel once, on a device of its own."""
@@ -154,7 +155,18 @@ class KernelFile:
 
 
 def read_kernels(path: Path, options: Options, header: RawHeader) -> KernelFile:
-    """The kernels of a file: of any container, OpenCL C (.cl), HIP (.hip), C, C++ (RefSi), assembly (.s), raw code."""
+    """The kernels of a file: of any container, OpenCL C (.cl), HIP (.hip), C, C++ (RefSi), assembly (.s), raw code.
+
+    `UsageError` where somebody says a header of what has one.
+    """
+    found = _read(path, options, header)
+    if header != RawHeader() and not found.takes_header:
+        options_of_raw = "--vgprs, --sgprs, --kernarg, --lds, --scratch and --user-sgpr"
+        raise UsageError(f"{options_of_raw} are the header of raw GPU code: {path} is not that")
+    return found
+
+
+def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
     data = read_file(path, MAX_CODE_BYTES)
     if path.suffix in C_SUFFIXES:
         from understudy.host.refsi.compile import compile_kernels
@@ -197,8 +209,6 @@ def _show(how: Options, loaded: Loaded, counts: Callable[[], Mapping[int, int]])
 
 def _assembled(source: bytes, options: Options) -> tuple[bytes, Options, str]:
     """Assembly text as a file to be loaded, or as raw code where it is nothing else: then also what that is called."""
-    from dataclasses import replace
-
     from understudy.image.assembly.program import assemble
 
     made = assemble(source.decode("utf-8", "replace"), options.agent, options.base)
@@ -393,4 +403,4 @@ def _raw(data: bytes, options: Options, header: RawHeader, name: str) -> KernelF
         )
     except WireError as error:
         raise UsageError(error.message) from None
-    return _hsa(whole, options)
+    return replace(_hsa(whole, options), takes_header=True)
