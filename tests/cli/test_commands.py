@@ -11,6 +11,7 @@ import pytest
 import typer
 
 import understudy
+from tests.cli.test_run import CODE
 from understudy.cli import app, main, refsi
 from understudy.cli.commands import COMMANDS
 from understudy.cli.demo_checks import BODIES, findings, lines
@@ -129,6 +130,38 @@ USAGE = {
     ("refsi", "play", "--step-limit", "-1"): "step-limit",
     ("describe", "refsi", "--as", "poem"): "poem",
     ("run", "k.co", "--grid", "9" * 5000): "9' is no size, expected 1024",
+    ("run", CODE, "saxpy", "--grid", "0"): "'0' is no size: expected 1 to 4294967295 in each dimension",
+    ("run", CODE, "saxpy", "--group", "64x4294967296"): "is no size: expected 1 to 4294967295",
+    ("run", CODE, "saxpy", "--agent", "gfx90"): "no agent 'gfx90': there are gfx700,",
+    ("run", CODE, "saxpy", "--arg", "f16=1e9"): "argument 'f16=1e9': 1000000000.0 does not fit float16",
+    ("run", CODE, "saxpy", "--arg", "f16:2:1,1e9"): "1000000000.0 does not fit float16",
+    ("run", CODE, "saxpy", "--arg", "local:-1"): "argument 'local:-1': LDS has 0 to 65536 bytes",
+    ("check", CODE, "--agent", "gfx90"): "no agent 'gfx90': there are gfx700,",
+    ("inspect", CODE, "--agent", "gfx90"): "no agent 'gfx90': there are gfx700,",
+    ("disasm", CODE, "--agent", "gfx90"): "no agent 'gfx90': there are rv64gc, gfx700,",
+    ("exec", "--agent", "gfx90", "true"): "no agent 'gfx90' of the kernel driver: there are gfx803,",
+    (
+        "exec",
+        "--agent",
+        "gfx900",
+        "--time-limit",
+        "nan",
+        "true",
+    ): "time_limit_seconds nan, expected a number of",
+    ("exec", "--offset", "3", "true"): "offset 0x3 is no multiple of 4",
+    ("rv64", "--isa", "rv32i", "/no/such/file"): "'rv32i' is no instruction set of 64-bit harts",
+    ("rv64", "--vlen", "100", "/no/such/file"): "vector registers have a power of two of bits, 64 to 65536, not 100",
+    ("rv64", "--time-limit", "inf", "/no/such/file"): "time_limit_seconds inf, expected a number of seconds",
+    ("serve", "acceldev", "--vfio-user", "/no/such/socket", "--pause", "nan"): "--pause nan, expected a number",
+    ("serve", "acceldev", "--vfio-user", "/no/such/socket"): "cannot listen at /no/such/socket: No such file",
+    (
+        "serve",
+        "fletcher",
+        "--no-library",
+        "--socket",
+        "/no/such/socket",
+    ): "cannot listen at /no/such/socket: No such file",
+    ("serve", "refsi", "--no-library", "--socket", "/no/such/socket"): "cannot listen at /no/such/socket: No such",
     ("describe", "gfx900"): "there is nothing about 'gfx900', expected one of refsi, acceldev",
 }
 

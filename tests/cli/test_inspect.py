@@ -227,7 +227,7 @@ def test_a_processor_that_is_not_modelled_is_not_disassembled() -> None:
             "file starts with 22 22 22 60, as no code object, AMD OpenCL 2.0 program, RISC-V ELF file, RefSi command",
         ),
         ([str(VECTORS / "v2.co"), "--kernel", "scael"], 1, "code object has no kernel 'scael'; close to it: scale"),
-        ([str(VECTORS / "v2.co"), "--agent", "gfx1"], 1, "no processor 'gfx1': there are gfx700"),
+        ([str(VECTORS / "v2.co"), "--agent", "gfx1"], 2, "no agent 'gfx1': there are gfx700"),
     ],
 )
 def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str) -> None:

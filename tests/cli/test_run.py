@@ -392,7 +392,7 @@ def test_raw_code_of_risc_v(capsys: Capture, tmp_path: Path) -> None:
         (["--base", "x"], 2, "'x' is no number"),
         ([], 1, "kernel saxpy takes 3 arguments"),
         (["--agent", "gfx900"], 1, "the code object is for gfx803, the agent is gfx900"),
-        (["--agent", "gfx1"], 1, "no agent 'gfx1'"),
+        (["--agent", "gfx1"], 2, "no agent 'gfx1'"),
     ],
 )
 def test_mistakes(capsys: Capture, arguments: list[str], code: int, message: str) -> None:

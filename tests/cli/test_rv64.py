@@ -115,7 +115,7 @@ def test_assembly(capsys: Capture, tmp_path: Path) -> None:
     ("options", "text", "status", "told"),
     [
         (["--isa", "rv64gc"], "cpop a0, a1", 1, "cpop is of Zbb"),
-        (["--isa", "rv64gq"], "nop", 1, "no extension 'Q'"),
+        (["--isa", "rv64gq"], "nop", 2, "no extension 'Q'"),
         (["--step-limit", "5"], "here: j here", 1, "not ended after 5 instructions"),
         (["--time-limit", "0.1"], "here: j here", 1, "did not end within 0.1 s"),
         ([], "li a7, 222\necall", 3, "not modelled: Linux call 222"),

@@ -90,7 +90,7 @@ def test_schemas_that_do_not_do(
     ("offset", "status", "message"),
     [
         ("far", ExitCode.USAGE, "offset 'far' is no number, expected decimal or 0x hex"),
-        ("0x42", ExitCode.GUEST, "offset 0x42 is no multiple of 4"),
+        ("0x42", ExitCode.USAGE, "offset 0x42 is no multiple of 4"),
     ],
 )
 def test_offsets_that_are_none(offset: str, status: ExitCode, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +99,7 @@ def test_offsets_that_are_none(offset: str, status: ExitCode, message: str, caps
 
 
 def test_a_socket_that_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve("--no-library", "--socket", str(tmp_path / "no" / "s")) == ExitCode.GUEST
+    assert serve("--no-library", "--socket", str(tmp_path / "no" / "s")) == ExitCode.USAGE
     assert "cannot listen at" in capsys.readouterr().err
 
 
@@ -110,7 +110,7 @@ def test_a_folder_for_the_socket_that_cannot_be_made(
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     folder = tmp_path / "file" / "understudy" / "fletcher"
-    assert serve("--no-library") == ExitCode.GUEST
+    assert serve("--no-library") == ExitCode.USAGE
     assert f"cannot make a folder of the user's own at {folder}: Not a directory" in capsys.readouterr().err
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from understudy.cli.buffers import parse_number
+from understudy.cli.engines import known_processor
 from understudy.cli.exits import ExitCode, UsageError, exit_code, report
 from understudy.cli.files import MAX_CODE_BYTES, read_file, read_text, writing
 from understudy.core.errors import UnderstudyError, WireError
@@ -251,14 +252,8 @@ def _of_program(data: bytes, function: str) -> Shown:
 
 
 def _agent(name: str) -> str:
-    if not name or name == RISCV:
-        return name
-    from understudy.image.hsa import targets
-    from understudy.isa.gcn.target import TARGETS
-
-    processor, _ = targets.of_name(f"amdgcn-amd-amdhsa--{name}")
-    if targets.read_as(processor) not in TARGETS:
-        raise UsageError(f"no agent {name!r}: there are {RISCV}, {', '.join(TARGETS)}")
+    if name != RISCV:
+        known_processor(name, RISCV)
     return name
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from understudy.cli.exec_records import NO_MACHINE_CODE, NOT_COUNTED, Records
-from understudy.cli.exits import UsageError
+from understudy.cli.exits import UsageError, of_options
 
 if TYPE_CHECKING:
     from understudy.cli.reporting import Report
@@ -164,7 +164,8 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     settings, moments = options(wanted), MomentsOfPrograms(wanted.registers_at)
     why_not = "" if wanted.report is None else why_not_counted(wanted.engine, wanted.check)
     settings["count_instructions"] = wanted.report is not None and not why_not
-    device = KfdDevice(wanted.agents or ("gfx900",), **settings)
+    with of_options():
+        device = KfdDevice(wanted.agents or ("gfx900",), **settings)
     checked = Checked()
     if wanted.check:
         known_checks(checks_of(wanted.check))

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from understudy.cli.engines import known_processor
 from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.cli.inspect import CODE
@@ -75,6 +76,7 @@ def check(
         raise UsageError("--json and --sarif are two forms of one answer: give one of them")
     if profile not in ("spec", "refsidrv"):
         raise UsageError(f"no profile {profile!r}: there are spec, refsidrv")
+    known_processor(agent)
     data = read_file(path, MAX_CODE_BYTES)
     orders = memory_model or order is not None or pcie
     try:

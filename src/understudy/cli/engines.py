@@ -56,6 +56,18 @@ def checked(names: str) -> str:
     return names
 
 
+def known_processor(name: str, *more: str) -> None:
+    """`UsageError` where that is none of AMD's, perhaps with features; "" says nothing. `more`: what else there is."""
+    if not name:
+        return
+    from understudy.image.hsa import targets
+    from understudy.isa.gcn.target import TARGETS
+
+    processor, _ = targets.of_name(f"amdgcn-amd-amdhsa--{name}")
+    if targets.read_as(processor) not in TARGETS:
+        raise UsageError(f"no agent {name!r}: there are {', '.join((*more, *TARGETS))}")
+
+
 def check_outputs(findings: Path | None, suppressions: Path | None, check: str, equal_stores: bool = False) -> None:
     """`UsageError` where --findings, --suppressions and --equal-stores do not go with what is checked, or cannot be
     used."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from understudy.cli.exits import of_options
 from understudy.cli.files import writing
 from understudy.cli.moments import SNAPSHOTS
 from understudy.cli.serving import Repeated, rule_of
@@ -28,7 +29,8 @@ WHOLE_BLOCKS: Final = {"HSA_DISABLE_FRAGMENT_ALLOCATOR": "1"}
 
 def options(wanted: Wanted) -> dict[str, Any]:
     """Settings of the GPUs: kernels may run for `time_limit` seconds, or as long as the environment says."""
-    limit = default_time_limit() if wanted.time_limit is None else checked_time_limit(wanted.time_limit)
+    with of_options():
+        limit = default_time_limit() if wanted.time_limit is None else checked_time_limit(wanted.time_limit)
     skipped = str(wanted.suppressions) if wanted.suppressions else None
     return {
         "engine": wanted.engine,

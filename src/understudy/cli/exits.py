@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
@@ -46,6 +48,17 @@ def exit_code(error: UnderstudyError) -> ExitCode:
             return ExitCode.BUG
         case _:
             return ExitCode.GUEST
+
+
+@contextmanager
+def of_options() -> Iterator[None]:
+    """What is done inside looks only at what the command line says: what is wrong there is a `UsageError`."""
+    try:
+        yield
+    except (BeyondModel, ModelBug):
+        raise
+    except UnderstudyError as error:
+        raise UsageError(error.message, rule=error.rule, path=error.path) from None
 
 
 def report(error: UnderstudyError) -> None:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from understudy.cli.buffers import parse_number
-from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.exits import ExitCode, UsageError, of_options
 from understudy.cli.files import reading, writing
 from understudy.core.errors import UnderstudyError, WireError
 
@@ -179,7 +179,13 @@ def read_files(paths: list[Path]) -> list[Any]:
 
 
 def _registers(texts: list[str] | None) -> list[str]:
-    return [word for text in texts or () for word in text.split()]
+    from understudy.device.fletcher.map.custom import parse_custom
+
+    found = [word for text in texts or () for word in text.split()]
+    with of_options():
+        for each in found:
+            parse_custom(each)
+    return found
 
 
 def _bus_width(mmio64: bool) -> int:
@@ -188,10 +194,15 @@ def _bus_width(mmio64: bool) -> int:
 
 def parse_offset(text: str) -> int:
     """The address of a map's first register; `UsageError` for what is none."""
+    from understudy.device.fletcher.map.registers import REGISTER_BYTES
+
     try:
-        return parse_number(text, 32)
+        number = parse_number(text, 32)
     except WireError as error:
         raise UsageError(f"offset {error.message}") from None
+    if number % REGISTER_BYTES:
+        raise UsageError(f"offset {number:#x} is no multiple of {REGISTER_BYTES}")
+    return number
 
 
 def _show(plan: FletcherMap) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from understudy.cli.engines import known_processor
 from understudy.cli.exits import UsageError
 from understudy.cli.files import MAX_FILE_BYTES, open_file, reading
 from understudy.cli.kinds import HEAD_BYTES, FileKind, is_trace, kind_of
@@ -48,6 +49,7 @@ def inspect(
 
       understudy inspect saxpy.co --kernel saxpy
     """
+    known_processor(agent)
     with open_file(file) as source:
         try:
             with reading(file):

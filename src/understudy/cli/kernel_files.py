@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from understudy.cli.exits import UsageError
+from understudy.cli.engines import known_processor
+from understudy.cli.exits import UsageError, of_options
 from understudy.cli.files import MAX_CODE_BYTES, read_file
 from understudy.cli.kernel_values import Lds
 from understudy.cli.moments import SNAPSHOTS, choose_of_harts, choose_of_program, choose_of_waves
@@ -222,8 +223,12 @@ def _assembled(source: bytes, options: Options) -> tuple[bytes, Options, str]:
 
 def _hsa(data: bytes, options: Options) -> KernelFile:
     from understudy.device.hsa.agents import AGENTS
+    from understudy.device.hsa.agents import agent as agent_of
     from understudy.host.hsa.executable import read
 
+    if options.agent:
+        with of_options():
+            agent_of(options.agent)
     code = read(data, options.agent)
     agent = options.agent or (code.target if code.target in AGENTS else DEFAULT_GPU)
 
@@ -288,6 +293,7 @@ def _name(gpu: Gpu, arrays: Sequence[Any]) -> None:
 def _opencl(data: bytes, options: Options) -> KernelFile:
     from understudy.image.amdcl2.container import read_container
 
+    known_processor(options.agent)
     container = read_container(data)
 
     @contextmanager

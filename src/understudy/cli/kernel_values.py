@@ -18,6 +18,8 @@ TYPES: Final = {
     "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16, "i32": np.int32, "u32": np.uint32,
     "i64": np.int64, "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
+MOST_LDS_BYTES: Final = 65536
+"""Of a work-group."""
 MAX_ARRAY_BYTES: Final = 8 << 30
 """Larger arrays, and files of them, are refused."""
 _ARRAY: Final = re.compile(r"(\w+):(?:(\d+(?:x\d+)*)(?::(.+))?|(@.+))")
@@ -41,7 +43,10 @@ def parse(text: str, seed: int, number: int) -> Any:
     if text.startswith("@"):
         return load(Path(text[1:]))
     if text.startswith("local:"):
-        return Lds(_int(text.removeprefix("local:"), text))
+        size = _int(text.removeprefix("local:"), text)
+        if not 0 <= size <= MOST_LDS_BYTES:
+            raise UsageError(f"argument {text!r}: LDS has 0 to {MOST_LDS_BYTES} bytes")
+        return Lds(size)
     if match := _ARRAY.fullmatch(text):
         return _array(_dtype(match[1], text), match[2], match[3] or match[4] or "zeros", text, (seed, number))
     if match := _TYPED.fullmatch(text):
@@ -67,7 +72,8 @@ def _array(dtype: np.dtype[Any], size: str | None, content: str, text: str, seed
         return found.reshape(shape)
     assert shape is not None
     if content in _MAKERS:
-        return _MAKERS[content](shape, dtype, np.random.default_rng(seed))
+        with np.errstate(over="ignore"):  # what is too large for half precision is infinite
+            return _MAKERS[content](shape, dtype, np.random.default_rng(seed))
     values = [_scalar(dtype, part, text) for part in content.split(",")]
     count = int(np.prod(shape))
     if len(values) not in (1, count):
@@ -93,8 +99,9 @@ _MAKERS: Final[dict[str, Callable[[tuple[int, ...], np.dtype[Any], np.random.Gen
 def _scalar(dtype: np.dtype[Any], number: str, text: str) -> Any:
     value = _float(number, text) if dtype.kind == "f" else _int(number, text)
     try:
-        return dtype.type(value)
-    except OverflowError:
+        with np.errstate(over="raise"):
+            return dtype.type(value)
+    except (OverflowError, FloatingPointError):
         raise UsageError(f"argument {text!r}: {value} does not fit {dtype}") from None
 
 

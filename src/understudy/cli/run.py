@@ -35,6 +35,8 @@ from understudy.core.findings import Level
 if TYPE_CHECKING:
     from understudy.cli.kernel_files import KernelFile, Options, Outcome, RawHeader
 
+MOST_SIZE: Final = (1 << 32) - 1
+"""What every interface has room for in a dimension."""
 SHOWN: Final = 8
 """Elements of an array that are printed."""
 SEED: Final = 2024
@@ -337,4 +339,7 @@ def _rate(rate: float) -> str:
 def _sizes(text: str) -> tuple[int, ...]:
     if not re.fullmatch(r"\d{1,20}(x\d{1,20}){0,2}", text):
         raise UsageError(f"{text!r} is no size, expected 1024, 64x64 or 8x8x8")
-    return tuple(map(int, text.split("x")))
+    sizes = tuple(map(int, text.split("x")))
+    if not all(1 <= each <= MOST_SIZE for each in sizes):
+        raise UsageError(f"{text!r} is no size: expected 1 to {MOST_SIZE} in each dimension")
+    return sizes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from understudy.cli.engines import Engine, EngineOption
-from understudy.cli.exits import ExitCode
+from understudy.cli.exits import ExitCode, of_options
 from understudy.cli.files import MAX_CODE_BYTES, read_file, writing
 from understudy.core.errors import UnderstudyError
 
@@ -64,8 +64,14 @@ def rv64(
 
       understudy rv64 --signature out.sig add-01.elf
     """
-    from understudy.host.rv64.run import ISA, RV64
+    from understudy.core.limits import checked_time_limit
+    from understudy.host.rv64.run import ISA, RV64, checked_vlen
+    from understudy.isa.riscv.isa import isa_of
+    from understudy.isa.riscv.state import check_vlen
 
+    with of_options():
+        check_vlen(checked_vlen(vlen, isa_of(isa or ISA)))
+        checked_time_limit(time_limit or None)
     data = _program(program)
     given = read_file(stdin) if stdin is not None else b""
     kinds = ["reference", "jit"] if both_engines else [engine.value]

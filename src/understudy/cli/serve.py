@@ -7,13 +7,14 @@ import sys
 import threading
 from contextlib import ExitStack, closing
 from enum import StrEnum
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from understudy.attach.vfio_user import Server, Settings, SharedMemory, events
-from understudy.cli.exits import UsageError
+from understudy.cli.exits import UsageError, of_options
 from understudy.cli.output import Output
 from understudy.cli.serve_fletcher import serve_fletcher
 from understudy.cli.serve_refsi import serve_refsi
@@ -75,6 +76,8 @@ def acceldev(
     """
     if len(set(paths)) != len(paths):
         raise UsageError("every device takes a socket of its own: --vfio-user names one twice")
+    if not 0 <= pause < inf:
+        raise UsageError(f"--pause {pause}, expected a number of seconds of 0 or more")
     options = AcceldevSettings(
         execution=THREADED,
         poison=poison,
@@ -99,7 +102,8 @@ def acceldev(
             servers.append(server)
         stack.enter_context(ended_by_signals(servers))
         for path, server in zip(paths, servers, strict=True):
-            server.listen(path)
+            with of_options():
+                server.listen(path)
             output.say(f"{path.name}: listening at {path}")
         _serve_all(servers, 1 if once else None)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from understudy.cli.exits import UsageError
+from understudy.cli.exits import UsageError, of_options
 from understudy.cli.files import read_file
 from understudy.cli.fletcher import need_pyarrow, parse_offset, read_files
 from understudy.cli.map_profiles import MapProfile
@@ -82,7 +82,8 @@ def serve_fletcher(
     path = socket
     if path is None:
         path = default_socket()
-        make_private(path.parent)
+        with of_options():
+            make_private(path.parent)
     if threaded:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
     with closing(Output()) as output, Server(DevicePlatform(device, keep=keep)) as server:
@@ -92,7 +93,8 @@ def serve_fletcher(
             device.probes.subscribe(tell)
         built = build_library() if library else None
         with ended_by_signals([server]):
-            server.listen(path)
+            with of_options():
+                server.listen(path)
             output.say(f"{chosen.name}: listening at {path}")
             if built is not None and not quiet:
                 for what, detect in (("platform understudy", False), ("any platform", True)):

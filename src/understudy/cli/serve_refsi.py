@@ -19,7 +19,7 @@ from understudy.cli.engines import (
     check_equal_stores,
     checked,
 )
-from understudy.cli.exits import ExitCode, UsageError
+from understudy.cli.exits import ExitCode, UsageError, of_options
 from understudy.cli.files import reading
 from understudy.cli.output import Output
 from understudy.cli.refsi import Profile
@@ -64,7 +64,8 @@ def serve_refsi(
     path = socket
     if path is None:
         path = default_socket()
-        make_private(path.parent)
+        with of_options():
+            make_private(path.parent)
     errors: list[Finding] = []
 
     def collect(event: Event) -> None:
@@ -78,7 +79,8 @@ def serve_refsi(
         server.probes.subscribe(collect, events.Checked)
         built = build_library() if library else None
         with ended_by_signals([server]):
-            server.listen(path)
+            with of_options():
+                server.listen(path)
             output.say(f"refsi: listening at {path}")
             if built is not None and not quiet:
                 output.say(f"for programs that load librefsidrv.so:\n  {built.shell_environment(path)} PROGRAM")

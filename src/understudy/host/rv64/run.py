@@ -114,13 +114,13 @@ class RV64:
         seconds = default_time_limit() if time_limit_seconds is None else checked_time_limit(time_limit_seconds)
         try:
             found, calls = isa_of(isa), (stdin, on_write)
-            hart_kind = found, _checked_vlen(vlen, found)
+            hart_kind = found, checked_vlen(vlen, found)
             return _Run(image, made, hart_kind, tuple(arguments), calls).result(step_limit, seconds)
         finally:
             made.close()
 
 
-def _checked_vlen(vlen: int | None, isa: Isa) -> int:
+def checked_vlen(vlen: int | None, isa: Isa) -> int:
     """The bits of a vector register; `WireError` for fewer than the instruction set asks for."""
     if vlen is None:
         return isa.least_vlen or VLEN
