@@ -102,3 +102,16 @@ def test_diagnostics_name_line_and_column() -> None:
         pytest.skip("no compiler for HIP is installed")
     with pytest.raises(CompileError, match=r"kernel\.hip:2:16: error: use of undeclared identifier 'y'"):
         compile_hip("__global__ void f(int *x) {\n    x[0] = 1 + y;\n}", "gfx900")
+
+
+@pytest.mark.parametrize(
+    "line", ["#include <no/such>", "int main() { return hipMalloc(0, 1); }", "void f() { k<<<1, 1>>>(); }"]
+)
+def test_a_whole_program_is_refused_with_what_to_do(line: str) -> None:
+    if not compilers():
+        pytest.skip("no compiler for HIP is installed")
+    with pytest.raises(CompileError, match=r"this compiles kernels alone, .* --genco --offload-arch=gfx803 for its"):
+        compile_hip(f"#include <hip/hip_runtime.h>\n__global__ void k() {{}}\n{line}\n", "gfx803")
+    with pytest.raises(CompileError) as caught:
+        compile_hip("#include <hip/hip_runtime.h>\n__global__ void k() { no(); }\n", "gfx803")
+    assert "kernels alone" not in str(caught.value)

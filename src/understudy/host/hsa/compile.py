@@ -7,6 +7,7 @@ for each subject in ``understudy/data/opencl``. What was compiled once is kept, 
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from understudy.core.errors import BeyondModel, WireError
-from understudy.host.compiling import Clang, NoCompiler, clangs, run
+from understudy.host.compiling import Clang, CompileError, NoCompiler, clangs, run
 from understudy.ir.object_cache import ObjectCache, default_folder
 
 VERSIONS: Final = {"V2": 2, "V3": 3, "V4": 4, "V5": 5, "V6": 6}
@@ -33,6 +34,12 @@ LINE_TABLES: Final = ("-g", "-fdebug-compilation-dir=.")
 HIP_SOURCE: Final = "kernel.hip"
 _HIP: Final = "hip"
 """The folder of ``hip/hip_runtime.h``."""
+_OF_HOSTS: Final = re.compile(r"^\s*#\s*include\s*<(?!hip/hip_runtime\.h>)|\bhip[A-Z]\w*\s*\(|<<<", re.MULTILINE)
+"""What programs have and kernels alone have not."""
+_NO_HOSTS: Final = (
+    "this compiles kernels alone, without the standard library and HIP's calls: keep them in a file of their own, or "
+    "compile the file with hipcc, by --genco --offload-arch={0} for its kernels, or as a program for `understudy exec`"
+)
 _HEADER: Final = "opencl.h"
 _PARTS: Final = "opencl"
 """The folder of what the header includes."""
@@ -103,7 +110,12 @@ def compile_hip(
     chosen = _chosen(version, compiler)
     words = _options(processor, version)
     what = ["HIP", source, *words, *options]
-    return _kept(chosen, what, lambda library: _compiled_hip(chosen, source, processor, version, options, library))
+    try:
+        return _kept(chosen, what, lambda library: _compiled_hip(chosen, source, processor, version, options, library))
+    except CompileError as error:
+        if not _OF_HOSTS.search(source):
+            raise
+        raise CompileError(f"{error.message}\n{_NO_HOSTS.format(processor)}") from None
 
 
 COMPILERS: Final = {".cl": compile_opencl, ".hip": compile_hip}
