@@ -355,6 +355,13 @@ def test_help_says_what_each_command_says_of_itself(capsys: Capture) -> None:
         assert " ".join(itself.split()) == listed.help, name
 
 
+@pytest.mark.parametrize("arguments", [[], ["run"], ["serve"], ["serve", "fletcher"], ["refsi", "play"]])
+def test_help_names_no_type_of_flags(capsys: Capture, arguments: list[str]) -> None:
+    _, out, _ = run(capsys, *arguments, "--help")
+    assert "--help" in out
+    assert "bool" not in out
+
+
 def test_help_loads_no_command() -> None:
     """Nor NumPy: it is there at once."""
     text = "import sys; from understudy.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
@@ -377,8 +384,19 @@ def test_garbage_is_collected_rarely() -> None:
 
 
 def test_a_shell_completes_names_and_options() -> None:
-    for words, expected in (("understudy dis", "disasm"), ("understudy run --both", "--both-engines")):
+    for words, *expected in (
+        ("understudy dis", "disasm"),
+        ("understudy run --both", "--both-engines"),
+        ("understudy run --agent gfx90", "gfx900", "gfx901", "gfx906"),
+        ("understudy asm --agent rv", "rv64gc"),
+        ("understudy exec --agent gfx8", "gfx803"),
+        ("understudy check --agent gfx702", "gfx702"),
+        ("understudy run --check memory,i", "memory,init"),
+        ("understudy describe acceldev/", "acceldev/commands"),
+        ("understudy serve fletcher --kernel su", "sum"),
+        ("understudy bench refs", "refsi"),
+    ):
         asked = {"_UNDERSTUDY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         command = [sys.executable, "-c", "from understudy.cli import main; main([])"]
         done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, check=False)
-        assert done.stdout.split() == [expected]
+        assert done.stdout.split() == expected, words

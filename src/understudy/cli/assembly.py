@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.buffers import parse_number
 from understudy.cli.engines import known_processor
 from understudy.cli.exits import ExitCode, UsageError, exit_code, report
@@ -36,7 +37,13 @@ class Output(StrEnum):
 
 
 Agent = Annotated[
-    str, typer.Option("--agent", metavar="NAME", help="rv64gc, or a processor: gfx900, gfx803, gfx906:xnack+, ...")
+    str,
+    typer.Option(
+        "--agent",
+        metavar="NAME",
+        help="rv64gc, or a processor: gfx900, gfx803, gfx906:xnack+, ...",
+        autocompletion=completion.processors,
+    ),
 ]
 
 

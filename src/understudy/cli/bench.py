@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
+from understudy.cli import completion
 from understudy.cli.bench_cases import BENCHES, INTERFACES, Bench, recorded
 from understudy.cli.engines import Engine, EngineOption, Tier, TierOption
 from understudy.cli.exits import UsageError
@@ -35,7 +36,11 @@ NUMBERS: Final = frozenset({2, 3, 5, 6})
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help=f"{', '.join(INTERFACES)}; with --kernel, the kernel's name."),
+        typer.Argument(
+            metavar="[NAME]...",
+            help=f"{', '.join(INTERFACES)}; with --kernel, the kernel's name.",
+            autocompletion=completion.interfaces,
+        ),
     ] = None,
     kernel: Annotated[
         Path | None, typer.Option("--kernel", metavar="FILE", help="Measure a kernel of this file, as `run` runs it.")
@@ -45,7 +50,7 @@ def bench(
     ] = None,
     grid: Annotated[str, typer.Option(metavar="SIZE", help="As in `run`.")] = "",
     group: Annotated[str, typer.Option(metavar="SIZE", help="As in `run`.")] = "",
-    agent: Annotated[str, typer.Option(metavar="NAME", help="As in `run`.")] = "",
+    agent: Annotated[str, typer.Option(metavar="NAME", help="As in `run`.", autocompletion=completion.agents)] = "",
     engine: EngineOption = Engine.JIT,
     tier: TierOption = Tier.AUTO,
     seed: Annotated[int, typer.Option(min=0, help="Of random arrays.")] = SEED,

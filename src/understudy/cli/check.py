@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from understudy.cli import completion
 from understudy.cli.engines import known_processor
 from understudy.cli.exits import ExitCode, UsageError
 from understudy.cli.files import MAX_CODE_BYTES, read_file
@@ -37,7 +38,12 @@ def check(
     kind: Annotated[
         FileKind | None, typer.Option("--as", help="What the file is, where its content does not tell.")
     ] = None,
-    agent: Annotated[str, typer.Option("--agent", metavar="NAME", help="For objects that do not name theirs.")] = "",
+    agent: Annotated[
+        str,
+        typer.Option(
+            "--agent", metavar="NAME", help="For objects that do not name theirs.", autocompletion=completion.processors
+        ),
+    ] = "",
     memory_model: Annotated[
         bool, typer.Option("--memory-model", help="Code objects: tell the memory order that each atomic has.")
     ] = False,

@@ -90,4 +90,24 @@ class LazyGroup(TyperGroup):
         if name in COMMANDS:
             group: Any = typer.main.get_command(tree([name]))
             command = group.commands[name]
+            _name_no_type_of_flags(command)
         return name, command, rest
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its own options."""
+        return _flags_without_type(super().get_params(ctx))
+
+
+def _flags_without_type(parameters: list[Any]) -> list[Any]:
+    """The same, of which help says no type where they are flags: newer versions of typer say <bool> of --json."""
+    for each in parameters:
+        if getattr(each, "is_flag", False) and each.metavar is None:
+            each.metavar = ""
+    return parameters
+
+
+def _name_no_type_of_flags(command: Any) -> None:
+    """Likewise of a command, or of all commands of a group."""
+    _flags_without_type(command.get_params(typer.Context(command)))
+    for each in getattr(command, "commands", {}).values():
+        _name_no_type_of_flags(each)

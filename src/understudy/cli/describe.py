@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.exits import UsageError
 from understudy.core.register import RegisterMap
 
@@ -85,8 +86,16 @@ def _maps() -> dict[str, tuple[RegisterMap, ...]]:
     return found | {name: (each,) for name, each in parts.items()}
 
 
+def _subjects() -> tuple[str, ...]:
+    return (*_maps(), *LAYOUTS)
+
+
+def _beginning(incomplete: str) -> list[str]:
+    return completion.beginning(incomplete, _subjects())
+
+
 def describe(
-    device: Annotated[str, typer.Argument(metavar="DEVICE", help="See above.")],
+    device: Annotated[str, typer.Argument(metavar="DEVICE", help="See above.", autocompletion=_beginning)],
     form: Annotated[
         Form, typer.Option("--as", help="Markdown, text, JSON; of registers also C header, SystemRDL, CMSIS-SVD.")
     ] = Form.MD,
@@ -116,7 +125,7 @@ def describe(
         return
     maps = _maps()
     if device not in maps:
-        raise UsageError(f"there is nothing about {device!r}, expected one of {', '.join((*maps, *LAYOUTS))}")
+        raise UsageError(f"there is nothing about {device!r}, expected one of {', '.join(_subjects())}")
     if form is Form.SVD:
         print(to_svd(device.replace("/", "_"), maps[device]), end="")
     elif form is Form.JSON:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.exits import UsageError
 from understudy.cli.files import reading
 from understudy.core.checks import CHECKS, RACES, checks_of, read_suppressions
@@ -35,6 +36,7 @@ CheckOption = Annotated[
         "--check",
         metavar="NAMES",
         help=f"What to look for while kernels run: {', '.join(CHECKS)}; several with commas, or all.",
+        autocompletion=completion.checks,
     ),
 ]
 SuppressionsOption = Annotated[

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.attachments import ATTACHMENTS, Wanted
 from understudy.cli.engines import CheckOption, Engine, EqualStoresOption, SuppressionsOption, check_outputs, checked
 from understudy.cli.exits import UsageError
@@ -34,7 +35,12 @@ def exec_program(
         typer.Option("--device", metavar="NAME", help="What it finds: fletcher (default), refsi, rocm; repeat."),
     ] = None,
     kernel: Annotated[
-        str, typer.Option(metavar="KERNEL", help="Fletcher: a built-in kernel, or FILE.py:NAME for one of your own.")
+        str,
+        typer.Option(
+            metavar="KERNEL",
+            help="Fletcher: a built-in kernel, or FILE.py:NAME for one of your own.",
+            autocompletion=completion.fletcher_kernels,
+        ),
     ] = "sum",
     schemas: Annotated[
         list[Path] | None,
@@ -66,7 +72,12 @@ def exec_program(
     ] = False,
     agents: Annotated[
         list[str] | None,
-        typer.Option("--agent", metavar="NAME", help="ROCm: a GPU that it finds: gfx803, gfx900, gfx906; repeat."),
+        typer.Option(
+            "--agent",
+            metavar="NAME",
+            help="ROCm: a GPU that it finds: gfx803, gfx900, gfx906; repeat.",
+            autocompletion=completion.cards,
+        ),
     ] = None,
     engine: Annotated[Engine, typer.Option("--engine", help="ROCm: what runs kernels.")] = Engine.JIT,
     time_limit: Annotated[

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.engines import known_processor
 from understudy.cli.exits import UsageError
 from understudy.cli.files import MAX_FILE_BYTES, open_file, reading
@@ -29,7 +30,13 @@ def inspect(
     kernel: Annotated[str, typer.Option("--kernel", help="Show only this kernel or function.")] = "",
     code: Annotated[bool, typer.Option("--code/--no-code", help="Disassemble, or do not.")] = True,
     agent: Annotated[
-        str, typer.Option("--agent", metavar="NAME", help="Processor, where the file does not name the right one.")
+        str,
+        typer.Option(
+            "--agent",
+            metavar="NAME",
+            help="Processor, where the file does not name the right one.",
+            autocompletion=completion.processors,
+        ),
     ] = "",
     zeros: Annotated[bool, typer.Option("--all", help="Show fields that are 0, too.")] = False,
     kind: Annotated[

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.buffers import parse_number
 from understudy.cli.engines import (
     CheckOption,
@@ -78,7 +79,12 @@ def run(
         list[str] | None, typer.Option(metavar="N=FILE", help="Write argument N afterwards: .npy, or its bytes.")
     ] = None,
     agent: Annotated[
-        str, typer.Option(metavar="NAME", help="gfx900, ...; rv64gc for raw code. By default what the file is for.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="gfx900, ...; rv64gc for raw code. By default what the file is for.",
+            autocompletion=completion.agents,
+        ),
     ] = "",
     engine: EngineOption = Engine.JIT,
     both_engines: Annotated[

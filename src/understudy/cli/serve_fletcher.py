@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from understudy.cli import completion
 from understudy.cli.exits import UsageError, of_options
 from understudy.cli.files import read_file
 from understudy.cli.fletcher import need_pyarrow, parse_offset, read_files
@@ -36,7 +37,12 @@ class DeviceProfile(StrEnum):
 
 def serve_fletcher(
     kernel: Annotated[
-        str, typer.Option(metavar="KERNEL", help="A built-in kernel, or FILE.py:NAME for one of your own.")
+        str,
+        typer.Option(
+            metavar="KERNEL",
+            help="A built-in kernel, or FILE.py:NAME for one of your own.",
+            autocompletion=completion.fletcher_kernels,
+        ),
     ] = "sum",
     socket: Annotated[
         Path | None, typer.Option("--socket", metavar="PATH", help="Socket to make; by default one of the user's own.")
