@@ -216,6 +216,26 @@ def test_standard_output_that_takes_nothing(arguments: list[str]) -> None:
         assert (done.returncode, done.stderr) == (2, expected)
 
 
+@pytest.mark.parametrize(("encoding", "shown"), [("utf-8:strict", b"\xffk.html"), ("ascii:strict", b"\\udcffk.html")])
+def test_names_that_are_no_text(tmp_path: Path, encoding: str, shown: bytes) -> None:
+    """Names of files are bytes, whatever the locale says of text."""
+    trace = tmp_path / os.fsdecode(b"\xffk.jsonl")
+    trace.write_text('{"time": 0, "event": "command-started"}\n')
+    command = [sys.executable, "-m", "understudy", "report", str(trace), "-o", os.fsdecode(b"\xffk.html")]
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+    done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, shown + b": 0.1 MB\n", b"")
+
+
+@pytest.mark.oracle
+def test_a_source_whose_name_is_no_text(capsys: Capture, tmp_path: Path) -> None:
+    source = tmp_path / os.fsdecode(b"\xff.cl")
+    source.write_text("kernel void one(global int *x) { x[get_global_id(0)] = 1; }\n")
+    arguments = ["run", str(source), "one", "--agent", "gfx900", "--arg", "i32:63", "--grid", "64", "--check", "memory"]
+    status, err = run(capsys, arguments)
+    assert (status, err) == (1, "")
+
+
 NOBODY = 65534
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     status: int = ExitCode.OK
     lost = None
     try:
-        with _collecting_rarely():
+        with _collecting_rarely(), _printing_any_name():
             status = _run(given)
     except OSError as error:
         lost = error
@@ -82,6 +83,20 @@ def _collecting_rarely() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@contextmanager
+def _printing_any_name() -> Iterator[None]:
+    """Names of files are bytes to Linux: on standard output they are those bytes again, and no error of Python's."""
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper) or stream.errors != "strict":
+        yield
+        return
+    stream.reconfigure(errors="surrogateescape" if stream.encoding.lower() == "utf-8" else "backslashreplace")
+    try:
+        yield
+    finally:
+        stream.reconfigure(errors="strict")
 
 
 def _run(given: list[str]) -> int:

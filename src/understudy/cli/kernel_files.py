@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -183,7 +184,8 @@ def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
         more: tuple[str, ...] = ()
         if options.check or options.with_lines:  # findings and reports name lines
             shown = path.absolute() if options.with_lines else path
-            text, more = f"#line 1 {json.dumps(str(shown), ensure_ascii=False)}\n{text}", LINE_TABLES
+            named = os.fsencode(shown).decode("utf-8", "replace")
+            text, more = f"#line 1 {json.dumps(named, ensure_ascii=False)}\n{text}", LINE_TABLES
         return _hsa(COMPILERS[path.suffix](text, agent, options=more), options)
     if not data:
         raise WireError("the file is empty")
