@@ -200,6 +200,17 @@ def test_a_report_has_the_clause_of_a_finding() -> None:
     assert f'["{rule.id}","{rule.clause}","","",1,"https://d/waits.html' in held
 
 
+def test_a_report_of_refsi_has_the_names_of_kernels(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "k.s").write_text(".globl five\nfive: addi a2, zero, 5\n sw a2, 0(a1)\n ret\n")
+    page = tmp_path / "run.html"
+    assert (
+        run(capsys, "run", str(tmp_path / "k.s"), "--agent", "rv64gc", "--arg", "i32:4", "--report", str(page))[0] == 0
+    )
+    held = content_of(page.read_text(encoding="utf-8"))
+    assert '"five"' in held
+    assert "kernel at 0x" not in held
+
+
 def test_a_report_has_the_other_place_of_a_finding_and_what_is_advised() -> None:
     report = Report("run", "")
     found = Finding("waits", "unwaited", "v1 is used", pc=16, other="pc 0x8", suggestion="wait", count=1200)

@@ -361,6 +361,7 @@ def _refsi(data: bytes) -> KernelFile:
             choose_of_harts(device.port.moments, program, how.registers_at)
             if how.report is not None:
                 how.report.follow(device.port.probes)
+                how.report.loaded({name: program.kernel(name).entry for name in kernels})
                 after.callback(lambda: _show(how, program, device.instruction_counts))
 
             def launch(kernel: str, grid: Size, group: Size, args: Sequence[Any]) -> Outcome:

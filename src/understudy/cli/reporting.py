@@ -59,6 +59,12 @@ class Report:
         with self._lock:
             self._trace.listing(listing)
 
+    def loaded(self, kernels: Mapping[str, int]) -> None:
+        """Say what begins where, which events of RefSi do not tell."""
+        record: Record = {"time": 0, "event": "code-loaded", "kernels": {**kernels}}
+        with self._lock:
+            self._trace.write(record)
+
     def note(self, text: str) -> None:
         """Say of code what is not shown, and why."""
         with self._lock:

@@ -26,7 +26,7 @@ class DriverError(UnderstudyError):
     """A call of the driver failed; `errno` is the number that the original's system call would give."""
 
     def __init__(self, number: int, message: str, *, rule: Rule | None = None) -> None:
-        name = errno.errorcode[number]
+        name = "EDEADLK" if number == errno.EDEADLK else errno.errorcode[number]  # where Python says EDEADLOCK
         super().__init__(f"{name} ({os.strerror(number)}): {message}", rule=rule)
         self.errno = number
 
