@@ -20,7 +20,7 @@ from understudy.core.findings import Finding, FindingError
 from understudy.core.memory_check import DOUBLE_FREE, INVALID_FREE, LEAK
 from understudy.host.amdcl2.demo import demo_program
 from understudy.host.hsa.gpu import Gpu, demo_code
-from understudy.host.refsi.refsi import RefSi
+from understudy.host.refsi.refsi import RefSi, demo_kernels
 
 
 def saxpy(gpu: Gpu, items: int, grid: int, **more: Any) -> Any:
@@ -171,7 +171,18 @@ def test_leaks_are_told_of_at_the_end_where_that_is_asked_for() -> None:
         device.zeros(7).free()
         findings = device.findings
     assert [each.kind for each in findings] == [LEAK]
-    assert f"20 bytes at {kept.address:#x}" in findings[0].message
+    assert f"not freed: array float32[5] (20 bytes at {kept.address:#x}" in findings[0].message
+
+
+def test_arrays_of_refsi_are_called_by_their_arguments() -> None:
+    with RefSi.open(check="memory") as device, device.zeros(16, np.int32) as kept:
+        device.load_elf(demo_kernels())
+        x = np.ones(15, np.int32)
+        device.launch("vector_add", 1, [x, x, kept, 16])
+        found = device.findings
+        assert ": right behind the end of argument 0, array int32[15] (60 bytes at 0x" in found[0].message
+        device.launch("vector_add", 1, [np.ones(32, np.int32), np.ones(32, np.int32), kept, 17])
+        assert ": right behind the end of array int32[16] (64 bytes at 0x" in found[-1].message
 
 
 def test_an_array_of_the_host_ends_with_its_last_byte() -> None:

@@ -66,6 +66,9 @@ class RefSiPort(MemoryPort, Protocol):
     def allocate(self, size: int, alignment: int = 1, kind: int = MemoryKind.DRAM) -> int:
         """Address of `size` bytes of device memory; 0 or 1 where there are none."""
 
+    def call_memory(self, address: int, name: str) -> None:
+        """What findings of checks shall call the memory that `allocate` gave there; nothing without a check."""
+
     def reserve(self, address: int, size: int) -> bool:
         """Take `size` bytes of device memory at `address`; False where they are in use or none."""
 

@@ -402,6 +402,12 @@ class RefSiDevice(Stateful, Device[Settings]):
             self.memory.marks.undefined(self.memory.locate(address, size, HOST, "write"))
         return address
 
+    def call_memory(self, address: int, name: str) -> None:
+        """What findings of checks shall call the memory that `allocate` gave there; nothing without a check."""
+        found = None if self._check is None else self._check.allocations.at(address)
+        if found is not None:
+            found.name = name
+
     def reserve(self, address: int, size: int) -> bool:
         """Take the DRAM at `address`, as `allocate` would have given it; False where it is in use or none."""
         taken = self.allocator.reserve(address, size)

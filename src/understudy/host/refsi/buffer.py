@@ -24,6 +24,7 @@ class Buffer:
         self.nbytes = int(np.prod(shape, dtype=object)) * self.dtype.itemsize
         self._driver = driver
         self._address: int | None = driver.allocate(self.nbytes)
+        driver.port.call_memory(self._address, self._shown)
 
     @property
     def address(self) -> int:
@@ -51,6 +52,14 @@ class Buffer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.free()
+
+    @property
+    def _shown(self) -> str:
+        return f"array {self.dtype}{list(self.shape)}"
+
+    def be_argument(self, number: int) -> None:
+        """Have findings of checks call it by an argument's number, from 0."""
+        self._driver.port.call_memory(self.address, f"argument {number}, {self._shown}")
 
     def __repr__(self) -> str:
         place = "freed" if self._address is None else f"{self._address:#x}"

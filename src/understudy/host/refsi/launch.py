@@ -132,6 +132,7 @@ class Arguments:
                     f"array shares memory with argument {copy.number}, expected a copy, the same array, or a Buffer"
                 )
         buffer = Buffer(self.driver, array.shape, array.dtype)
+        buffer.be_argument(number)
         self.copies.append(_Copy(number, array, buffer))
         buffer.array[...] = array
         return buffer
