@@ -66,6 +66,21 @@ def test_what_is_not_exact_is_told() -> None:
     ]  # fmt: skip
 
 
+def test_the_instruction_that_failed_is_shown() -> None:
+    """It has not retired; nothing behind it is."""
+    from understudy.image.hsa.bare import bare_code_object
+    from understudy.isa.gcn.asm.assembler import assemble
+    from understudy.isa.gcn.target import target
+
+    text = "v_mov_b32_e32 v1, 0\nglobal_load_dword v0, v[0:1], off\ns_nop 0\ns_endpgm"
+    with Gpu.open("gfx900", count_instructions=True, engine="reference") as gpu:
+        loaded = gpu.load(bare_code_object(assemble(target("gfx900"), text), "gfx900", name="k", vgprs=4))
+        with pytest.raises(UnderstudyError):
+            gpu.run(loaded, "k", grid=64, group=64, args=[])
+        [function] = listing_of(loaded, gpu.instruction_counts()).functions
+    assert [(row.operation, row.count) for row in function.rows] == [("v_mov_b32", 1), ("global_load_dword", 0)]
+
+
 def test_kernels_of_opencl_and_what_they_enqueue() -> None:
     out = pointer("out", "uint*")
     parent = kernel(DEVICES[0], "parent", PARENT, [out], features=ENQUEUE)

@@ -35,6 +35,8 @@ GAP: Final = 64
 """Bytes between executed instructions up to which they are shown as one piece, where no symbol says so."""
 LONGEST: Final = 12
 """Bytes of an instruction."""
+ENDS: Final = ("s_endpgm", "c.jr")
+"""Operations behind which nothing is executed."""
 FUNCTION: Final = 2
 """STT_FUNC."""
 
@@ -230,12 +232,21 @@ def made_listing(
                 place(row.pc),
             )
             for row in isa.rows(_bytes(read, at, size), at, names)
-            if row.pc <= lasts.get(at, row.pc)  # as long as the longest instruction was read for the last one
-        )[:room]
+        )
+        rows = _until_end(rows, lasts[at])[:room] if at in lasts else rows[:room]
         room -= len(rows)
         found.append(Function(each, at, rows))
     places = {row.place.file for function in found for row in function.rows if row.place is not None and row.count}
     return Listing(name, isa.name, tuple(found), silent, dict(_sources(sorted(places))))
+
+
+def _until_end(rows: tuple[Row, ...], last: int) -> tuple[Row, ...]:
+    """Without what lies behind the last instruction that was executed, but for one where that does not end it.
+
+    There something may have failed.
+    """
+    done = sum(each.pc <= last for each in rows)
+    return rows[:done] if done and rows[done - 1].operation in ENDS else rows[: done + 1]
 
 
 def _distinct(functions: Sequence[Extent]) -> list[Extent]:
