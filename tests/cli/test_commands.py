@@ -12,12 +12,16 @@ import typer
 
 import understudy
 from tests.cli.test_run import CODE
+from understudy.attach.library import NoLibraryCompiler
 from understudy.cli import app, main, refsi
 from understudy.cli.commands import COMMANDS
 from understudy.cli.demo_checks import BODIES, findings, lines
+from understudy.cli.exits import exit_code
 from understudy.core.checks import CHECKS, LEAKS
-from understudy.core.errors import ModelBug
+from understudy.core.errors import ModelBug, UnderstudyError
 from understudy.device.refsi.toolkit.builder import CommandBuffer
+from understudy.host.compiling import NoCompiler
+from understudy.image.arrow_schema import ArrowMissing
 
 GOOD = CommandBuffer().write_reg64("CMP_SCRATCH", 5).finish()
 BAD = CommandBuffer().chunks(0xC0000A00).finish()
@@ -262,6 +266,19 @@ def test_our_own_mistakes_are_reported_as_such(capsys: Capture, good: str, monke
     assert "Traceback" not in err
     with pytest.raises(ZeroDivisionError):
         main(["--debug", "refsi", "decode", good])
+
+
+@pytest.mark.parametrize("kind", [NoCompiler, NoLibraryCompiler, ArrowMissing])
+def test_what_is_not_installed_is_no_mistake_of_a_guest(kind: type[UnderstudyError]) -> None:
+    assert exit_code(kind("pip install it")) == 2
+
+
+def test_a_vcd_without_its_package(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vcd", None)
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"time": 0, "event": "command-started"}\n')
+    code, _, err = run(capsys, "trace", str(path), "--to", "vcd")
+    assert (code, err) == (2, "error: VCD needs pyvcd: pip install 'understudy[vcd]'\n")
 
 
 def test_a_model_bug_has_its_status(capsys: Capture, good: str, monkeypatch: pytest.MonkeyPatch) -> None:

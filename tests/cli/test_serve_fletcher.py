@@ -118,7 +118,7 @@ def test_a_library_that_cannot_be_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    assert serve("--socket", str(tmp_path / "s")) == ExitCode.GUEST
+    assert serve("--socket", str(tmp_path / "s")) == ExitCode.USAGE
     assert "needs a C compiler, none found (tried no-such-compiler)" in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from understudy.core.errors import UnderstudyError
+from understudy.core.errors import NotInstalled, UnderstudyError
 from understudy.core.own_files import OPEN_FLAGS, is_own, own_bytes
 
 HEADER: Final = Path(__file__).with_name("host.h")
@@ -33,6 +33,10 @@ DIGEST: Final = "sha256"
 
 class LibraryError(UnderstudyError):
     """The library cannot be made: no compiler, no folder, or the compiler refused."""
+
+
+class NoLibraryCompiler(LibraryError, NotInstalled):
+    """There is none that could make it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ def _c_string(text: str) -> str:
     """A C string literal, every byte of it written out that is no plain character."""
     plain = (
         chr(byte) if (byte < 128 and chr(byte).isalnum()) or byte in b"/._-" else f"\\{byte:03o}"
-        for byte in text.encode()
+        for byte in os.fsencode(text)
     )
     return f'"{"".join(plain)}"'
 
@@ -197,7 +201,7 @@ def _compiler(name: str, given: str) -> list[str]:
         if found := shutil.which(candidate[0]):
             return [found, *candidate[1:]]
     tried = wanted[0] if wanted else "cc, gcc, clang"
-    raise LibraryError(f"the {name} needs a C compiler, none found (tried {tried}): set CC to one")
+    raise NoLibraryCompiler(f"the {name} needs a C compiler, none found (tried {tried}): set CC to one")
 
 
 def _close_to_others(folder: Path) -> None:

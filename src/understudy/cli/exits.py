@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final
 
 from understudy import __version__
-from understudy.core.errors import BeyondModel, ModelBug, UnderstudyError
+from understudy.core.errors import BeyondModel, ModelBug, NotInstalled, UnderstudyError
 
 LONGEST_LINE: Final = 2000
 FIRST: Final = 1000
@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
     GUEST = 1
     """The guest, or what stood in its file, broke a rule."""
     USAGE = 2
-    """The command line, or a script, cannot be understood."""
+    """The command line, or a script, cannot be understood, or what it asks for is not installed."""
     BEYOND = 3
     """The real thing may do this; Understudy does not model it."""
     BUG = 4
@@ -40,7 +40,7 @@ class UsageError(UnderstudyError):
 def exit_code(error: UnderstudyError) -> ExitCode:
     """The exit status for an error that ends a command."""
     match error:
-        case UsageError():
+        case UsageError() | NotInstalled():
             return ExitCode.USAGE
         case BeyondModel():
             return ExitCode.BEYOND

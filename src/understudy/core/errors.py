@@ -6,6 +6,7 @@ UnderstudyError
 ├── GuestFault     the device traps: a bad access, an illegal instruction, a kernel that gives up
 │   └── AccessFault    an address that a unit may not reach, in a way it may not use
 ├── NoHostMemory   this process has no room for the memory of a device
+├── NotInstalled   a package or program that this needs; the message says how to get it
 ├── BeyondModel    real hardware does this, we do not (yet): never silent
 └── ModelBug       our own mistake
 
@@ -124,6 +125,10 @@ class AccessFault(GuestFault):
 
 class NoHostMemory(UnderstudyError):
     """This process has no address space left for the memory of a device."""
+
+
+class NotInstalled(UnderstudyError):
+    """A package or program that this needs is not here; the message says how to get it."""
 
 
 class BeyondModel(UnderstudyError):

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from understudy.core.errors import UnderstudyError, WireError
+from understudy.core.errors import NotInstalled, WireError
 
 CLANGS: Final = tuple(range(15, 23))
 """Versions of an installed clang that are looked for."""
@@ -24,7 +24,7 @@ class CompileError(WireError):
     """A source that the compiler refused; the message holds its diagnostics."""
 
 
-class NoCompiler(UnderstudyError):
+class NoCompiler(NotInstalled):
     """No compiler for a kernel's language was found on this machine."""
 
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from understudy.core.errors import UnderstudyError, WireError
+from understudy.core.errors import NotInstalled, WireError
 from understudy.core.sources import bytes_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ CONTINUATION: Final = 0xFFFFFFFF
 _WORD: Final = struct.Struct("<I")
 
 
-class ArrowMissing(UnderstudyError):
+class ArrowMissing(NotInstalled):
     """pyarrow is not installed."""
 
 

@@ -11,7 +11,7 @@ import os
 import re
 from typing import Any, Final, TextIO
 
-from understudy.core.errors import UnderstudyError, WireError
+from understudy.core.errors import NotInstalled, WireError
 from understudy.trace.chrome import thread_name
 from understudy.trace.counters import Counters
 from understudy.trace.reading import Record
@@ -59,7 +59,7 @@ class VcdTrace(TraceWriter):
         try:
             from vcd import VCDWriter
         except ImportError:
-            raise UnderstudyError("VCD needs pyvcd: pip install 'understudy[vcd]'") from None
+            raise NotInstalled("VCD needs pyvcd: pip install 'understudy[vcd]'") from None
         variables: dict[tuple[str, str], Any] = {}
         with VCDWriter(self._out, timescale="1 ns", comment="one guest step is one nanosecond") as writer:
             for _, key, value in self._changes:
