@@ -24,7 +24,7 @@ from understudy.trace.page_file import NO_CODE, link, page, write_page
 from understudy.trace.reading import Record, read_records
 from understudy.trace.registers import register_of
 from understudy.trace.text import value_text
-from understudy.trace.timeline import MOST_TRACKS, Timeline, narrow
+from understudy.trace.timeline import MOST_TRACKS, Timeline, finding_of, narrow
 
 
 def test_what_lasts_lies_beside_what_lasts() -> None:
@@ -150,6 +150,23 @@ def test_registers_have_names_and_are_no_memory() -> None:
     about, _ = Timeline(accesses).columns()
     assert about["regions"] == []
     assert [lane for lane, *_ in about["tracks"]] == ["registers", "registers of the CMP"]
+
+
+def test_a_fault_says_where() -> None:
+    fault: Record = {
+        "time": 5,
+        "event": "hart-fault",
+        "hart": 1,
+        "instance": 4,
+        "pc": "0x102f2",
+        "message": "no memory",
+    }
+    found = finding_of(0, fault)
+    assert found is not None
+    assert found.message == "no memory, at pc 0x102f2, at hart 1, at instance 4"
+    again = finding_of(0, fault | {"message": "no memory, at pc 0x102f2"})
+    assert again is not None
+    assert again.message == "no memory, at pc 0x102f2"
 
 
 @pytest.mark.parametrize("docs", ["d" * 5000, "a\0b"])

@@ -330,6 +330,9 @@ def finding_of(order: int, record: Record) -> Finding | None:
     if named := CLAUSE.search(message):
         rule, clause = named.groups()
         message = message.replace(named.group(), "").rstrip(", ")
+    if message and record.get("pc") is not None and "pc 0x" not in message:
+        places = ((name, record.get(name)) for name in ("pc", "hart", "instance"))
+        message = ", ".join([message, *(f"at {name} {place}" for name, place in places if place is not None)])
     what = str(record.get("check") or kind)
     fields = {name: value for name, value in record.items() if name not in ("time", "event")}
     message = message or " ".join(f"{name}={value_text(value)}" for name, value in fields.items())
