@@ -22,8 +22,13 @@ def own_bytes(path: str | os.PathLike[str], folder: int | None = None) -> bytes:
     `OSError` where the file is missing, a link, no plain file, or not this user's alone to write.
     """
     handle = os.open(path, OPEN_FLAGS, dir_fd=folder)
-    with open(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or not is_own(found):
             raise PermissionError(f"{path} is not this user's alone")
-        return file.read()
+        parts = [os.read(handle, found.st_size + 1)]
+        while parts[-1]:
+            parts.append(os.read(handle, 1 << 20))
+        return b"".join(parts)
+    finally:
+        os.close(handle)

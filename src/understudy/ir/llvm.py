@@ -17,7 +17,7 @@ from understudy.ir.loader import Loaded, load
 QUICK: Final = 0
 """Tier for first use: no passes, fastest code generation."""
 SOON: Final = 1
-"""Tier for what somebody waits for: the pass list, fastest code generation."""
+"""Tier for what somebody waits for: the passes that cost little, fastest code generation."""
 OPTIMISED: Final = 2
 """Tier for hot code: a short pass list, full code generation."""
 
@@ -25,6 +25,8 @@ __all__ = ["OPTIMISED", "QUICK", "SOON", "Code", "compile_ir", "host_features", 
 
 _PASSES = ("sroa", "simplify_cfg", "instruction_combine", "dead_store_elimination", "simplify_cfg")
 # Not new_gvn: one of its assertions ends the process on some large functions, and it made nothing measured faster.
+_QUICK_PASSES = ("sroa", "simplify_cfg")
+# Combining instructions takes a quarter of all the time for a handler, which runs no faster for it.
 _lock = threading.Lock()
 if hasattr(os, "register_at_fork"):  # a child that is made amid a compilation could never compile: LLVM stays locked
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
@@ -89,11 +91,12 @@ def _compiled(text: str, tier: int) -> bytes:
         raise ModelBug(f"generated code does not verify: {error}") from error
     machine = _machine(OPTIMISED if tier == OPTIMISED else QUICK)
     if tier != QUICK:
-        _optimise(binding, module, machine, "alwaysinline" in text)
+        passes = _PASSES if tier == OPTIMISED else _QUICK_PASSES
+        _optimise(binding, module, machine, passes, inline="alwaysinline" in text)
     return bytes(machine.emit_object(module))
 
 
-def _optimise(binding: Any, module: Any, machine: Any, inline: bool) -> None:
+def _optimise(binding: Any, module: Any, machine: Any, passes: tuple[str, ...], *, inline: bool) -> None:
     options = binding.create_pipeline_tuning_options(speed_level=1)
     builder = binding.create_pass_builder(machine, options)
     if inline:
@@ -101,7 +104,7 @@ def _optimise(binding: Any, module: Any, machine: Any, inline: bool) -> None:
         whole.add_always_inliner_pass()
         whole.run(module, builder)
     manager = binding.create_new_function_pass_manager()
-    for name in _PASSES:
+    for name in passes:
         getattr(manager, f"add_{name}_pass")()
     for function in module.functions:
         if not function.is_declaration:

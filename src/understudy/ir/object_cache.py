@@ -11,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from understudy.ir.private_folder import PrivateFolder
+from understudy.ir.private_folder import PrivateFolder, Stamp
 
 _DIGEST = hashlib.sha256
 _SIZE = _DIGEST().digest_size
@@ -37,27 +38,35 @@ class ObjectCache:
         self.folder = folder
         self.limit_bytes = limit_bytes
         self._memory: dict[str, bytes] = {}
+        self._stamps: dict[str, Stamp] = {}
+        """Of files whose content is in memory."""
         self._kept = 0
         self._unpruned = limit_bytes
 
     def get(self, key: str, fresh: bool = False) -> bytes | None:
         """The object, or None. With `fresh` as it is on disk now, where another process may have replaced it."""
         image = self._memory.get(key)
-        if (image is None or fresh) and self.folder is not None:
+        if (image is None or (fresh and not self._is_same(key))) and self.folder is not None:
             image = self._read(self.folder, key)
-            if image is not None:
-                self._keep(key, image)
         return image
 
     def put(self, key: str, image: bytes) -> None:
         """Keep an object."""
-        self._keep(key, image)
+        self.put_all({key: image})
+
+    def put_all(self, images: Mapping[str, bytes]) -> None:
+        """Keep objects, in order."""
+        for key, image in images.items():
+            self._keep(key, image)
         if self.folder is not None:
             with contextlib.suppress(OSError):
-                self._write(self.folder, key, image)
+                self._write(self.folder, images)
 
-    def _keep(self, key: str, image: bytes) -> None:
-        """In memory, as long as there is room."""
+    def _keep(self, key: str, image: bytes, stamp: Stamp | None = None) -> None:
+        """In memory, as long as there is room; `stamp` is the file's."""
+        self._stamps.pop(key, None)
+        if stamp is not None:
+            self._stamps[key] = stamp
         if key not in self._memory:
             self._kept += len(image)
         self._memory[key] = image
@@ -65,20 +74,34 @@ class ObjectCache:
             self._memory = {key: image}
             self._kept = len(image)
 
-    def _read(self, folder: Path, key: str) -> bytes | None:
+    def _is_same(self, key: str) -> bool:
+        """Whether the file is the one whose content is in memory."""
+        if self.folder is None or key not in self._stamps:
+            return False
         try:
-            data = PrivateFolder(folder).read(key)
+            return PrivateFolder(self.folder).stamp(key) == self._stamps[key]
+        except OSError:
+            return False
+
+    def _read(self, folder: Path, key: str) -> bytes | None:
+        private = PrivateFolder(folder)
+        try:
+            stamp = private.stamp(key)  # before it is read: a later one would be that of what replaced it meanwhile
+            data = private.read(key)
         except OSError:
             return None
         image = data[_SIZE:]
-        return image if _seal(key, image) == data[:_SIZE] else None
+        if _seal(key, image) != data[:_SIZE]:
+            return None
+        self._keep(key, image, stamp)
+        return image
 
-    def _write(self, folder: Path, key: str, image: bytes) -> None:
+    def _write(self, folder: Path, images: Mapping[str, bytes]) -> None:
         private = PrivateFolder(folder)
         try:
-            private.write(key, _seal(key, image) + image)
+            self._stamps |= private.write({key: _seal(key, image) + image for key, image in images.items()})
         finally:  # a disk that is full is one more reason
-            self._unpruned += len(image)
+            self._unpruned += sum(map(len, images.values()))
             if self._unpruned > self.limit_bytes // 8:
                 self._unpruned = 0
                 private.prune(self.limit_bytes)

@@ -9,8 +9,9 @@ from tests.isa.gcn_words import PROCESSORS, random_words
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.region import node_of
 from understudy.engine.gcn.threaded.flow import Listing
-from understudy.engine.gcn.threaded.front import Code, Front, Part
-from understudy.engine.gcn.threaded.kind import kind_of
+from understudy.engine.gcn.threaded.front import Code, Front
+from understudy.engine.gcn.threaded.kind import Part, kind_of
+from understudy.engine.gcn.threaded.values import PART_COLUMNS, values_of
 from understudy.isa.gcn.encoding import operands
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics import source
@@ -61,8 +62,10 @@ def test_kinds_and_values_are_those_of_each_instruction(name: str, mode: int) ->
         except Untranslated:
             kind = None
         assert (kind.key if kind else None) == (plan.kind.key if plan.kind else None), insn
-        words, literals = listing.encoded[index : index + 1], listing.literals[index : index + 1]
-        for getter in plan.getters:
-            assert int(getter.get(words, literals)[0]) == value(insn, getter.part), (insn, getter.part)
+        count = len(plan.getters)
+        words, literals = (np.full(count, each[index]) for each in (listing.encoded, listing.literals))
+        rows = np.array([getter.row(0) for getter in plan.getters], np.uint64).reshape(count, PART_COLUMNS)
+        for getter, found in zip(plan.getters, values_of(rows, words, literals).tolist(), strict=True):
+            assert found == value(insn, getter.part), (insn, getter.part)
             compared += 1
     assert compared > 5000

@@ -62,6 +62,17 @@ def test_loops_and_changes_of_mode_never_leave(monkeypatch: pytest.MonkeyPatch) 
     assert dwords(dispatch, 1) == [0x0040_0000], "the denormal of the first product, the zero of the second"
 
 
+@pytest.mark.parametrize("count", [1, 3000, pytest.param(18_000, marks=pytest.mark.slow)])
+def test_code_goes_on_behind_what_looks_like_its_end(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """A literal, and an end that branches lead around; the end itself may be far behind."""
+    text = "v_mov_b32_e32 v1, 0xbf810000 | s_cbranch_execz away | s_branch on | away: | s_endpgm | on: |"
+    dispatch = program(text + "v_add_u32_e32 v1, 1, v1 |" * count + store(1), step_limit=100_000)
+    with exits(monkeypatch) as found:
+        engine(tier=Tier.THREADED).run(dispatch)
+    assert found == []
+    assert dwords(dispatch, 1) == [0xBF81_0000 + count]
+
+
 @pytest.mark.parametrize("skips", ["", "s_cbranch_vccz here{0} | here{0}: | "])
 def test_ways_that_are_longer_than_a_turn_go_on(skips: str) -> None:
     """Without a loop fuel is looked at now and then all the same; a limit of steps is kept on the instruction."""

@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.float_control import float_control, of_mode
 from understudy.engine.gcn.threaded import records
-from understudy.engine.gcn.threaded.draft import Draft, Places
+from understudy.engine.gcn.threaded.draft import Draft
 from understudy.engine.gcn.threaded.example import Example
 from understudy.engine.gcn.threaded.flow import Flow, Point, Span
-from understudy.engine.gcn.threaded.front import Front, Getter, Numbers, Plan, Words, groups
+from understudy.engine.gcn.threaded.front import UNKNOWN, About, Front, Plan
 from understudy.engine.gcn.threaded.library import Library
-from understudy.engine.gcn.threaded.records import Handler
-from understudy.isa.gcn.state import WORDS_AT
+from understudy.engine.gcn.threaded.rows import Numbers, alike, spread
+from understudy.engine.gcn.threaded.values import fill_caches, fill_parts
 
 
 class ProgramBuilder:
@@ -27,28 +26,30 @@ class ProgramBuilder:
         self.flow = flow
         self.listing = flow.listing
         self.library = library
+        self.used = {mode: np.unique(plans[plans >= 0]).tolist() for mode, plans in flow.plans.items()}
+        """By MODE: the numbers of the plans of all instructions that are reached."""
         self._at: dict[Point, int] = {}
         self._gotos: list[tuple[int, Span]] = []
         self._aways: dict[int, int] = {}
         self._size = 0
-        self._pcs: list[Any] = []
+        self._pcs: list[int] = []
         self._pointers: list[int] = []
         self._heats: list[int] = []
         self._glue: dict[str, list[int]] = {}
-        self._handlers: dict[str, list[Any]] = {}
+        self._handlers: dict[str, list[Numbers]] = {}
+        self._insn_pcs: list[Numbers] = []
         self._examples: dict[str, Example] = {}
 
     def build(self) -> Draft:
         """The program, for code at any address."""
         flow = self.flow
-        modes = list(dict.fromkeys(mode for _, mode in flow.blocks))
-        laid = [self._lay_out(mode) for mode in modes]
+        laid = {mode: self._lay_out(mode) for mode in self.used}
         starts = self._entries()
         self._reserve_aways()
         self.words = np.zeros(self._size // 8, np.uint64)
         self.halves = self.words.view(np.uint32)
-        for mode, (offsets, handlers) in zip(modes, laid, strict=True):
-            self._fill(mode, offsets, handlers)
+        for mode, offsets in laid.items():
+            self._fill(mode, offsets)
         self._fill_blocks()
         self._fill_entries(starts)
         for pc, at in self._aways.items():
@@ -59,15 +60,21 @@ class ProgramBuilder:
             list(self._runs()),
             not (self._aways or flow.is_left),
             self.words,
-            _joined(self._pcs),
-            _joined(self._pointers),
-            _joined(self._heats),
-            {name: _joined(here) for name, here in self._glue.items()},
-            {key: _joined(here) for key, here in self._handlers.items()},
+            np.concatenate([np.array(self._pcs, np.int32), *self._insn_pcs], dtype=np.int32, casting="unsafe"),
+            np.array(self._pointers, np.int32),
+            np.array(self._heats, np.int32),
+            {name: np.array(here, np.int32) for name, here in self._glue.items()},
+            list(self._handlers),
+            np.array([sum(map(len, here)) for here in self._handlers.values()], np.int32),
+            np.concatenate(
+                [np.zeros(0, np.int32), *(each for here in self._handlers.values() for each in here)],
+                dtype=np.int32,
+                casting="unsafe",
+            ),
             self._examples,
             [(*relative(point), at, flow.blocks[point].last - point[0]) for point, at in self._at.items()],
             [(*relative(point), at) for point, at in starts.items()],
-            {mode: float_control(of_mode(mode)) for mode in modes},
+            {mode: float_control(of_mode(mode)) for mode in self.used},
         )
 
     def _runs(self) -> Iterator[tuple[int, int]]:
@@ -96,30 +103,20 @@ class ProgramBuilder:
 
     def handled(self) -> Iterator[tuple[Front, Plan]]:
         """The plans of all instructions that are executed by handlers."""
-        for mode, plans in self.flow.plans.items():
+        for mode, numbers in self.used.items():
             front = self.flow.front(mode)
-            for number in sorted(set(plans.tolist()) - {-1}):
-                plan = front.plans[number]
+            for plan in map(front.plans.__getitem__, numbers):
                 if plan.kind is not None and not plan.is_nothing:
                     yield front, plan
 
     # ---- where everything lies -----------------------------------------------------------------------------------
-    def _lay_out(self, mode: int) -> tuple[npt.NDArray[np.int64], dict[int, Handler]]:
-        """Where the record of each instruction under a MODE lies (-1: it has none), and the handlers by plan."""
+    def _lay_out(self, mode: int) -> Numbers:
+        """Where the record of each instruction under a MODE lies; -1: it has none."""
         flow, plans = self.flow, self.flow.plans[mode]
-        front = flow.front(mode)
-        sizes_of = np.zeros(len(front.plans) + 1, np.int64)
-        handlers: dict[int, Handler] = {}
-        for number in sorted(set(plans.tolist()) - {-1}):
-            plan = front.plans[number]
-            if plan.kind is None:
-                sizes_of[number] = records.LEAVE_BYTES
-            elif not plan.is_nothing:
-                known = self.library.find(plan.kind.key)
-                assert known is not None
-                handlers[number] = known[1]
-                sizes_of[number] = known[1].size
-        sizes = sizes_of[plans]
+        front, used = flow.front(mode), np.array(self.used[mode], np.int64)
+        for number in used[front.about.table[used, About.SIZE] == UNKNOWN].tolist():
+            front.lay_out(number, self.library.find)
+        sizes = np.where(plans >= 0, front.about.table[plans, About.SIZE].astype(np.int64), 0)
         offsets = np.full(len(plans), -1, np.int64)
         blocks = sorted((block for (_, own), block in flow.blocks.items() if own == mode), key=lambda b: b.first)
         ends = np.cumsum(sizes)
@@ -136,7 +133,7 @@ class ProgramBuilder:
                 self._gotos.append((self._size, block))
                 self._size += records.GOTO_BYTES
         offsets[sizes == 0] = -1
-        return offsets, handlers
+        return offsets
 
     def _entries(self) -> dict[Point, int]:
         """Room for the records where waves begin or go on."""
@@ -162,10 +159,9 @@ class ProgramBuilder:
             self._size += records.LEAVE_BYTES
 
     # ---- what stands there ---------------------------------------------------------------------------------------
-    def _fill(self, mode: int, offsets: Any, handlers: dict[int, Handler]) -> None:
+    def _fill(self, mode: int, offsets: Numbers) -> None:
         """The records of all instructions under a MODE."""
         flow, listing, plans = self.flow, self.listing, self.flow.plans[mode]
-        front = flow.front(mode)
         refunds = np.zeros(len(plans), np.int64)
         for (first, own), block in flow.blocks.items():
             if own == mode:
@@ -173,23 +169,27 @@ class ProgramBuilder:
         chosen = np.flatnonzero(offsets >= 0)
         at = offsets[chosen]
         self.words[(at >> 3) + 1] = (listing.at[chosen] << 2).astype(np.uint64)
-        self._pcs.append((at >> 3) + 1)
+        self._insn_pcs.append((at >> 3) + 1)
         self.halves[(at >> 2) + 4] = refunds[chosen]
-        rank = 0
-        for number, members in groups(plans[chosen]):
-            if number in handlers:
-                self._fill_kind(front, number, handlers[number], chosen[members], at[members], rank)
-                rank += len(members)
+        self._fill_kinds(flow.front(mode), plans[chosen], at, chosen)
         self._fill_ends(mode, offsets, refunds)
 
-    def _fill_kind(self, front: Front, number: int, handler: Handler, which: Any, here: Any, rank: int) -> None:
-        plan, listing = front.plans[number], self.listing
-        assert plan.kind is not None
-        assert plan.insn is not None
-        self._handlers.setdefault(plan.kind.key, []).append(here >> 3)
-        fixed = plan.group is not None and plan.group.has_fixed_numbers
-        self._examples.setdefault(plan.kind.key, Example(plan.insn.words, front.mode, fixed))
-        fill_parts(self.words, here, plan.getters, handler, listing.encoded[which], listing.literals[which], rank)
+    def _fill_kinds(self, front: Front, plans: Numbers, at: Numbers, which: Numbers) -> None:
+        """What handlers need in the records, at bytes `at`, of instructions `which`, and whose handlers they are."""
+        same = alike(plans)
+        words, numbers = at[same.order] >> 3, plans[same.order[same.cuts]]
+        for number, cut, size in zip(numbers.tolist(), same.cuts.tolist(), same.sizes.tolist(), strict=True):
+            plan = front.plans[number]
+            if plan.kind is not None:
+                self._handlers.setdefault(plan.kind.key, []).append(words[cut : cut + size])
+                assert plan.example is not None
+                self._examples.setdefault(plan.kind.key, plan.example)
+        about, listing = front.about.table, self.listing
+        for places, row in same.with_rows(about[numbers, About.PART], about[numbers, About.PARTS]):
+            here = which[places]
+            fill_parts(self.words, at[places], front.parts.table[row], listing.encoded[here], listing.literals[here])
+        owner, row = spread(about[plans, About.CACHE], about[plans, About.CACHES])
+        fill_caches(self.words, at[owner], front.caches.table[row])
 
     def _fill_ends(self, mode: int, offsets: Any, refunds: Any) -> None:
         """Steps, and where branches go."""
@@ -244,39 +244,6 @@ class ProgramBuilder:
             self._put_pointer(at + records.BEGIN_TARGET_AT >> 3, self._at[point])
 
 
-def fill_parts(
-    records: Words,
-    here: Numbers,
-    getters: tuple[Getter, ...],
-    handler: Handler,
-    words: Words,
-    literals: Words,
-    rank: int,
-) -> None:
-    """Write the parts and inline caches of records of one kind, which begin at bytes `here`, for instructions' words.
-
-    `rank` says which caches are theirs: others' have other numbers, as long as there are enough.
-    """
-    halves = records.view(np.uint32)
-    for getter, place in zip(getters, handler.places, strict=True):
-        values = getter.get(words, literals)
-        if getter.part.size == 4:
-            halves[here + place >> 2] = values
-        else:
-            records[here + place >> 3] = values
-    for k, (kind, place) in enumerate(handler.caches):
-        numbers = (np.arange(len(words)) + rank + k) % layout.INLINE_CACHES[kind]
-        before = sum(count for other, count in layout.INLINE_CACHES.items() if other < kind)
-        records[here + place >> 3] = WORDS_AT + 8 * (
-            layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * (before + numbers)
-        )
-
-
-def _joined(places: list[Any]) -> Places:
-    """Numbers of words, given one by one or as arrays."""
-    return np.concatenate([np.zeros(0, np.int32), *(np.atleast_1d(each) for each in places)]).astype(np.int32)
-
-
 def _key(flow: Flow, index: int, mode: int) -> str:
     kind = flow.plan(index, mode).kind
     assert kind is not None
@@ -285,15 +252,13 @@ def _key(flow: Flow, index: int, mode: int) -> str:
 
 def build_program(make: Callable[[], Flow], library: Library) -> Draft:
     """The program of a flow that `make` gives; once more where a kind turns out to have no handler."""
-    while True:
-        builder = ProgramBuilder(make(), library)
-        library.make(plan.kind for _, plan in builder.handled() if plan.kind is not None)
-        refused = [
-            (front, plan)
-            for front, plan in builder.handled()
-            if plan.kind is not None and library.find(plan.kind.key) is None
-        ]
-        if not refused:
-            return builder.build()
-        for front, plan in refused:
-            front.refused(plan)
+    with library.lock:  # plans are all engines' of this process
+        while True:
+            builder = ProgramBuilder(make(), library)
+            handled = list(builder.handled())
+            library.make(plan.kind for _, plan in handled if plan.kind is not None)
+            refused = [each for each in handled if each[1].kind is not None and library.find(each[1].kind.key) is None]
+            if not refused:
+                return builder.build()
+            for front, plan in refused:
+                front.refused(plan)

@@ -25,9 +25,10 @@ class Draft:
     """Records whose words count addresses from the beginning: of the code, or of the records.
 
     `pcs`, `pointers` and `heats` are the words that hold guest addresses, addresses of records, and numbers of
-    counters; `glue` and `handlers` those that functions go to, by name and by kind. `runs`: the code, as runs of
-    addresses and sizes. `blocks`: address and MODE of each, where its first record lies, and how many instructions it
-    has; `entered`: address, MODE, and where the record is with which it is entered.
+    counters; `glue` those that functions go to, by name. `kinds` are those of instructions, `counts` how many words
+    each one's handler goes to, and `handled` all of these. `runs`: the code, as runs of addresses and sizes.
+    `blocks`: address and MODE of each, where its first record lies, and how many instructions it has; `entered`:
+    address, MODE, and where the record is with which it is entered.
     """
 
     mode: int
@@ -38,7 +39,9 @@ class Draft:
     pointers: Places
     heats: Places
     glue: dict[str, Places]
-    handlers: dict[str, Places]
+    kinds: list[str]
+    counts: Places
+    handled: Places
     examples: dict[str, Example]
     blocks: list[tuple[int, int, int, int]]
     entered: list[tuple[int, int, int]]
@@ -56,10 +59,12 @@ class Draft:
         words[self.heats] = (words[self.heats] + np.uint64(heat)) % np.uint64(room) * np.uint64(8)
         for name, here in self.glue.items():
             words[here] = library.glue[name]
-        for key, here in self.handlers.items():
+        addresses = []
+        for key in self.kinds:
             known = library.find(key)
             assert known is not None
-            words[here] = known[0]
+            addresses.append(known[0])
+        words[self.handled] = np.repeat(np.array(addresses, np.uint64), self.counts)
         places = [(start + pc, mode) for pc, mode, _, _ in self.blocks]
         made = Program(
             (start, self.mode),
@@ -71,7 +76,7 @@ class Draft:
             {place: count for place, (_, _, _, count) in zip(places, self.blocks, strict=True)},
             {place: (heat + number) % room for number, place in enumerate(places)},
             self.controls,
-            np.concatenate([np.zeros(0, np.int32), *self.handlers.values()]),
+            self.handled,
             {(start + pc, mode): base + at for pc, mode, at in self.entered},
         )
         library.programs.add(made)
@@ -80,17 +85,19 @@ class Draft:
     def to_bytes(self) -> bytes:
         """To keep."""
         examples = {key: (each.words, each.mode, each.has_fixed_numbers) for key, each in self.examples.items()}
-        arrays = [each.tobytes() for each in (self.words, self.pcs, self.pointers, self.heats)]
-        glue, handlers = ({key: here.tobytes() for key, here in each.items()} for each in (self.glue, self.handlers))
+        places = (self.pcs, self.pointers, self.heats, self.counts, self.handled)
+        arrays = [each.tobytes() for each in (self.words, *places)]
+        glue = {key: here.tobytes() for key, here in self.glue.items()}
         heads = (self.mode, self.runs, self.is_closed)
-        return marshal.dumps((heads, arrays, glue, handlers, examples, (self.blocks, self.entered, self.controls)))
+        return marshal.dumps((heads, arrays, glue, self.kinds, examples, (self.blocks, self.entered, self.controls)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Draft:
         """What `to_bytes` gave, in the same version of Python."""
-        (mode, runs, is_closed), arrays, glue, handlers, examples, rest = marshal.loads(data)
+        (mode, runs, is_closed), arrays, glue, kinds, examples, rest = marshal.loads(data)
         blocks, entered, controls = rest
-        words, (pcs, pointers, heats) = np.frombuffer(arrays[0], np.uint64), map(_place, arrays[1:])
+        words = np.frombuffer(arrays[0], np.uint64)
+        pcs, pointers, heats, counts, handled = map(_place, arrays[1:])
         return cls(
             mode,
             runs,
@@ -100,7 +107,9 @@ class Draft:
             pointers,
             heats,
             {name: _place(here) for name, here in glue.items()},
-            {key: _place(here) for key, here in handlers.items()},
+            kinds,
+            counts,
+            handled,
             {key: Example(*each) for key, each in examples.items()},
             blocks,
             entered,

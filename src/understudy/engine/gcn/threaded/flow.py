@@ -15,20 +15,28 @@ from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.float_control import host_has, of_mode
 from understudy.engine.gcn.jit.layout import LEAST_TURN
 from understudy.engine.gcn.jit.region import Node
-from understudy.engine.gcn.threaded.front import Code, Front, Numbers, Plan, Words, groups
+from understudy.engine.gcn.threaded.front import About, Code, Front, Plan
+from understudy.engine.gcn.threaded.rows import Numbers
+from understudy.engine.gcn.threaded.values import Words
 from understudy.isa.gcn.encoding.bounds import format_names, instruction_bounds
 from understudy.isa.gcn.encoding.formats import LONG
 from understudy.isa.gcn.target import Target
 
 FIRST: Final = 1 << 10
-"""Words that are looked at first."""
+"""Words that are looked at where no end is found; it is searched for in so many, then in 16 times as many."""
+END: Final = 0xBF81_0000
+"""s_endpgm."""
 MOST: Final = 1 << 18
 """Words of a program."""
-CONTROL_FORMS: Final = ("SOPP", "SOP1", "SOPK", "SOPC")
-"""Encodings whose operations go elsewhere."""
 
 Point = tuple[int, int]
 """Number of an instruction, and MODE."""
+
+
+@cache
+def _is_long(level: int) -> npt.NDArray[np.bool_]:
+    """Of each encoding, by number: whether it has two words."""
+    return np.array([name in LONG or "_" in name for name in format_names(level)])
 
 
 class Listing:
@@ -39,14 +47,13 @@ class Listing:
         self.words = words
         self.start = start
         self.at, self.sizes, self.formats = instruction_bounds(target, words)
-        self.names = format_names(target.level)
         if len(self.at) and self.at[-1] + self.sizes[-1] > len(words):  # cut off
             self.at, self.sizes, self.formats = self.at[:-1], self.sizes[:-1], self.formats[:-1]
         wide = np.concatenate([words, np.zeros(3, np.uint32)]).astype(np.uint64)
         last = np.minimum(self.at + self.sizes - 1, len(words))
         self.literals: Words = wide[last]
         self.encoded: Words = wide[self.at]
-        long = np.array([name in LONG or "_" in name for name in self.names])[self.formats]
+        long = _is_long(target.level)[self.formats]
         self.encoded[long] |= wide[self.at[long] + 1] << np.uint64(32)
         self.index = np.full(len(words) + 1, -1, np.int64)
         self.index[self.at] = np.arange(len(self.at))
@@ -64,15 +71,8 @@ class Listing:
 
     def plan(self, front: Front, chosen: Numbers) -> Numbers:
         """Numbers of the plans of some instructions."""
-        found = np.zeros(len(chosen), np.int64)
-        formats = self.formats[chosen]
-        for number, here in groups(formats):
-            which = chosen[here]
-            code = Code(self.target, self.words, self.at[which], self.start)
-            found[here] = front.plan(
-                self.names[number], self.encoded[which], self.literals[which], self.sizes[which], code
-            )
-        return found
+        code = Code(self.target, self.words, self.at[chosen], self.start)
+        return front.plan(self.formats[chosen], self.sizes[chosen], self.encoded[chosen], self.literals[chosen], code)
 
     def target_at(self, index: int) -> int:
         """The word that a branch goes to."""
@@ -108,33 +108,29 @@ class Span:
 class Control:
     """Instructions that go elsewhere, up to the end of the code, with how; `reach`: words that branches go to, at most.
 
-    `is_whole`: whether the end of the code is among the words.
+    `is_whole`: whether the end of the code is among the words. `plans` are those of all instructions under MODE.
     """
 
     found: list[tuple[int, str]]
     reach: int
     is_whole: bool
+    plans: Numbers
 
     @classmethod
     def of(cls, listing: Listing, front: Front) -> Control:
         """Those of a listing."""
-        is_control = np.array([name in CONTROL_FORMS for name in listing.names])
-        here = np.flatnonzero(is_control[listing.formats])
-        flows = ["next" if plan.node is None else plan.effects.flow for plan in front.plans]
-        numbers = listing.plan(front, here).tolist()
-        flows += ["next" if plan.node is None else plan.effects.flow for plan in front.plans[len(flows) :]]
+        plans = listing.plan(front, np.arange(listing.count))
+        goes = np.flatnonzero(front.about.table[plans, About.GOES])
         found: list[tuple[int, str]] = []
         reach = 0
-        for index, number in zip(here.tolist(), numbers, strict=True):
-            flow = flows[number]
-            if flow == "next":
-                continue
+        for index, number in zip(goes.tolist(), plans[goes].tolist(), strict=True):
+            flow = front.plans[number].effects.flow
             if flow in ("branch", "jump"):
                 reach = max(reach, listing.target_at(index))
             found.append((index, flow))
             if flow in ("end", "jump", "indirect") and reach <= listing.at[index]:
-                return cls(found, reach, is_whole=True)
-        return cls(found, reach, is_whole=False)
+                return cls(found, reach, True, plans)
+        return cls(found, reach, False, plans)
 
 
 class Flow:
@@ -153,6 +149,7 @@ class Flow:
         self.plans: dict[int, Numbers] = {}
         self._starts: dict[int, list[int]] = {}
         self._control = control.found
+        self._first = control.plans
         self.is_whole = control.is_whole
         self.reached = self._reach()
         self._walk()
@@ -195,12 +192,12 @@ class Flow:
         front = self.front(mode)
         chosen = np.flatnonzero(self.reached)
         plans = np.full(self.listing.count, -1, np.int64)
-        plans[chosen] = self.listing.plan(front, chosen)
+        plans[chosen] = self._first[chosen] if mode == self.mode else self.listing.plan(front, chosen)
         self.plans[mode] = plans
         leaders = set(self._leaders) | {index + 1 for index, _ in self._control}
         # Behind what writes MODE a block begins under each: ways from one to the other lead there.
-        ends = np.array([plan.is_step or plan.effects.hwreg_written is not None for plan in front.plans])
-        leaders |= set((chosen[ends[plans[chosen]]] + 1).tolist())
+        ends = front.about.table[plans[chosen], About.ENDS] != 0
+        leaders |= set((chosen[ends] + 1).tolist())
         if self.apart:
             leaders |= set(chosen.tolist())
         self._starts[mode] = sorted(leaders)
@@ -296,7 +293,7 @@ def flow_of(
     """
     if not host_has(of_mode(mode)):
         raise Untranslated
-    count = FIRST
+    count = _end_behind(memory, 0)
     while True:
         listing = Listing(target, memory[:count], start)
         if not listing.count:
@@ -304,4 +301,13 @@ def flow_of(
         control = Control.of(listing, front(mode))
         if control.is_whole or count >= min(len(memory), MOST):
             return Flow(listing, control, mode, front, apart=apart)
-        count = max(4 * count, control.reach + FIRST)
+        count = _end_behind(memory, max(4 * count, control.reach))
+
+
+def _end_behind(memory: npt.NDArray[np.uint32], at: int) -> int:
+    """How many words to look at so that what looks like an end is among them, at word `at` or behind it."""
+    for size in (FIRST, 16 * FIRST):
+        ends = np.flatnonzero(memory[at : at + size] == END)[:1].tolist()
+        if ends:
+            return at + int(ends[0]) + 1
+    return at + FIRST

@@ -6,10 +6,11 @@ of a group are of one kind. One of them is decoded, the others' slots are taken 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,34 +19,60 @@ from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.effects import Effects
 from understudy.engine.gcn.jit.region import Node, node_of
+from understudy.engine.gcn.threaded import records
+from understudy.engine.gcn.threaded.example import Example
 from understudy.engine.gcn.threaded.kind import (
     OFFSETS,
     OPERANDS,
     PLAIN,
     REGISTER_FIELDS,
     Kind,
-    Part,
     depends_on_numbers,
     kind_of,
 )
+from understudy.engine.gcn.threaded.records import Handler
+from understudy.engine.gcn.threaded.rows import Alike, Numbers, Rows, alike
+from understudy.engine.gcn.threaded.values import (
+    ALL_ONES,
+    CACHE_COLUMNS,
+    CODES,
+    PART_COLUMNS,
+    Getter,
+    Words,
+    cache_rows,
+    part_rows,
+)
 from understudy.isa.gcn.encoding import operands
+from understudy.isa.gcn.encoding.bounds import format_names
 from understudy.isa.gcn.encoding.decode import decode
 from understudy.isa.gcn.encoding.formats import FORMATS, Format, format_of
 from understudy.isa.gcn.encoding.operands import names
 from understudy.isa.gcn.encoding.shape import LITERAL_FORMS, Slot, visible_slots
 from understudy.isa.gcn.insn import Insn
-from understudy.isa.gcn.semantics import source
-from understudy.isa.gcn.state import LANES, SGPR_AT
 from understudy.isa.gcn.target import Target
 from understudy.isa.pattern import Field
 
-Words = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[np.int64]
-
-CODES: Final = 512
 VECTOR, CONSTANT, LITERAL, ILLEGAL = 511, 510, 509, 508
 """Classes of operand codes beside 0, which is any plain scalar register; other codes are classes of their own."""
-ALL_ONES: Final = (1 << 64) - 1
+TRIED: Final = 8
+"""Words of a group that are tried, to find an instruction among them."""
+UNKNOWN: Final = ALL_ONES
+"""The size of records of which nothing is known yet."""
+
+
+class About(IntEnum):
+    """Columns of what is known of plans: whether a block ends with it, and whether it goes elsewhere.
+
+    Of its records the size, and the first row and the number of rows of their parts and of their inline caches.
+    """
+
+    ENDS = 0
+    GOES = 1
+    SIZE = 2
+    PART = 3
+    PARTS = 4
+    CACHE = 5
+    CACHES = 6
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +84,11 @@ class Plan:
     kind: Kind | None
     getters: tuple[Getter, ...] = ()
     group: Group | None = None
+    example: Example | None = None
+    """An instruction that stands for its kind."""
     number: int = -1
+    is_nothing: bool = field(init=False, default=False)
+    """Whether it has a kind, but no effect but to be counted."""
 
     @property
     def effects(self) -> Effects:
@@ -66,71 +97,21 @@ class Plan:
         return self.node.effects
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """Of its records."""
-        return self.kind.parts if self.kind is not None else ()
-
-    @property
     def is_step(self) -> bool:
         """Whether it is not part of programs: the reference engine executes it, or code of its own."""
         return self.kind is None
 
     @property
-    def is_nothing(self) -> bool:
-        """Whether it has no effect but to be counted."""
-        if self.kind is None or self.node is None:
-            return False
-        found = self.effects
-        touches = found.s_writes or found.mask_writes or found.v_writes or found.writes_scc or found.memory
-        return found.flow == "next" and not (touches or found.hwreg_written is not None or found.across)
+    def ends(self) -> bool:
+        """Whether a block ends with it though it goes nowhere else: what is done beside programs, writes of MODE."""
+        return self.is_step or self.effects.hwreg_written is not None
 
-
-@dataclass(frozen=True, slots=True)
-class Getter:
-    """How the value of a record's part is taken out of words: the bits, then what is made of them."""
-
-    part: Part
-    pieces: tuple[tuple[int, int, int], ...]
-    sign: int = 0
-    scale: int = 1
-    base: int = 0
-    is_literal: bool = False
-
-    def get(self, words: Words, literals: Words) -> Words:
-        """The values."""
-        if self.is_literal:
-            return literals
-        raw = np.zeros(len(words), np.uint64)
-        for low, at, width in self.pieces:
-            raw |= (words >> np.uint64(at) & np.uint64((1 << width) - 1)) << np.uint64(low)
-        if self.part.role == "v":
-            return (raw & np.uint64(0xFF)) * np.uint64(4 * LANES)
-        if self.part.role == "s":
-            return raw * np.uint64(4 * self.scale) + np.uint64(SGPR_AT + 4 * self.base)
-        if self.part.role == "k":
-            return np.where(raw == operands.LITERAL, _extended(literals, self.part.type), _inline(self.part.type)[raw])
-        if self.sign:
-            sign = np.uint64(self.sign)
-            return (raw ^ sign) - sign
-        return raw
-
-
-def _extended(literals: Words, type_: str) -> Words:
-    """Literals as operands of a type; see `source.literal`."""
-    if type_ == "f64":
-        return literals << np.uint64(32)
-    if type_ == "i64":
-        return literals.astype(np.uint32).astype(np.int32).astype(np.int64).view(np.uint64)
-    return literals
-
-
-@cache
-def _inline(type_: str) -> Words:
-    """Inline constants by code."""
-    table = np.zeros(CODES, np.uint64)
-    for code in (*range(operands.INLINE_FIRST, operands.INLINE_LAST + 1), *operands.FLOATS):
-        table[code] = source.inline(code, type_) & ALL_ONES
-    return table
+    def __post_init__(self) -> None:
+        if self.kind is not None:
+            found = self.effects
+            touches = found.s_writes or found.mask_writes or found.v_writes or found.writes_scc or found.memory
+            touches = touches or found.hwreg_written is not None or found.across
+            self.is_nothing = found.flow == "next" and not touches
 
 
 @cache
@@ -161,24 +142,13 @@ class Group:
     `is_single`: nothing is known in common, each word is by itself. `has_fixed_numbers`: a meaning asks for them.
     """
 
-    classes: list[tuple[Field, int, int, npt.NDArray[np.uint64]]] = field(default_factory=list)
+    classes: list[tuple[Field, int, int, Words]] = field(default_factory=list)
     numbers: list[tuple[int, int]] = field(default_factory=list)
-    plans: dict[int, Plan] = field(default_factory=dict)
+    plans: dict[int, int] = field(default_factory=dict)
+    """Numbers of plans by what their words have in common."""
     is_single: bool = False
     has_fixed_numbers: bool = False
-
-    def signatures(self, words: Words, literals: Words) -> Words:
-        """A number for each word, the same where they are of one kind."""
-        if self.is_single:
-            return words | literals << np.uint64(32)
-        found = np.zeros(len(words), np.uint64)
-        for fld, scale, base, table in self.classes:
-            piece = fld.pieces[0]
-            raw = words >> np.uint64(piece.at) & np.uint64((1 << piece.width) - 1)
-            found = found * np.uint64(CODES) + table[raw * np.uint64(scale) + np.uint64(base)]
-        for at, width in self.numbers:
-            found = found * np.uint64(2) + ((words >> np.uint64(at) & np.uint64((1 << width) - 1)) != 0)
-        return found
+    number: int = -1
 
 
 class Front:
@@ -188,40 +158,129 @@ class Front:
         self.target = target
         self.mode = mode
         self.plans: list[Plan] = []
-        self._groups: dict[tuple[str, int, int], Group] = {}
-        self._masks: dict[str, np.uint64] = {}
+        self.about = Rows(len(About))
+        """What is known of each plan, by its number; see `About`."""
+        self.parts = Rows(PART_COLUMNS)
+        """Of the records of plans; see `values.fill_parts`."""
+        self.caches = Rows(CACHE_COLUMNS)
+        self.names = format_names(target.level)
         self._formats: dict[str, Format] = {}
         for fmt in FORMATS[target.level]:
             self._formats.setdefault(fmt.name, fmt)
+        masks = [_modifiers(self._formats[name]) if name else ALL_ONES for name in self.names]
+        self._masks = np.array(masks, np.uint64)
+        self._unknown = Group(is_single=True)
+        """Words that are no instructions."""
+        self._groups: list[Group] = []
+        self._found: dict[tuple[int, int], Group] = {}
+        self._about_groups = Rows(3)
+        """First row, rows, and whether it is single, by a group's number."""
+        self._classes = Rows(7)
+        self._tables: dict[int, int] = {}
+        """Where each table of classes begins in all of them, by its identity."""
+        self._all_tables: Words = np.array([0, 1], np.uint64)
+        self._add(self._unknown)
 
-    def plan(self, name: str, words: Words, literals: Words, sizes: Numbers, code: Code) -> Numbers:
-        """The number of the plan of each of the instructions of one encoding; `code` decodes the i-th of them."""
-        if name not in self._masks:
-            self._masks[name] = _modifiers(self._formats[name]) if name else np.uint64(ALL_ONES)
-        rest = words & self._masks[name]
-        found = np.zeros(len(words), np.int64)
-        for size, here in groups(sizes):
-            for key, members in groups(rest[here]):
-                chosen = here[members]
-                group = self._group(name, key, size, chosen, code)
-                for mark, inner in groups(group.signatures(words[chosen], literals[chosen])):
-                    plan = group.plans.get(mark)
-                    if plan is None:
-                        plan = group.plans[mark] = self._plan(group, code.insn(int(chosen[inner[0]])))
-                        plan.number = len(self.plans)
-                        self.plans.append(plan)
-                    found[chosen[inner]] = plan.number
+    def plan(self, formats: Numbers, sizes: Numbers, words: Words, literals: Words, code: Code) -> Numbers:
+        """The number of the plan of each of some instructions; `code` decodes the i-th of them."""
+        if not len(words):
+            return np.zeros(0, np.int64)
+        rest, forms = words & self._masks[formats], formats << 2 | sizes
+        same = alike(rest, forms)
+        firsts = same.order[same.cuts]
+        numbers: list[int] = []
+        for form, key, cut in zip(forms[firsts].tolist(), rest[firsts].tolist(), same.cuts.tolist(), strict=True):
+            group = self._found.get((form, key))
+            if group is None:
+                size = min(int(same.sizes[len(numbers)]), TRIED)
+                group = self._group((form, key), same.order[cut : cut + size].tolist(), code)
+            numbers.append(group.number)
+        owners = np.empty(len(words), np.int64)
+        owners[same.order] = np.repeat(numbers, same.sizes)
+        signatures = self._signatures(same, self._about_groups.table[numbers], words, literals)
+        same = alike(signatures, owners)
+        firsts = same.order[same.cuts]
+        plans = []
+        for number, mark, first in zip(
+            owners[firsts].tolist(), signatures[firsts].tolist(), firsts.tolist(), strict=True
+        ):
+            group = self._groups[number]
+            plan = group.plans.get(mark)
+            if plan is None:
+                plan = group.plans[mark] = self._new(self._plan(group, code.insn(first)))
+            plans.append(plan)
+        found = np.empty(len(words), np.int64)
+        found[same.order] = np.repeat(plans, same.sizes)
         return found
 
-    def _group(self, name: str, key: int, size: int, chosen: Numbers, code: Code) -> Group:
-        group = self._groups.get((name, key, size))
-        if group is None:
-            insn = next((insn for insn in map(code.insn, map(int, chosen[:8])) if insn is not None), None)
-            made = Group(is_single=True) if insn is None else self._described(insn)
-            if insn is None:
-                return made  # nothing was learnt
-            group = self._groups[name, key, size] = made
+    def _signatures(self, same: Alike, groups: Words, words: Words, literals: Words) -> Words:
+        """A number for each word, the same where they are of one group and kind; `groups`: what is known of them."""
+        first, counts, is_single = groups.T
+        found = np.zeros(len(words), np.uint64)
+        for places, row in same.with_rows(first, counts):
+            at, mask, most, scale, base, table, factor = self._classes.table[row].T
+            bits = np.minimum(words[places] >> at & mask, most)
+            np.add.at(found, places, self._all_tables[(bits * scale + base + table).astype(np.int64)] * factor)
+        single = same.order[np.repeat(is_single != 0, same.sizes)]
+        found[single] = words[single] | literals[single] << np.uint64(32)
+        return found
+
+    def _group(self, key: tuple[int, int], members: list[int], code: Code) -> Group:
+        """A group that is new, if any of its members is an instruction."""
+        insn = next((insn for insn in map(code.insn, members) if insn is not None), None)
+        if insn is None:
+            return self._unknown  # nothing was learnt
+        group = self._found[key] = self._described(insn)
+        self._add(group)
         return group
+
+    def _add(self, group: Group) -> None:
+        """Give a group its number, and its rows: how the mark of a word is made of its bits."""
+        rows = [
+            (fld.pieces[0].at, (1 << fld.pieces[0].width) - 1, ALL_ONES, scale, base, self._table(table), CODES)
+            for fld, scale, base, table in group.classes
+        ]
+        rows += [(at, (1 << width) - 1, 1, 1, 0, 0, 2) for at, width in group.numbers]
+        factor, scaled = 1, []
+        for *row, radix in reversed(rows):
+            scaled.append((*row, factor))
+            factor = factor * radix & ALL_ONES
+        first = self._classes.add(scaled)
+        group.number = self._about_groups.add([(first, len(rows), group.is_single)])
+        self._groups.append(group)
+
+    def _table(self, table: Words) -> int:
+        """Where a table of classes begins among all."""
+        if id(table) not in self._tables:
+            self._tables[id(table)] = len(self._all_tables)
+            self._all_tables = np.concatenate([self._all_tables, table])
+        return self._tables[id(table)]
+
+    def _new(self, plan: Plan) -> int:
+        """Give a plan its number."""
+        about = [0] * len(About)
+        about[About.ENDS] = plan.ends
+        about[About.GOES] = plan.node is not None and plan.effects.flow != "next"
+        about[About.SIZE] = UNKNOWN
+        plan.number = self.about.add([about])
+        self.plans.append(plan)
+        return plan.number
+
+    def lay_out(self, number: int, find: Callable[[str], tuple[int, Handler] | None]) -> None:
+        """Find out how the records of a plan look like; it has a handler or needs none."""
+        plan, about = self.plans[number], self.about.table[number]
+        if plan.kind is None:
+            about[About.SIZE] = records.LEAVE_BYTES
+        elif plan.is_nothing:
+            about[About.SIZE] = 0
+        else:
+            known = find(plan.kind.key)
+            assert known is not None
+            handler = known[1]
+            parts, caches = part_rows(plan.getters, handler), cache_rows(handler)
+            about[About.PART], about[About.PARTS] = self.parts.add(parts), len(parts)
+            about[About.CACHE], about[About.CACHES] = self.caches.add(caches), len(caches)
+            about[About.SIZE] = handler.size
 
     def _described(self, insn: Insn) -> Group:
         """What the operands of a group may be, from one of its instructions."""
@@ -270,15 +329,18 @@ class Front:
             kind = kind_of(node, self.mode, group.has_fixed_numbers)
         except Untranslated:
             return Plan(insn, node, None)
-        return Plan(insn, node, kind, tuple(self.getters(insn, kind)), group)
+        example = Example(insn.words, self.mode, group.has_fixed_numbers)
+        return Plan(insn, node, kind, tuple(self.getters(insn, kind)), group, example)
 
     def refused(self, plan: Plan) -> bool:
         """A plan's kind has no handler; whether it may have one when its numbers belong to it: then plan anew."""
         group = plan.group
-        if group is None or group.has_fixed_numbers or not any(part.role == "n" for part in plan.parts):
+        if group is None or group.has_fixed_numbers or not _has_numbers(plan):
             plan.kind = None
+            self.about.table[plan.number, About.ENDS] = True
             return False
         group.is_single = group.has_fixed_numbers = True
+        self._about_groups.table[group.number, 2] = True
         group.plans.clear()
         return True
 
@@ -321,6 +383,10 @@ class Code:
             return None
 
 
+def _has_numbers(plan: Plan) -> bool:
+    return plan.kind is not None and any(part.role == "n" for part in plan.kind.parts)
+
+
 SCALED: Final = {"sbase": 2, "srsrc": 4, "ssamp": 4}
 """Fields that count scalar registers in groups."""
 
@@ -354,24 +420,11 @@ def _registers(insn: Insn) -> Iterator[Slot]:
             yield slot
 
 
-def _modifiers(fmt: Format) -> np.uint64:
+def _modifiers(fmt: Format) -> int:
     """The bits of an encoding that are neither registers nor numbers, nor ignored."""
     mask = fmt.pattern.mask
     for fld in fmt.pattern.fields:
         if fld.name not in REGISTER_FIELDS and fld.name not in OFFSETS:
             for piece in fld.pieces:
                 mask |= (1 << piece.width) - 1 << piece.at
-    return np.uint64(mask)
-
-
-def groups(keys: npt.NDArray[Any]) -> Iterator[tuple[int, Numbers]]:
-    """Each value of an array, and the places where it stands, in order."""
-    if len(keys) == 1:
-        yield int(keys[0]), np.zeros(1, np.int64)
-        return
-    order = np.argsort(keys, kind="stable")
-    found = keys[order]
-    cuts = (np.flatnonzero(found[1:] != found[:-1]) + 1).tolist()
-    for first, last in zip([0, *cuts], [*cuts, len(keys)], strict=True):
-        if first < last:
-            yield int(found[first]), order[first:last]
+    return mask

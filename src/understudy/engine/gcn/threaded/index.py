@@ -29,7 +29,14 @@ class Index:
     def __init__(self, objects: ObjectCache, name: str) -> None:
         self._objects = objects
         self._name = name
-        self._lines = self._read()
+        self._lines: dict[str, str] = {}
+        self._data = b""
+        """What was read or written last. Of a kind that is there twice, the later line counts."""
+        self._count = 0
+        """Lines in it."""
+        self._added: dict[str, str] = {}
+        """Those that are not in it."""
+        self.refresh()
         self._found: dict[str, Known | None] = {}
 
     def __contains__(self, key: str) -> bool:
@@ -44,28 +51,36 @@ class Index:
         return self._found[key]
 
     def __setitem__(self, key: str, known: Known | None) -> None:
-        self._lines[key] = _written(known)
+        self._lines[key] = self._added[key] = _written(known)
         self._found[key] = known
 
     def __delitem__(self, key: str) -> None:
         del self._lines[key]
+        self._added.pop(key, None)
         self._found.pop(key, None)
 
     def refresh(self) -> None:
         """Take up what other processes have added."""
-        self._lines = self._read() | self._lines
+        data = self._objects.get(self._name, fresh=True)
+        if data is None or data is not self._data:
+            self._data, found = data or b"", _parsed_lines(data or b"")
+            self._count = len(found)
+            self._added = {key: line for key, line in self._lines.items() if found.get(key) != line}
+            self._lines = found | self._lines
 
     def write(self) -> None:
         """Keep it, with what other processes have added."""
         self.refresh()
-        text = "\n".join(f"{key}\t{line}" for key, line in self._lines.items())
-        self._objects.put(self._name, text.encode())
+        if self._count + len(self._added) > 2 * len(self._lines):  # too many of them are no longer true
+            self._data, self._count, self._added = b"", 0, self._lines
+        self._data += "".join(f"{key}\t{line}\n" for key, line in self._added.items()).encode()
+        self._count += len(self._added)
+        self._added = {}
+        self._objects.put(self._name, self._data)
 
-    def _read(self) -> dict[str, str]:
-        data = self._objects.get(self._name, fresh=True)
-        if not data:
-            return {}
-        return dict(line.split("\t", 1) for line in data.decode().split("\n"))
+
+def _parsed_lines(data: bytes) -> dict[str, str]:
+    return dict(line.split("\t", 1) for line in data.decode().split("\n") if line)
 
 
 def _written(known: Known | None) -> str:

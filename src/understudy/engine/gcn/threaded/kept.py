@@ -1,13 +1,14 @@
 """Programs that earlier processes have made, by the content of their code: a process that knows all compiles nothing.
 
-What begins like some code is listed by that: the runs of bytes that it consists of, with their digest. A program, and
-which of its regions were optimised, are kept by that digest.
+What begins like some code is listed by that: the runs of bytes that it consists of, with their digest, and of the one
+that was listed last the program. Other programs, and which regions of any were optimised, are kept by that digest.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import sys
 import weakref
 from typing import Any, Final
@@ -47,14 +48,17 @@ class KeptPrograms:
         self._observed = observed
         self._digests: weakref.WeakKeyDictionary[Program, str] = weakref.WeakKeyDictionary()
         self._missing: set[str] = set()
+        self._seen: tuple[str, list[Any]] | None = None
+        """What was listed where a program was asked for last: it is made, and kept, next."""
 
     def get(self, place: BlockKey, memory: GpuMemory, heat: int) -> Program | None:
         """The program of what begins at a place; `heat` is the number of the first free counter."""
         key = self._listed(place, memory)
-        for runs, digest in self._list(key) if key is not None and key not in self._missing else ():
+        self._seen = None if key is None or key in self._missing else (key, self._list(key))
+        for runs, digest, data in self._seen[1] if self._seen is not None else ():
             spans = spans_at(runs, place[0], memory)
             if spans is not None and _digest(spans) == digest:
-                data = self._objects.get(self._name(place[1], digest))
+                data = data or self._objects.get(self._name(place[1], digest))
                 draft = None if data is None else Draft.from_bytes(data)
                 if draft is not None and self._library.has_all(draft.examples):
                     return self._linked(draft, digest, place[0], spans, heat)
@@ -69,9 +73,12 @@ class KeptPrograms:
             return None
         key, digest = self._listed(place, memory), _digest(spans)
         if key is not None:
-            others = [each for each in self._list(key) if each[1] != digest]
-            self._objects.put(key, json.dumps([*others[1 - MOST :], [draft.runs, digest]]).encode())
-            self._objects.put(self._name(place[1], digest), draft.to_bytes())
+            seen, self._seen = self._seen, None
+            others = seen[1] if seen is not None and seen[0] == key else self._list(key)
+            others = [each for each in others if each[1] != digest][1 - MOST :]
+            apart = {self._name(place[1], other): data for _, other, data in others if data is not None}
+            listed = [*((runs, other, None) for runs, other, _ in others), (draft.runs, digest, draft.to_bytes())]
+            self._objects.put_all(apart | {key: marshal.dumps(listed)})
             self._missing.discard(key)
         return self._linked(draft, digest, place[0], spans, heat)
 
@@ -111,8 +118,9 @@ class KeptPrograms:
         return self._name(mode, beginning.partition(END)[0].hex())
 
     def _list(self, key: str) -> list[Any]:
+        """Codes as runs, with their digests; the last one with its program, others' have files of their own."""
         data = self._objects.get(key, fresh=True)
-        return [] if data is None else list(json.loads(data))
+        return [] if data is None else list(marshal.loads(data))
 
     def _name(self, mode: int, what: str) -> str:
         form = "program" if self._tally is None else "program that counts"

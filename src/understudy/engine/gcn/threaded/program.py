@@ -37,7 +37,7 @@ class Program:
     heats: dict[BlockKey, int]
     controls: dict[int, int]
     """The host's float control under each MODE."""
-    handled: npt.NDArray[np.int64]
+    handled: npt.NDArray[np.int32]
     """Which of the words of `records` are addresses of handlers."""
     entered: dict[BlockKey, int] = field(default_factory=dict)
     replaced: dict[BlockKey, object] = field(default_factory=dict)

@@ -18,11 +18,11 @@ from understudy.engine.gcn.jit.region import node_of
 from understudy.engine.gcn.jit.spans import holds
 from understudy.engine.gcn.memory import GpuMemory
 from understudy.engine.gcn.threaded import records
-from understudy.engine.gcn.threaded.builder import fill_parts
 from understudy.engine.gcn.threaded.kind import STEP, Kind, kind_of
 from understudy.engine.gcn.threaded.library import Library
 from understudy.engine.gcn.threaded.program import fill_begin
 from understudy.engine.gcn.threaded.records import Handler
+from understudy.engine.gcn.threaded.values import cache_rows, fill_caches, fill_parts, part_rows
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import VGPRS
 
@@ -109,9 +109,13 @@ class Site:
         kind, address, handler = self._handler(insn)
         record = np.zeros((handler.size + records.LEAVE_BYTES) // 8, np.uint64)
         record[0], record[1], record[2] = address, self.place[0], 1
-        front = self.library.front(insn.target, self.place[1])
-        words, literal = np.array([insn.encoded], np.uint64), np.array([insn.words[-1]], np.uint64)
-        fill_parts(record, np.zeros(1, np.int64), tuple(front.getters(insn, kind)), handler, words, literal, self._rank)
+        getters = self.library.front(insn.target, self.place[1]).getters(insn, kind)
+        parts, caches = (np.array(rows, np.uint64) for rows in (part_rows(getters, handler), cache_rows(handler)))
+        if len(parts):
+            words = (np.full(len(parts), word, np.uint64) for word in (insn.encoded, insn.words[-1]))
+            fill_parts(record, np.zeros(len(parts), np.int64), parts, *words)
+        if len(caches):
+            fill_caches(record, np.zeros(len(caches), np.int64), caches, self._rank)
         first = FIRST_AT + records.TARGET_AT >> 3
         record[handler.target >> 3] = self._words[first]
         self._fill_leave(record, handler.size >> 3, insn.next_pc, 0, self._next)

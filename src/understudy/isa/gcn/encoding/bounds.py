@@ -65,30 +65,59 @@ def word_sizes(target: Target, words: Words) -> tuple[Numbers, Numbers]:
     formats, sizes = _tables(target.level)
     top = words >> SHIFT
     number, size = formats[top], sizes[top]
-    _extend(target.level, words, number, size)
-    for name in (*FIRST, *ALWAYS[:1]):
-        if name in format_names(target.level):
-            here = np.flatnonzero(number == format_names(target.level).index(name))
-            if len(here):
-                size[here] += _literals(target, name, words[here])
-    return number, size
+    if target.level > 7:  # SDWA and DPP: a second word, where SRC0 says so
+        shown = number
+        number = _extended(target.level)[number, _extension()[words & 0x1FF]]
+        size = np.where(number == shown, size, 2)
+    return number, size + _has_literal(target, words, number)
 
 
-def _literals(target: Target, name: str, words: Words) -> npt.NDArray[np.bool_]:
-    """Which words of an encoding a literal follows."""
-    found = np.zeros(len(words), np.bool_)
-    fmt = format_of(target.level, name)
-    codes = words >> fmt.code_at & fmt.code_mask
-    if name in ALWAYS:
-        found |= np.isin(codes, _always(target.name, name))
-    if name not in FIRST:
-        return found
-    one = words & FIRST[name] == LITERAL
-    two = words >> SECOND_AT[name] & 0xFF == LITERAL if name in SECOND_AT else found
-    for code in np.unique(codes[one | two]).tolist():
-        first, second = _may_follow(target.name, name, code)
-        found |= (codes == code) & (one & first | two & second)
+def _has_literal(target: Target, words: Words, number: Numbers) -> npt.NDArray[np.bool_]:
+    """Which words a literal follows."""
+    known, bits = _literals(target.name), _literal_bits(target.level)[number]
+    codes = words >> bits[:, 0] & bits[:, 1]
+    one = words & bits[:, 2] == LITERAL
+    two = words >> bits[:, 3] & 0xFF == LITERAL
+    asked = np.flatnonzero((one | two) & (known[number, codes] == UNKNOWN))
+    for place in asked.tolist():
+        form, code = format_names(target.level)[number[place]], int(codes[place])
+        first, second = _may_follow(target.name, form, code)
+        known[number[place], code] = FIRST_MAY * first | SECOND_MAY * second
+    kind = known[number, codes]
+    found: npt.NDArray[np.bool_] = one & (kind & FIRST_MAY != 0) | two & (kind & SECOND_MAY != 0) | (kind == DOES)
     return found
+
+
+@cache
+def _literal_bits(level: int) -> npt.NDArray[np.uint32]:
+    """Of each encoding: where its operation lies, and its mask; the lowest bits that are a literal's code, and where
+    eight others lie that may be.
+    """
+    found = np.zeros((len(format_names(level)), 4), np.uint32)
+    for number, name in enumerate(format_names(level)):
+        if name in FIRST or name in ALWAYS:
+            fmt = format_of(level, name)
+            found[number] = fmt.code_at, fmt.code_mask, FIRST.get(name, 0), SECOND_AT.get(name, 0)
+    return found
+
+
+@cache
+def _literals(name: str) -> npt.NDArray[np.uint8]:
+    """What is known of literals behind each operation, by the number of its encoding and its code."""
+    level = TARGETS[name].level
+    found = np.zeros((len(format_names(level)), 1 + int(_literal_bits(level)[:, 1].max())), np.uint8)
+    for number, form in enumerate(format_names(level)):
+        if form in FIRST:
+            found[number] = UNKNOWN
+        if form in ALWAYS:
+            found[number, _always(name, form)] = DOES
+    return found
+
+
+UNKNOWN, DOES = 0x80, 0x40
+"""Not looked up yet, and: a literal always follows."""
+FIRST_MAY, SECOND_MAY = 1, 2
+"""The first or the second source may be a literal."""
 
 
 @cache
@@ -99,7 +128,6 @@ def _always(name: str, form: str) -> list[int]:
     return [code for code, op in found if op is not None and op.name in LITERAL_NAMES]
 
 
-@cache
 def _may_follow(name: str, form: str, code: int) -> tuple[bool, bool]:
     """Whether the first and the second source of an operation may be a literal."""
     op = find(TARGETS[name], format_of(TARGETS[name].level, form).family, code)
@@ -109,19 +137,24 @@ def _may_follow(name: str, form: str, code: int) -> tuple[bool, bool]:
         return "offset" in op.operands.split(), False
     fields = {slot.field for slot in slots(op, form) if slot.kind == "src"}
     is_whole = form in ("SOP2", "SOPC") or op.name in LANE_NAMES
-    return bool(fields & {"src0", "ssrc0"}), is_whole and bool(fields & {"src1", "ssrc1"})
+    second = form in SECOND_AT and is_whole and bool(fields & {"src1", "ssrc1"})
+    return bool(fields & {"src0", "ssrc0"}), second
 
 
-def _extend(level: int, words: Words, number: Numbers, size: Numbers) -> None:
-    """SDWA and DPP: a second word, where SRC0 says so."""
+@cache
+def _extension() -> npt.NDArray[np.uint8]:
+    """What each value of the lowest nine bits says of the encoding: 1 that it is SDWA, 2 that it is DPP."""
+    found = np.zeros(0x200, np.uint8)
+    found[SDWA_CODE], found[DPP_CODE] = 1, 2
+    return found
+
+
+@cache
+def _extended(level: int) -> Numbers:
+    """The number of an encoding with neither, with SDWA and with DPP."""
     names = format_names(level)
-    for name in ("VOP1", "VOP2", "VOPC"):
-        for code, suffix in ((SDWA_CODE, "_SDWA"), (DPP_CODE, "_DPP")):
-            if level > 7:
-                here = (number == names.index(name)) & (words & 0x1FF == code)
-                if f"{name}{suffix}" in names:
-                    number[here] = names.index(f"{name}{suffix}")
-                    size[here] = 2
+    wanted = [(name, f"{name}_SDWA", f"{name}_DPP") for name in names]
+    return np.array([[names.index(each if each in names else name[0]) for each in name] for name in wanted])
 
 
 @cache

@@ -1,0 +1,144 @@
+"""What records hold beside their functions, taken out of the words of many instructions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.threaded.kind import Part
+from understudy.engine.gcn.threaded.records import Handler
+from understudy.engine.gcn.threaded.rows import Numbers
+from understudy.isa.gcn.encoding import operands
+from understudy.isa.gcn.semantics import source
+from understudy.isa.gcn.state import LANES, SGPR_AT, WORDS_AT
+
+Words = npt.NDArray[np.uint64]
+
+CODES: Final = 512
+"""Codes of operands."""
+ALL_ONES: Final = (1 << 64) - 1
+NUMBER, LITERAL, CONSTANT = 0, 1, 2
+"""What a part holds: what is made of bits, the literal, or what a code of an operand stands for."""
+CONSTANT_TYPES: Final = ("b32", "f16", "b64", "i64", "f64")
+"""One of all types for which codes and literals stand for the same."""
+PART_COLUMNS: Final = 14
+CACHE_COLUMNS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Getter:
+    """How the value of a record's part is taken out of words: the bits, then what is made of them.
+
+    `pieces` (one or two): how far to move the bits to the left, where they lie, and how many there are.
+    """
+
+    part: Part
+    pieces: tuple[tuple[int, int, int], ...]
+    sign: int = 0
+    scale: int = 1
+    base: int = 0
+    is_literal: bool = False
+
+    def row(self, place: int) -> tuple[int, ...]:
+        """It as numbers, for a part that lies at a byte of its record; see `values_of`."""
+        bits: list[int] = []
+        for low, at, width in (*self.pieces, (0, 0, 0), (0, 0, 0))[:2]:
+            bits += [at, (1 << width) - 1, low]
+        keep, times, plus, how, table = ALL_ONES, 1, 0, NUMBER, 0
+        if self.is_literal:
+            how = LITERAL
+        elif self.part.role == "v":
+            keep, times = 0xFF, 4 * LANES
+        elif self.part.role == "s":
+            times, plus = 4 * self.scale, SGPR_AT + 4 * self.base
+        elif self.part.role == "k":
+            how, table = CONSTANT, _type_number(self.part.type)
+        return place, self.part.size, *bits, keep, self.sign, times, plus, how, table
+
+
+def values_of(rows: Words, words: Words, literals: Words) -> Words:
+    """The values of parts, each with the words of its instruction; or those of one part."""
+    found: Words
+    _, _, at, mask, low, at2, mask2, low2, keep, sign, times, plus, how, table = rows.T
+    raw = (words >> at & mask) << low | (words >> at2 & mask2) << low2
+    found = ((raw & keep ^ sign) - sign) * times + plus
+    if how.any():
+        how, table = (np.broadcast_to(each, words.shape) for each in (how, table))
+        here = np.flatnonzero(how)
+        found[here] = _constants(how[here] == LITERAL, table[here], raw[here], literals[here])
+    return found
+
+
+def _constants(is_literal: npt.NDArray[np.bool_], types: Words, codes: Words, literals: Words) -> Words:
+    """Literals, and what codes of operands stand for, as operands of a type; see `source.literal`."""
+    is_code = ~is_literal & (codes != operands.LITERAL)
+    signed = literals.astype(np.uint32).astype(np.int32).astype(np.int64).view(np.uint64)
+    wide = np.where(types == _type_number("f64"), literals << np.uint64(32), literals)
+    found = np.where(is_literal, literals, np.where(types == _type_number("i64"), signed, wide))
+    return np.where(is_code, _inline()[types, np.where(is_code, codes, 0)], found)
+
+
+@cache
+def _type_number(type_: str) -> int:
+    """The number of the one of `CONSTANT_TYPES` that stands for a type."""
+    if type_ in ("f16", "h16"):
+        return CONSTANT_TYPES.index("f16")
+    if source.width(type_) < 64:
+        return CONSTANT_TYPES.index("b32")
+    return CONSTANT_TYPES.index(type_ if type_ in CONSTANT_TYPES else "b64")
+
+
+@cache
+def _inline() -> Words:
+    """Inline constants by type and code."""
+    table = np.zeros((len(CONSTANT_TYPES), CODES), np.uint64)
+    for code in (*range(operands.INLINE_FIRST, operands.INLINE_LAST + 1), *operands.FLOATS):
+        for number, type_ in enumerate(CONSTANT_TYPES):
+            table[number, code] = source.inline(code, type_) & ALL_ONES
+    return table
+
+
+# ---- records ---------------------------------------------------------------------------------------------------------
+def part_rows(getters: Iterable[Getter], handler: Handler) -> list[tuple[int, ...]]:
+    """The parts of a kind's records."""
+    return [getter.row(place) for getter, place in zip(getters, handler.places, strict=True)]
+
+
+def cache_rows(handler: Handler) -> list[tuple[int, ...]]:
+    """The inline caches of a kind's records: where each lies, and the number of its kind."""
+    return [(place, CACHE_KINDS.index(kind)) for kind, place in handler.caches]
+
+
+def fill_parts(records: Words, at: Numbers, rows: Words, words: Words, literals: Words) -> None:
+    """Write parts of records that begin at bytes `at`, each with its row and its instruction's words; or one part."""
+    values, halves = values_of(rows, words, literals), records.view(np.uint32)
+    place, size = rows.T[:2]
+    here = at + place.astype(np.int64) >> 2
+    halves[here] = values.astype(np.uint32)
+    if (size == 8).any():
+        wide = np.flatnonzero(np.broadcast_to(size == 8, here.shape))
+        halves[here[wide] + 1] = (values[wide] >> np.uint64(32)).astype(np.uint32)
+
+
+def fill_caches(records: Words, at: Numbers, rows: Words, rank: int = 0) -> None:
+    """Write which inline caches are those of records that begin at bytes `at`, from number `rank` on.
+
+    Each has another one, as long as there are enough.
+    """
+    for number, kind in enumerate(CACHE_KINDS):
+        here = np.flatnonzero(rows[:, 1] == number)
+        if len(here):
+            count = layout.INLINE_CACHES[kind]
+            before = sum(many for other, many in layout.INLINE_CACHES.items() if other < kind)
+            chosen = before + (rank + np.arange(len(here))) % count
+            places = at[here] + rows[here, 0].astype(np.int64) >> 3
+            records[places] = WORDS_AT + 8 * (layout.INLINE_CACHE + layout.INLINE_CACHE_WORDS * chosen)
+
+
+CACHE_KINDS: Final = tuple(layout.INLINE_CACHES)
