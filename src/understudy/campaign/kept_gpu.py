@@ -32,7 +32,7 @@ class KeptGpu:
         from understudy.host.hsa.gpu import Gpu
 
         seed = task.seed if task.check == "strict" else 0
-        wanted = (agent, task.engine, task.check, seed, task.time_limit)
+        wanted = (agent, task.engine, task.check, seed, task.time_limit, task.limit)
         if wanted != self._wanted:
             self.drop()
             more: dict[str, Any] = {"coherence": "strict", "seed": seed} if task.check == "strict" else {}

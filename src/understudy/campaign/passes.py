@@ -105,6 +105,11 @@ def is_blamed(failure: Failure) -> bool:
     return failure.good is not None and row["outcome"] in RAN and row["program"].startswith(GENERATE)
 
 
+def outcome_of_row(row: Row) -> str:
+    """What tells a result from others: its digest, or the signature of an end without one."""
+    return str(row["digest"] if row["outcome"] == GOOD else row["signature"])
+
+
 class _Side:
     """One way to compile and run a program."""
 
@@ -115,7 +120,7 @@ class _Side:
     def digest(self, more: str) -> str:
         """Of the result with further options: what it is like where there is none."""
         found = self._perform(replace(self._task, options=f"{self._task.options} {more}".strip()), self.text.encode())
-        return str(found["digest"] if found["outcome"] == GOOD else found["signature"])
+        return outcome_of_row(found)
 
     def changes(self) -> Iterator[Change]:
         """The pass, if there is one."""

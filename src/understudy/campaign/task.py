@@ -28,6 +28,7 @@ class Task:
     """One run: `program` is a file, or ``generate:NAME`` for a generated one, whose `seed` says which.
 
     `content` is the digest of the file, or the generator's version. `line` is where the campaign's file asks for it.
+    `limit`: from which byte of the loaded code on the JIT engine leaves it to the reference engine; see `divergence`.
     """
 
     program: str
@@ -43,12 +44,13 @@ class Task:
     seed: int = 0
     time_limit: float = 60.0
     line: int = 0
+    limit: int | None = None
 
     @property
     def id(self) -> str:
         """What it is, in 16 digits: the same in every campaign that asks for the same."""
         words = asdict(self)
-        del words["line"], words["time_limit"]
+        del words["line"], words["time_limit"], words["limit"]
         return hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

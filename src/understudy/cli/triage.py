@@ -21,7 +21,9 @@ def triage(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output of a campaign.")],
     reduce: Annotated[bool, typer.Option("--reduce", help="Make a program of each group small.")] = False,
     only: Annotated[str, typer.Option(metavar="TEXT", help="Groups whose signature has this in it.")] = "",
-    passes: Annotated[bool, typer.Option("--passes", help="Find the compiler's pass that changes a result.")] = False,
+    passes: Annotated[
+        bool, typer.Option("--passes", help="Find the pass, or instruction, that changes a result.")
+    ] = False,
     tries: Annotated[int, typer.Option(min=1, help="Most runs to make a program small.")] = 400,
     time_limit: Annotated[float, typer.Option(min=0.1, help="Seconds of one run of these.")] = 20.0,
 ) -> None:
@@ -32,7 +34,9 @@ def triage(
     of each group is made as small as it still fails, into DIR/triage, beside a
     campaign that shows it by the command that is printed. With --passes programs
     that do not do the same everywhere are put together by the pass of the compiler
-    that makes the difference, with the first instruction that is another one then.
+    that makes the difference, with the first instruction that is another one then;
+    where the two engines give one code two results, by the first instruction that
+    they do not agree about.
     Exit status 1 where there are failures.
 
       understudy triage nightly --reduce --only clang-16
@@ -67,7 +71,11 @@ def _short(signature: str) -> str:
 
 def _programs(of: Any) -> str:
     """How many programs a group is of."""
-    return f"{len(of.seeds)} program{'s' * (len(of.seeds) != 1)}"
+    return _count(of.seeds)
+
+
+def _count(seeds: Sequence[int] | set[int]) -> str:
+    return f"{len(seeds)} program{'s' * (len(seeds) != 1)}"
 
 
 @contextmanager
@@ -89,17 +97,28 @@ def _blame(failures: Sequence[Any], time_limit: float) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
+    from understudy.campaign.divergence import divergence
     from understudy.campaign.errors import CampaignError
     from understudy.campaign.passes import blamed, is_blamed, together
 
     known, refused = [], []
+    ours: dict[str, list[Any]] = {}
     console = Console(stderr=True)
     with _performer() as perform, Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         for failure in bar.track(list(filter(is_blamed, failures)), description="passes"):
             try:
-                known.append((failure, blamed(failure, perform, time_limit)))
+                found = divergence(failure, perform, time_limit)
+                if found is not None:
+                    ours.setdefault(found.name, []).append(found)
+                else:
+                    known.append((failure, blamed(failure, perform, time_limit)))
             except CampaignError as error:
                 refused.append(error.message)
+    for name, each in sorted(ours.items()):
+        seeds = {found.row["seed"] for found in each}
+        print(f"jit and reference do not agree about {name}: {_count(seeds)}")
+        for found in each[:SHOWN]:
+            print(f"   seed {found.row['seed']}, {found}")
     for blame in together(known):
         print(f"{blame.signature}: {_programs(blame)} {', '.join(blame.makers)}".rstrip())
         for failure, changes in blame.changes[:SHOWN]:

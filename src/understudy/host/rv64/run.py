@@ -91,7 +91,7 @@ class RV64:
         isa: str = ISA,
         vlen: int | None = None,
         stdin: bytes = b"",
-        engine: str = "jit",
+        engine: str | Engine = "jit",
         step_limit: int | None = None,
         time_limit_seconds: float | None = None,
         on_write: OnWrite | None = None,
@@ -103,14 +103,14 @@ class RV64:
         byte (see `htif`). Every other one is a static program of Linux in user mode: it gets a stack with `arguments`,
         and the calls read (of `stdin`), write, writev, brk and exit; `on_write` is called with 1 or 2 and the bytes.
         `isa` says which instructions there are, `vlen` how many bits a vector register has (512, or what Zvl*b of `isa`
-        says). What goes wrong is an error with the pc: `GuestFault` for a trap that nobody takes, `BeyondModel` for
-        another call, `StepLimit` and `TimeLimit`.
+        says), `engine` is "jit", "reference", or an engine, which is closed then. What goes wrong is an error with the
+        pc: `GuestFault` for a trap that nobody takes, `BeyondModel` for another call, `StepLimit` and `TimeLimit`.
         """
-        if engine not in ENGINES:
+        if isinstance(engine, str) and engine not in ENGINES:
             raise WireError(f"no engine {engine!r}, expected jit or reference")
         data = bytes_of(source, "a RISC-V program")
         image = loadable(read_elf(data), data, BASE)
-        made: Engine = ENGINES[engine]()
+        made = ENGINES[engine]() if isinstance(engine, str) else engine
         seconds = default_time_limit() if time_limit_seconds is None else checked_time_limit(time_limit_seconds)
         try:
             found, calls = isa_of(isa), (stdin, on_write)

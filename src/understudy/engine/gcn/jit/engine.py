@@ -95,6 +95,8 @@ class JitEngine:
         self._heats: dict[int, npt.NDArray[np.uint64]] = {}
         self._next_look = 0.0
         self._pool: PinnedPool | None = None
+        self.limit: int | None = None
+        """Code from this address on is the reference engine's: so it is found out where the two do not agree."""
         self.is_beside = False
         """While a dispatch runs beside another one, in its time: that may have all threads but the calling one."""
         tell_forks(self)
@@ -142,10 +144,10 @@ class JitEngine:
         """
         observed = Observed.PLACE if knows_ends and self.observed is Observed.NEVER else self.observed
         with self.lock:
-            spaces, key = self._codes.setdefault(memory, {}), (target.name, observed.value, *kinds)
+            spaces, key = self._codes.setdefault(memory, {}), (target.name, observed.value, *kinds, str(self.limit))
             if key not in spaces:
                 parts = self.library, self.cache, observed
-                spaces[key] = CodeSpace(target, *parts, memory, self.tally, kinds)
+                spaces[key] = CodeSpace(target, *parts, memory, self.tally, kinds, self.limit)
             return spaces[key]
 
     def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:

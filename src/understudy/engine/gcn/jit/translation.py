@@ -154,6 +154,7 @@ class CodeSpace:
     With `kinds` (of marks, or races) it is that of waves that are looked at: regions, optimised, from the start.
 
     Methods that change it are called with the engine's lock held. `tally`: what counts instructions, if they are.
+    `limit`: the address from which on there is none.
     """
 
     def __init__(
@@ -165,14 +166,17 @@ class CodeSpace:
         memory: GpuMemory,
         tally: Tally | None = None,
         kinds: tuple[str, ...] = (),
+        limit: int | None = None,
     ) -> None:
         self.tally = tally
+        self.limit = limit
         self.target = target
         self.library = library
         self.cache = cache
         self.observed = observed
         self.kinds = kinds
-        self.kept_programs = KeptPrograms(target, library, cache, observed, tally)
+        kept = cache if limit is None else ObjectCache()  # what ends there is of no use to others
+        self.kept_programs = KeptPrograms(target, library, kept, observed, tally)
         self.memory = weakref.ref(memory)
         self.table = Table()
         self.programs: dict[BlockKey, Program] = {}
@@ -192,7 +196,7 @@ class CodeSpace:
         from understudy.engine.gcn.jit.translator import Translator  # all of the instruction set goes with it
 
         parts = self.target, self.library, self.cache, self.observed
-        return Translator(*parts, self.kinds, apart=self.tally is not None)
+        return Translator(*parts, self.kinds, apart=self.tally is not None, limit=self.limit)
 
     def check(self, memory: GpuMemory) -> None:
         """Forget what was made of code that memory no longer holds."""
@@ -214,6 +218,8 @@ class CodeSpace:
         """Have the table lead to code that begins at a place. `Untranslated` where there is none to be made."""
         if self.table.holds(place):
             return
+        if self.limit is not None and place[0] >= self.limit:
+            raise Untranslated
         tier = Tier.OPTIMISED if self.kinds else tier
         made = self._made.get(place)
         if made is not None:  # other code has taken its slot

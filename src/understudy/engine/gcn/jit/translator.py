@@ -8,6 +8,7 @@ from collections.abc import Set
 import numpy as np
 
 from understudy.core.checks import RACES
+from understudy.core.errors import GuestFault
 from understudy.engine.gcn.jit.basics import BlockKey, CompileIr, Fetch, Observed, Untranslated
 from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_record
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
@@ -31,7 +32,7 @@ class Translator:
 
     With races among the kinds, accesses of memory and what orders them are the reference engine's.
 
-    `apart`: programs count each instruction.
+    `apart`: programs count each instruction. `limit`: the address from which on nothing is translated.
     """
 
     def __init__(
@@ -43,8 +44,10 @@ class Translator:
         kinds: tuple[str, ...] = (),
         *,
         apart: bool = False,
+        limit: int | None = None,
     ) -> None:
         self.apart = apart
+        self.limit = limit
         self.target = target
         self.library = library
         self.lanes = library.lanes
@@ -65,7 +68,7 @@ class Translator:
 
     def region(self, place: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -> Region | None:
         """The region that begins at a place, without `cold` blocks; None where the reference engine has to begin."""
-        found = discover(place, fetch, cold, watches=self.watches)
+        found = discover(place, self._within(fetch), cold, watches=self.watches)
         first = found.blocks.get(place)
         return None if first is None or (first.nodes[0].is_step and not first.nodes[0].is_site) else found
 
@@ -94,8 +97,22 @@ class Translator:
             raise Untranslated
         at = pc - plain.base
         words = np.frombuffer(plain.view, np.uint8)[at : at + (len(plain.view) - at & ~3)].view(np.uint32)
+        words = words if self.limit is None else words[: max(0, self.limit - pc) >> 2]
         front = self.library.front
         return flow_of(self.target, words, pc, mode, lambda mode: front(self.target, mode), apart=self.apart)
+
+    def _within(self, fetch: Fetch) -> Fetch:
+        """What decodes instructions that are translated."""
+        limit = self.limit
+        if limit is None:
+            return fetch
+
+        def found(pc: int) -> Insn:
+            if pc >= limit:
+                raise GuestFault(f"no code is translated from {limit:#x} on")
+            return fetch(pc)
+
+        return found
 
     def _remembered(self, region: Region) -> Compiled | None:
         """What the cache has, without emitting it once more."""

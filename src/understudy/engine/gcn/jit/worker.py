@@ -424,7 +424,8 @@ class Worker:
         is_there = self.engine.install(self.code, place, lambda pc: self.stepper.fetch(pc))
         self.looked_up += time.perf_counter() - before
         if not is_there:  # under the check of races there may be code behind each single instruction that it looks at
-            self._steps(wave, STEPS if self.dispatch.races is None else 1)
+            is_apart = self.dispatch.races is not None or self.code.limit is not None
+            self._steps(wave, 1 if is_apart else STEPS)
 
     def _tell(self, wave: Wave) -> None:
         """Have code for what the instruction means now, and go on with it; or execute the instruction."""

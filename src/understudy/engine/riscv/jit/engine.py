@@ -140,6 +140,8 @@ class JitEngine(ReferenceEngine):
         self._more = "" if performing is None else performing.name
         self._counters = Counters() if counting else None
         self.tier = tier
+        self.limit: int | None = None
+        """Code from this address on is the reference engine's: so it is found out where the two do not agree."""
         self.cache = cache if cache is not None else ObjectCache(default_folder())
         self.translations: dict[tuple[int, bool, Isa, bool], list[Translation]] = {}
         """By pc, whether floats are native, the instruction set, and whether it is of one instruction."""
@@ -358,7 +360,8 @@ class JitEngine(ReferenceEngine):
         home = context.hart.words[RETURN_ADDRESS]
 
         def fetch(at: int) -> Insn | None:
-            return None if alone and at != pc else self.peek_insn(context, at)
+            is_left = self.limit is not None and at >= self.limit
+            return None if is_left or (alone and at != pc) else self.peek_insn(context, at)
 
         region = discover(pc, fetch, frozenset({home}), context.native)
         if not region.blocks or (self.coherent and not self._guard_all(context, region)):

@@ -1,0 +1,96 @@
+"""Where the two engines give one program two results, the instruction is found that they do not agree about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.campaign.dataset import Dataset
+from understudy.campaign.divergence import divergence, instructions_of_waves
+from understudy.campaign.generators.registry import GENERATORS
+from understudy.campaign.kept_gpu import GPUS
+from understudy.campaign.perform import assembled, perform, run_generated
+from understudy.campaign.task import Task
+from understudy.campaign.triage import Failure
+from understudy.campaign.worker import row_of
+from understudy.cli import main, triage
+from understudy.engine.gcn.threaded import emit
+from understudy.engine.gcn.threaded.library import shared_library
+from understudy.engine.riscv.jit.emit_integer import Integers
+from understudy.isa.gcn.builder import Builder
+from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.operations.table import named
+
+
+def row(
+    seed: int, engine: str = "jit", program: str = "gcn", agent: str = "gfx900", compiler: str = ""
+) -> dict[str, Any]:
+    task = Task(f"generate:{program}", f"{program} 1", agent=agent, compiler=compiler, engine=engine, seed=seed)
+    return row_of(task, 0) | {"outcome": "ok", "digest": engine}
+
+
+def run(task: Task, data: bytes) -> dict[str, Any]:
+    return perform(task, data, run_generated)
+
+
+@pytest.fixture
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing that was compiled before or is compiled now serves others."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    GPUS.drop()
+    shared_library.cache_clear()
+    yield
+    GPUS.drop()
+    shared_library.cache_clear()
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize(
+    ("name", "wrong", "instruction"),
+    [("v_not_b32", "v_bfrev_b32", "v_not_b32_e32 v10, v8"), ("v_xor_b32", "v_or_b32", "v_xor_b32_e32 v14, s18, v15")],
+)
+def test_a_wrong_meaning_of_machine_code_is_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, wrong: str, instruction: str
+) -> None:
+    """Of several places where it stands it is the first one whose result matters."""
+
+    def execute(b: Builder, insn: Insn) -> None:
+        meant(b, replace(insn, op=named(insn.target, wrong)[0]) if insn.op.name == name else insn)
+
+    meant = emit.execute
+    monkeypatch.setattr(emit, "execute", execute)
+    found = divergence(Failure(row(7), None), run, 20.0)
+    assert found is not None
+    lines, entry = instructions_of_waves(assembled(GENERATORS["gcn"].seeded(7).text(), "gfx900"), "gfx900")
+    [place] = {pc - entry for pc, shown in lines if shown == instruction}
+    assert str(found) == f"gfx900: {place:#x}: {instruction}"
+    assert found.name == f"{name}_e32"
+
+
+@pytest.mark.oracle
+@pytest.mark.usefixtures("apart")
+def test_the_command_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of harts, this time; no pass is looked for then."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(Integers, "xor", Integers.or_)
+    monkeypatch.setattr(triage, "_performer", lambda: nullcontext(run))
+    sides = [row(3, engine, "rv64-small", "", "ziglang") | {"options": "-O1"} for engine in ("jit", "reference")]
+    Dataset(tmp_path).append([*sides, sides[1] | {"options": "-O2"}])
+    assert main(["triage", str(tmp_path), "--passes"]) == 1
+    told = "\n".join(capsys.readouterr().out.splitlines()[-2:])
+    found = r"jit and reference do not agree about (\S*xor\S*): 1 program\n   seed 3, ziglang -O1: 0x[0-9a-f]+: \1 .*"
+    assert re.fullmatch(found, told)
+
+
+def test_engines_that_agree_have_none() -> None:
+    assert divergence(Failure(row(3), None), run, 20.0) is None
+    assert divergence(Failure(row(3, program="refsi"), None), run, 20.0) is None
+    assert divergence(Failure(row(3) | {"program": "a.cl"}, None), run, 20.0) is None
