@@ -1,11 +1,13 @@
 """What does a campaign cost beside what it runs, how well do workers share processors, and how fast are programs run?
 
-All in CPU time, of client and scheduler (one process), workers, and their children: other work of the machine does not
-change it. Tasks that do nothing show the bookkeeping; tasks that compute show what a second worker adds to each.
+In CPU time, of client and scheduler (one process), workers, and their children: other work of the machine does not
+change it. Tasks that do nothing show the bookkeeping; tasks that compute show what a second worker adds to each. What
+two workers do by the clock needs a machine with nothing else to do. And what a hundred devices of a process take.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -24,6 +26,8 @@ TASK_S: Final = 0.13
 """CPU time of a task, compilation included, that bookkeeping is held against."""
 BUSY_S: Final = 0.02
 PROGRAMS: Final = 40
+DEVICES: Final = 100
+KERNEL: Final = "s_endpgm"
 
 
 def child(seconds: float) -> None:
@@ -41,8 +45,6 @@ def child(seconds: float) -> None:
 
 def worker_seconds() -> tuple[float, float]:
     """In a worker: CPU seconds of it, and of its children that have ended."""
-    import os
-
     times = os.times()
     return times.user + times.system, times.children_user + times.children_system
 
@@ -77,12 +79,85 @@ def bookkeeping(quick: bool) -> list[Row]:
     return rows
 
 
-def efficiency(quick: bool) -> Row:
+def efficiency(quick: bool) -> list[Row]:
     """What tasks of 20 ms leave of two processors to themselves: the rest is what brings and places them."""
     tasks = 200 if quick else 1_000
     found = BUSY_S / (BUSY_S + sum(campaign(tasks, 16, 2, BUSY_S)) / tasks)
     what = f"two workers: part of all CPU time that is spent in tasks of {BUSY_S * 1e3:.0f} ms"
-    return Row(QUESTION, what, "of 1", found, found, target=EFFICIENCY_TARGET)
+    pairs = [(by_the_clock(tasks, 1), by_the_clock(tasks, 2)) for _ in range(1 if quick else 3)]
+    gains = sorted(one / (2 * two) for one, two in pairs)
+    best = min(one for one, _ in pairs) / (2 * min(two for _, two in pairs))
+    clock = f"two workers by the clock, of twice as many tasks of {BUSY_S * 1e3:.0f} ms a second as one does"
+    return [
+        Row(QUESTION, what, "of 1", found, found, target=EFFICIENCY_TARGET),
+        Row(QUESTION, clock, "of 1", best, gains[len(gains) // 2], target=EFFICIENCY_TARGET),
+    ]
+
+
+def by_the_clock(tasks: int, workers: int) -> float:
+    """Seconds that so many tasks of 20 ms take on workers whose children have begun."""
+    from understudy.campaign.cluster import connected, run
+    from understudy.campaign.dataset import Dataset
+    from understudy.campaign.plan import parse_plan
+
+    command = (sys.executable, str(Path(__file__).resolve()), "child", str(BUSY_S))
+    with tempfile.TemporaryDirectory() as folder, connected("", workers) as client:
+        client.wait_for_workers(workers)
+        took = 0.0
+        for count in (32 * workers, tasks):
+            text = f"[campaign]\nbatch = 16\n[[matrix]]\nprograms = ['generate:gcn']\nseeds = '0..{count - 1}'"
+            results = Path(folder) / str(count)
+            results.mkdir()
+            began = time.perf_counter()
+            done = run(parse_plan(text, "c.toml", results), Dataset(results), client, command)
+            took = time.perf_counter() - began
+            assert done.outcomes == {"ok": count}
+        return took
+
+
+def devices() -> list[Row]:
+    """What each of a hundred devices takes that are open at once: time to make it, and memory that it adds."""
+    from understudy.host.acceldev.acceldev import Acceldev
+    from understudy.host.hsa.gpu import Gpu
+    from understudy.host.refsi.refsi import RefSi
+
+    def gpu_that_ran() -> Gpu:
+        made = Gpu.open("gfx900", threads=1)
+        made.run(made.load(assembled), "k", 64, 64, [])
+        return made
+
+    assembled = _assembled()
+    kinds: dict[str, Callable[[], Any]] = {
+        "HSA agent": lambda: Gpu.open("gfx900", threads=1),
+        "HSA agent that has run a kernel": gpu_that_ran,
+        "RefSi": RefSi.open,
+        "Acceldev": Acceldev.open,
+    }
+    rows = []
+    for name, make in kinds.items():
+        with make():  # what all of a kind share
+            before, began = _resident(), time.process_time()
+            made = [make() for _ in range(DEVICES)]
+            took, more = time.process_time() - began, _resident() - before
+            for each in made:
+                each.close()
+        rows.append(_ms(f"each of {DEVICES} devices, {name}: making it", took / DEVICES))
+        grown = more / DEVICES / (1 << 20)
+        rows.append(Row(QUESTION, f"each of {DEVICES} devices, {name}: memory", "MiB", grown, grown, lower=True))
+    return rows
+
+
+def _assembled() -> bytes:
+    from understudy.image.hsa.bare import bare_code_object
+    from understudy.isa.gcn.asm.assembler import assemble
+    from understudy.isa.gcn.target import target
+
+    return bare_code_object(assemble(target("gfx900"), KERNEL), "gfx900", name="k", kernarg_bytes=0)
+
+
+def _resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def programs(quick: bool) -> list[Row]:
@@ -135,7 +210,7 @@ def _rate(what: str, count: int, samples: Samples, **more: Any) -> Row:
 
 
 def measure(quick: bool = False) -> list[Row]:
-    return [*programs(quick), *bookkeeping(quick), efficiency(quick)]
+    return [*programs(quick), *bookkeeping(quick), *efficiency(quick), *devices()]
 
 
 if __name__ == "__main__":
