@@ -94,7 +94,8 @@ REASONS: Final = (
     ),
     (
         r"campaign: .*never run before",
-        "Each program is translated to be run once; a third of the time is that of handlers that no program needed before.",
+        "Each program is translated to be run once; a third of the time is that of handlers that no program needed "
+        "before.",
     ),
     (r"shell_start: ", "LLVM compiles what is not on disk; Python's start and imports take their time beside it."),
 )

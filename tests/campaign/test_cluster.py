@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +20,7 @@ from understudy.campaign.dataset import Dataset
 from understudy.campaign.errors import CampaignError
 from understudy.campaign.plan import parse_plan
 from understudy.cli import main
+from understudy.cli.campaign import _Shown
 
 pytest.importorskip("distributed")
 Capture = pytest.CaptureFixture[str]
@@ -57,6 +65,90 @@ def test_a_scheduler_that_is_not_there(address: str, monkeypatch: pytest.MonkeyP
     with pytest.raises(CampaignError, match=f"cannot reach the scheduler {address}: "), cluster.connected(address, 1):
         pass
     assert not set(threading.enumerate()) - set(before)  # (one of before may have ended)
+
+
+class Lost:
+    """A batch that did not come back."""
+
+    status = "error"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def exception(self) -> Exception:
+        return self._error
+
+
+class KilledWorker(Exception):
+    """As Dask's: so many workers ended during a batch."""
+
+
+def test_tasks_of_lost_workers_are_tried_alone_and_then_blamed(tmp_path: Path) -> None:
+    plan = parse_plan("[[matrix]]\nprograms = ['generate:gcn']\nseeds = '0..2'", "c.toml", tmp_path)
+    tasks = list(plan.tasks())
+    runner = cluster._Runner(plan, Dataset(tmp_path), None, ("python",), cluster.Progress(3), lambda progress: None)
+    assert runner._lost(Lost(KilledWorker()), tasks) == ([], tasks)
+    [row], again = runner._lost(Lost(KilledWorker()), tasks[1:2])
+    assert (row["seed"], row["outcome"], row["signature"], again) == (1, "died", "died worker", [])
+    assert row["message"] == "10 workers ended while it ran"
+    with pytest.raises(CampaignError, match="a worker cannot run tasks: ImportError: no numpy"):
+        runner._lost(Lost(ImportError("no numpy")), tasks)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_how_far_it_is_is_shown(
+    is_terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    """The dashboard once; a bar with counts on a terminal, elsewhere a line for each tenth."""
+    monkeypatch.setenv("COLUMNS", "160")
+    if is_terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    plan = parse_plan("[[matrix]]\nprograms = ['generate:gcn']\nseeds = '0..39'", "c.toml", tmp_path)
+    with _Shown(plan) as shown:
+        for done in range(0, 41, 2):
+            counts = {"ok": done - 1, "fault": 1} if done else {}
+            shown.tell(cluster.Progress(40, done, 0, counts, 2, "http://here/status"))
+    told = capsys.readouterr().err
+    assert told.count("dashboard: http://here/status") == 1
+    assert "ok 39 fault 1 on 2 workers" in told
+    lines = re.findall(r"(\d+) of 40 tasks: ", told)
+    assert lines == ([] if is_terminal else ["0", *map(str, range(4, 41, 4))])
+    assert ("40/40" in told) == is_terminal
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_there_is_used(tmp_path: Path) -> None:
+    """By its scheduler's address, however it was started: here by Dask's commands."""
+    file, address, output = tmp_path / "c.toml", tmp_path / "scheduler.json", tmp_path / "out"
+    file.write_text("[[matrix]]\nprograms = ['generate:gcn']\nengines = ['jit', 'reference']\nseeds = '0..2'")
+
+    def start(command: str, *more: str) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", f"distributed.cli.dask_{command}", "--scheduler-file", str(address), *more]
+        return subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    with (
+        ended(start("scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard")),
+        ended(start("worker", "--nthreads", "1", "--name", "ours", "--no-dashboard")),
+    ):
+        end = time.monotonic() + 60
+        while not (address.exists() and address.stat().st_size):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        scheduler = json.loads(address.read_text())["address"]
+        command = ["campaign", str(file), "--output", str(output), "--scheduler", scheduler]
+        done = subprocess.run([sys.executable, "-m", "understudy", *command], capture_output=True, text=True)
+    assert "c: 6 tasks: 6 ok" in done.stdout, done.stderr
+    assert len({row["worker"] for row in Dataset(output).rows()}) == 1
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Have it, then end it."""
+    with process:
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 def test_a_kernel_that_there_is_not_is_told_with_its_line(tmp_path: Path, capsys: Capture) -> None:
