@@ -9,12 +9,13 @@ import numpy as np
 
 from understudy import Gpu, RefSi
 from understudy.core.errors import AccessFault
+from understudy.device.kfd.code_files import CodeFiles
 from understudy.device.kfd.loaded_code import CodeWatch, LoadedCode
 from understudy.hsa import demo_code
-from understudy.image.elf.embedded import embedded
+from understudy.image.elf.embedded import Files, embedded
 from understudy.image.elf.layout import MACHINE_AMDGPU, MACHINE_RISCV
 from understudy.refsi import demo_kernels
-from understudy.trace.seen_code import Files, listing_of_memory, listing_of_words
+from understudy.trace.seen_code import listing_of_memory, listing_of_words
 from understudy.trace.speedscope import SpeedscopeTrace
 
 
@@ -42,12 +43,12 @@ def test_code_objects(tmp_path: Path) -> None:
         watch.close()
     [(code, counts)] = ran
     for paths, name in (([other, program], "program, code"), ([other], "code"), ([tmp_path / "none"], "code")):
-        listing = listing_of_memory(code, counts, "code", Files(paths))
+        listing = listing_of_memory(code, counts, "code", CodeFiles(Files(paths)))
         [function] = listing.functions
         assert (listing.name, function.name, function.count) == (name, "saxpy", result.instructions)
         assert function.rows[0].text.startswith("s_load_dword")
     nameless = LoadedCode(code.agent, code.base, code.data)
-    [function] = listing_of_memory(nameless, counts, "code", Files([program])).functions
+    [function] = listing_of_memory(nameless, counts, "code", CodeFiles(Files([program]))).functions
     assert (function.name, function.count) == (hex(min(counts)), result.instructions)
 
 

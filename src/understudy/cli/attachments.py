@@ -175,6 +175,7 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         verdicts = Verdicts(device, say, calls=wanted.trace)
         records = wanted.records(stack)
+        device.code_files = lambda: records.code_files
         if records:
             device.on_code = records.gpu_code
         records.follow(device.probes)

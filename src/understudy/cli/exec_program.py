@@ -122,7 +122,7 @@ def exec_program(
         typer.Option(
             "--code",
             metavar="FILE",
-            help="A file with the program's kernels, names and lines, for --report; repeat.",
+            help="A file with the program's kernels: names and lines for reports, errors and findings; repeat.",
         ),
     ] = None,
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,11 @@ from understudy.cli.files import writing
 if TYPE_CHECKING:
     from understudy.cli.reporting import Report
     from understudy.core.event import Event, Probes
+    from understudy.device.kfd.code_files import CodeFiles
     from understudy.device.kfd.loaded_code import LoadedCode
     from understudy.device.refsi.device import RefSiDevice
+    from understudy.image.elf.embedded import Files
     from understudy.trace.code import Listing
-    from understudy.trace.seen_code import Files
 
 ENTRY_BYTES = 16
 """Of a kernel's code that a file must have as well to be the one that names it."""
@@ -76,7 +78,7 @@ class Records:
     @property
     def files(self) -> Files:
         """Files in which the program's code may be."""
-        from understudy.trace.seen_code import Files
+        from understudy.image.elf.embedded import Files
 
         with self._lock:
             if self._files is None:
@@ -90,12 +92,19 @@ class Records:
 
     # ---- AMD GPUs --------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def code_files(self) -> CodeFiles:
+        """Code objects in those files."""
+        from understudy.device.kfd.code_files import CodeFiles
+
+        return CodeFiles(self.files)
+
     def gpu_code(self, code: LoadedCode, counts: Mapping[int, int]) -> None:
         """Code that an agent had loaded, and what was executed of it."""
         from understudy.trace.seen_code import listing_of_memory
 
         if counts:
-            self._show(listing_of_memory(code, counts, f"code at {code.base:#x}", self.files))
+            self._show(listing_of_memory(code, counts, f"code at {code.base:#x}", self.code_files))
 
     # ---- RefSi -----------------------------------------------------------------------------------------------------
 

@@ -50,12 +50,10 @@ def choose_of_harts(moments: HartMoments | None, program: Program, wanted: Seque
     """Likewise of harts."""
     if moments is None:
         return
-    from understudy.trace.code import places_of
-
     names = {each.name: each.address for each in (program.image.symbols or {}).values() if each.name}
     segments = program.image.segments
     code = range(min(each.address for each in segments), max(each.address + len(each.data) for each in segments), 2)
-    _choose(moments, wanted, names, code, places_of(program))
+    _choose(moments, wanted, names, code, program.place_of)
 
 
 class MomentsOfPrograms:

@@ -135,27 +135,13 @@ def _of_opencl(loaded: OpenclProgram, counts: Mapping[int, int], name: str) -> L
 
 def _of_refsi(loaded: RefsiProgram, counts: Mapping[int, int], name: str) -> Listing:
     functions = functions_of(loaded.image)
-    return made_listing(name or "program", RiscvText(), functions, loaded.read_code, counts, places_of(loaded))
+    return made_listing(name or "program", RiscvText(), functions, loaded.read_code, counts, loaded.place_of)
 
 
 def functions_of(image: ElfImage) -> list[Extent]:
     """The functions of a program for RISC-V."""
     symbols = (image.symbols or {}).values()
     return [(each.name, each.address, each.size) for each in symbols if each.kind == FUNCTION and each.size]
-
-
-def places_of(loaded: RefsiProgram) -> Callable[[int], Place | None]:
-    """Where the instructions of a program of RefSi come from, by address."""
-    from understudy.image.elf.reader import ElfFile
-    from understudy.image.riscv.program import read_elf
-
-    image, data = loaded.image, loaded.file
-    lines, distance = Lines([]), 0
-    if data:
-        lines = read_lines(ElfFile(data, image.bits))
-        linked = read_elf(data).segments
-        distance = image.segments[0].address - linked[0].address if linked else 0
-    return lambda pc: lines.at(pc - distance)
 
 
 # ---- instruction sets ----------------------------------------------------------------------------------------------

@@ -7,62 +7,31 @@ with the same code, and where one is found its functions, lines and sources are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from understudy.core.errors import AccessFault, UnderstudyError
+from understudy.device.kfd.code_files import CodeFiles
 from understudy.device.kfd.loaded_code import LoadedCode
-from understudy.image.elf.embedded import embedded
-from understudy.image.elf.layout import MACHINE_AMDGPU, MACHINE_RISCV, PF_X, PT_LOAD
+from understudy.image.elf.embedded import Files
+from understudy.image.elf.layout import MACHINE_RISCV
 from understudy.image.elf.lines import Lines, read_lines
 from understudy.image.elf.reader import ElfFile
-from understudy.image.hsa.elf import HsaElf
 from understudy.image.riscv.program import ElfImage, read_elf
 from understudy.isa.gcn.target import TARGETS
-from understudy.trace.code import FUNCTION, GAP, Extent, GcnText, Listing, RiscvText, functions_of, made_listing
+from understudy.trace.code import GAP, Extent, GcnText, Listing, RiscvText, functions_of, made_listing
 
-MOST_FILE_BYTES: Final = 1 << 28
-"""Of a file that is searched."""
 PARCEL: Final = 2
 
 Fetch = Callable[[int, int], bytes]
 """Bytes of code as harts see it; an `UnderstudyError` where there are none."""
 
 
-class Files:
-    """The files in which programs may have the code that they load."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = [path for path in dict.fromkeys(paths) if path.is_file()]
-        self._found: dict[int, list[tuple[str, bytes]]] = {}
-
-    def elf_files(self, machine: int) -> list[tuple[str, bytes]]:
-        """Every ELF file for a machine that is one of them, or inside one, with the name of that."""
-        if machine not in self._found:
-            self._found[machine] = [(name, each) for name, data in self._contents() for each in embedded(data, machine)]
-        return self._found[machine]
-
-    def _contents(self) -> Iterator[tuple[str, bytes]]:
-        for path in self._paths:
-            try:
-                if path.stat().st_size <= MOST_FILE_BYTES:
-                    yield path.name, path.read_bytes()
-            except OSError:
-                continue
-
-
-def listing_of_memory(code: LoadedCode, counts: Mapping[int, int], name: str, files: Files) -> Listing:
+def listing_of_memory(code: LoadedCode, counts: Mapping[int, int], name: str, files: CodeFiles) -> Listing:
     """What a code object of AMD's executed. Of a file with the same code come functions and lines."""
-    functions, lines = [*code.functions], Lines([])
-    for file, data in files.elf_files(MACHINE_AMDGPU) if code.functions else ():
-        elf = _hsa_elf(data)
-        if elf is None or not _is_in(elf, code):
-            continue
-        name = f"{file}, {name}"
-        symbols = [each for each in elf.symbols if each.kind == FUNCTION and each.size and each.is_defined]
-        functions += [(each.name, code.base + each.value, each.size) for each in symbols]
-        lines = read_lines(elf)
-        break
+    functions, lines, known = [*code.functions], Lines([]), files.of(code)
+    if known is not None:
+        name, lines = f"{known.file}, {name}", known.lines
+        functions += known.functions(code.base)
 
     def read(address: int, size: int) -> bytes:
         start = address - code.base
@@ -72,22 +41,6 @@ def listing_of_memory(code: LoadedCode, counts: Mapping[int, int], name: str, fi
 
     target = GcnText(TARGETS[code.agent])
     return made_listing(name, target, functions, read, counts, lambda pc: lines.at(pc - code.base))
-
-
-def _hsa_elf(data: bytes) -> HsaElf | None:
-    try:
-        return HsaElf(data)
-    except UnderstudyError:
-        return None
-
-
-def _is_in(elf: HsaElf, code: LoadedCode) -> bool:
-    """Whether all code of a file stands in memory as in the file: addresses in it are relative."""
-    parts = [each for _, each in elf.program_headers() if each.type == PT_LOAD and each.flags & PF_X]
-    return bool(parts) and all(
-        code.data[each.vaddr : each.vaddr + each.filesz] == elf.data[each.offset : each.offset + each.filesz]
-        for each in parts
-    )
 
 
 def listing_of_words(

@@ -77,12 +77,14 @@ def served(*agents: str, **options: Any) -> Iterator[Served]:
 
 
 @cache
-def hip_program(name: str, *libraries: str) -> str:
+def hip_program(name: str, *libraries: str, debug: bool = False) -> str:
     """A HIP program of this folder for all agents, kept where compiled kernels are kept."""
     source = HERE / f"{name}.hip"
     version = subprocess.run(["hipcc", "--version"], capture_output=True, text=True, check=True).stdout
     words = [*(f"--offload-arch={agent}" for agent in PRODUCTS), "-O2", *(f"-l{each}" for each in libraries)]
-    key = hashlib.sha256("\0".join([version, source.read_text(), *words]).encode()).hexdigest()[:24]
+    words += ["-g"] * debug
+    folder = [str(HERE)] * debug  # which debug information names
+    key = hashlib.sha256("\0".join([version, source.read_text(), *words, *folder]).encode()).hexdigest()[:24]
     kept = CACHE / f"{name}-{key}.hip"
     if not kept.exists():
         CACHE.mkdir(parents=True, exist_ok=True)

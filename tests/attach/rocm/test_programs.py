@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.attach.rocm.rig import PATIENCE_S, Served, hip_program, needs_compiler, needs_rocm, served
+from tests.attach.rocm.rig import HERE, PATIENCE_S, Served, hip_program, needs_compiler, needs_rocm, served
 from tests.cli.test_run import content
 from understudy.cli import main
 from understudy.cli.exec_records import NOT_COUNTED
@@ -278,6 +278,32 @@ def test_exec_shows_registers(capfd: pytest.CaptureFixture[str], tmp_path: Path)
     assert len({each["pc"] for each in taken if each["why"] == "before"}) == 1
     assert len({(each["queue"], each["index"]) for each in taken}) == 1
     assert '["exec","0xffffffffffffffff"]' in content(report)
+
+
+def test_exec_names_lines(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Of the source: findings, faults, the report and the profile, where the program has debug information."""
+    found, told, profile = tmp_path / "found.sarif", tmp_path / "told.json", tmp_path / "profile.json"
+    report = tmp_path / "run.html"
+    words = ["--check", "memory", "--findings", str(found), "--json", str(told), "--profile-file", str(profile)]
+    words += ["--report", str(report)]
+    code = main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs", debug=True), "beyond"])
+    _, err = capfd.readouterr()
+    assert code == 128 + signal.SIGABRT  # what it stores to lies on no page of its own
+    source = HERE / "programs.hip"
+    line = 1 + next(n for n, each in enumerate(source.read_text().splitlines()) if "void beyond_kernel" in each)
+    document = json.loads(told.read_text(encoding="utf-8"))
+    (one,), (error,) = document["findings"], document["errors"]
+    assert one["source"] == f"{source}:{line}"
+    place = rf"\(_Z13beyond_kernelPii\+0x[0-9a-f]+, global_store_dword [^)]*, {re.escape(one['source'])}\)"
+    assert len(re.findall(place, err)) == 2, "the fault and the finding"
+    assert re.search(place, json.dumps(error))
+    assert len(re.findall(place, content(report))) >= 2
+    (run,) = json.loads(found.read_text(encoding="utf-8"))["runs"]
+    (place,) = (each["locations"][0]["physicalLocation"] for each in run["results"])
+    assert place["artifactLocation"]["uri"].endswith(str(source))
+    assert place["region"]["startLine"] == line
+    frames = json.loads(profile.read_text(encoding="utf-8"))["shared"]["frames"]
+    assert one["source"] in [each["name"] for each in frames]
 
 
 def test_exec_with_checks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:

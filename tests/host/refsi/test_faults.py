@@ -153,3 +153,20 @@ def test_a_new_program_takes_the_place_of_the_old_one() -> None:
             out = device.zeros(1, np.int64)
             device.launch("kernel", 1, [out])
             assert out.array[0] == 77
+
+
+@pytest.mark.oracle
+@ENGINES
+def test_the_line_of_the_source(engine: str) -> None:
+    """Where the program has debug information."""
+    with RefSi.open(engine=engine) as device:
+        source = "void kernel(unsigned long instance, int *p) {\n  p[1 << 20] = 1;\n}\n"
+        for options, told in ((("-g",), ":2), at hart 0"), (("-g0",), "), at hart 0")):
+            loaded = device.compile(source, options=options)
+            with pytest.raises(AccessFault) as caught:
+                device.launch("kernel", 1, [0x10])
+            at = next(each for each in caught.value.path if each.kind == "pc")
+            place = str(loaded.place_of(int(at.where, 16)) or "")
+            assert told in str(caught.value)
+            assert at.what.endswith(place)
+            assert place.endswith(":2") == (options == ("-g",))

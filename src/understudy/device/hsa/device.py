@@ -22,6 +22,7 @@ from understudy.core.event import Probes
 from understudy.core.findings import Finding as Found
 from understudy.core.findings import FindingLog
 from understudy.core.line import Cancel, Observers
+from understudy.core.located import Locators
 from understudy.core.memory_check import MemoryCheck, log_of
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32
@@ -90,6 +91,10 @@ class HsaDevice(Device[Settings]):
         self.log: FindingLog | None
         """Where findings of checks go, which `findings` has; None where there is no check."""
         self.log = check.log if check is not None else log_of(settings, self.findings) if settings.checks else None
+        self.locators = Locators()
+        """Those who know code in its memory."""
+        if self.log is not None:
+            self.log.namers.append(self.locators.complete)
         self.marks = marks_of(settings.checks, memory.gpu, self.log)
         memory.gpu.on_write = None if self.marks is None else self.marks.marking.written
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
@@ -106,8 +111,9 @@ class HsaDevice(Device[Settings]):
         self._timestamps = timestamps = Timestamps(settings, ticks)
         self._calls = calls = WaveCalls(memory.gpu, memory.state, ticks, telemetry)
         self._processor = processor = Processor(
-            chosen, settings, memory, compute, scratch, executor.queues, clock, telemetry, calls, timestamps
-        )
+            chosen, settings, memory, compute, scratch, executor.queues, clock, telemetry, calls, timestamps,
+            self.locators,
+        )  # fmt: skip
         self._table = table = QueueTable(chosen, memory, executor, processor, scratch, telemetry)
         self.doorbell_base = table.doorbell_base
         self._keeper = Keeper(memory, executor, table, fences, self.findings, ticks, telemetry)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from understudy.core.errors import AccessFault, BeyondModel, ModelBug, UnderstudyError
 from understudy.core.limits import Stopped, TimeLimit
 from understudy.core.lint import Lint
+from understudy.core.located import Locators
 from understudy.core.settings import SYNCHRONOUS
 from understudy.core.telemetry import Telemetry
 from understudy.core.words import U32, U64, signed
@@ -100,6 +101,7 @@ class Processor:
         telemetry: Telemetry,
         calls: WaveCalls,
         timestamps: Timestamps,
+        locators: Locators,
     ) -> None:
         self.fault_handler: Callable[[Queue, AccessFault], bool] | None = None
         """See `HsaDevice`."""
@@ -107,6 +109,7 @@ class Processor:
         """See `HsaDevice.look_beside_kernels`."""
         self._calls = calls
         self._timestamps = timestamps
+        self._locators = locators
         self.time_limit_seconds = settings.time_limit_seconds
         self._settings = settings
         self._small = settings.small
@@ -485,6 +488,7 @@ class Processor:
         if isinstance(error, ModelBug):
             raise error
         code = code_of(error)
+        self._locators.place(error)
         error.at("AQL packet", index).at("queue", queue.number)
         if isinstance(error, StepLimit | TimeLimit):
             error.message += self._meanwhile(queue, index)

@@ -29,6 +29,7 @@ from understudy.device.kfd.topology import files
 if TYPE_CHECKING:
     from understudy.device.hsa.device import HsaDevice
     from understudy.device.hsa.settings import Settings
+    from understudy.device.kfd.code_files import CodeFiles
     from understudy.device.kfd.loaded_code import Ran
     from understudy.device.kfd.process import KfdProcess
     from understudy.device.kfd.shared_memory import SharedMemory
@@ -62,6 +63,8 @@ class KfdDevice:
         self.on_code: Ran | None = None
         """Called with the code that a program's kernels were of, and what it executed where that is counted; while it
         is set, their kernels have names in traces (`CodeLoaded`). Before programs come."""
+        self.code_files: Callable[[], CodeFiles] | None = None
+        """Gives the files in which errors and findings look for lines of programs' code. Before programs come."""
         self._lock = threading.Lock()
         self._open: dict[int, KfdProcess] = {}
         self._opened = 0
@@ -118,7 +121,7 @@ class KfdDevice:
             lambda node, queue, error: self._emit(
                 lambda time: QueueFailed(time, number, node.agent.name, queue, error)
             ),
-            self._made, self.on_code,
+            self._made, self.on_code, self.code_files,
         )  # fmt: skip
         with self._lock:
             self._open[number] = process

@@ -19,6 +19,7 @@ from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.events import CodeLoaded, PacketStarted
 from understudy.device.hsa.launch.packet import KernelDispatchPacket
 from understudy.device.kfd.kernel_names import code_object_at, entry_offset, extents
+from understudy.engine.gcn.memory import GpuMemory
 
 MOST_BYTES: Final = 1 << 28
 """Of a code object that is kept."""
@@ -42,6 +43,24 @@ class LoadedCode:
     def end(self) -> int:
         """The first address behind it."""
         return self.base + len(self.data)
+
+
+def loaded_at(device: HsaDevice, address: int) -> LoadedCode | None:
+    """The code object in an agent's memory that an address lies in; None where memory has none."""
+    try:
+        found = _code_object(device.memory, device.agent.name, address)
+    except (AccessFault, struct.error, OverflowError):  # damaged
+        return None
+    return None if found is None else found[0]
+
+
+def _code_object(memory: GpuMemory, agent: str, address: int) -> tuple[LoadedCode, dict[str, int]] | None:
+    """The code object there, and its kernel objects by name."""
+    base, size = code_object_at(memory, address)
+    if not base or base + size <= address or size > MOST_BYTES:
+        return None
+    functions, kernels = extents(memory, base)
+    return LoadedCode(agent, base, memory.read(base, size), functions), kernels
 
 
 Ran = Callable[[LoadedCode, Mapping[int, int]], None]
@@ -91,10 +110,8 @@ class CodeWatch:
 
     def _read(self, kernel_object: int) -> tuple[LoadedCode, dict[str, int]]:
         memory, agent = self._device.memory, self._device.agent.name
-        base, size = code_object_at(memory, kernel_object)
-        if base and base + size > kernel_object and size <= MOST_BYTES:
-            functions, kernels = extents(memory, base)
-            return LoadedCode(agent, base, memory.read(base, size), functions), kernels
+        if (found := _code_object(memory, agent, kernel_object)) is not None:
+            return found
         entry = kernel_object + entry_offset(memory, kernel_object)
         there = memory.find(entry)
         size = 0 if there is None else min(there.end - entry, MOST_NAMELESS_BYTES)

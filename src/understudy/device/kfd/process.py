@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import AccessFault, NoHostMemory, UnderstudyError
-from understudy.core.findings import Finding
+from understudy.core.located import CodePlace, in_function
 from understudy.core.record import Record
 from understudy.device.hsa.device import HsaDevice
 from understudy.device.hsa.segments import apertures
@@ -22,18 +22,18 @@ from understudy.device.kfd.address_space import USER_LIMIT, AddressSpace
 from understudy.device.kfd.allocations import Allocations
 from understudy.device.kfd.client import Client
 from understudy.device.kfd.clocks import FREQUENCY, nanoseconds
+from understudy.device.kfd.code_files import CodeFiles
 from understudy.device.kfd.doorbells import Doorbells
 from understudy.device.kfd.driver_events import Events
 from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.ioctls import EventKind, MemoryException, Number
 from understudy.device.kfd.kernel_names import function_at
-from understudy.device.kfd.loaded_code import CodeWatch, Ran
+from understudy.device.kfd.loaded_code import CodeWatch, Ran, loaded_at
 from understudy.device.kfd.node import FIRST_RENDER_MINOR, Node
 from understudy.device.kfd.queues import AgentQueues, Queues
 from understudy.device.kfd.sdma import SdmaQueue
 from understudy.device.kfd.shared_memory import DOORBELLS_APART, SharedMemory
 from understudy.device.kfd.user_memory import Foreign
-from understudy.engine.gcn.memory import GpuMemory
 
 APERTURE_BYTES: Final = 1 << 32
 FIRST_ADDRESS: Final = 1 << 24
@@ -48,12 +48,16 @@ PAGE: Final = 4096
 Failed = Callable[[Node, int, UnderstudyError], None]
 
 
-def _place(memory: GpuMemory, finding: Finding) -> None:
-    """Say in which kernel a finding of a check is, as far as the code object in memory tells."""
-    name, offset = ("", 0) if finding.pc is None else function_at(memory, finding.pc)
-    if name:
-        finding.at = f"{name}+{offset:#x}" if offset else name
-        finding.kernel = finding.kernel or name
+def _locate(device: HsaDevice, files_of: Callable[[], CodeFiles] | None, pc: int) -> CodePlace | None:
+    """Where in its code an instruction is, as far as the code object in memory tells, and files with the same code."""
+    name, offset = function_at(device.memory, pc)
+    loaded = None if files_of is None else loaded_at(device, pc)
+    known = None if files_of is None or loaded is None else files_of().of(loaded)
+    if known is None or loaded is None:
+        return CodePlace(in_function(name, offset), name) if name else None
+    if not name:
+        name, offset = known.function_at(pc - loaded.base)
+    return CodePlace(in_function(name, offset), name, str(known.lines.at(pc - loaded.base) or ""))
 
 
 class KfdProcess:
@@ -64,7 +68,7 @@ class KfdProcess:
 
     def __init__(
         self, nodes: Sequence[Node], shared: SharedMemory, client: Client, settings: Settings, failed: Failed,
-        made: Callable[[HsaDevice], None], ran: Ran | None = None,
+        made: Callable[[HsaDevice], None], ran: Ran | None = None, code_files: Callable[[], CodeFiles] | None = None,
     ) -> None:  # fmt: skip
         self.nodes = nodes
         self.shared = shared
@@ -73,6 +77,7 @@ class KfdProcess:
         self._failed = failed
         self._made = made
         self._ran = ran
+        self._code_files = code_files
         self._watches: dict[int, CodeWatch] = {}
         self._lock = threading.RLock()
         self._agents: dict[int, AgentQueues] = {}
@@ -154,8 +159,7 @@ class KfdProcess:
                 if self._ran is not None:
                     self._watches[node.number] = CodeWatch(made, self._ran)
                 self._made(made)
-                if made.log is not None:
-                    made.log.namers.append(partial(_place, made.memory))
+                made.locators.known.append(partial(_locate, made, self._code_files))
                 made.observe_interrupts(self.events.interrupt)
                 made.fault_handler = lambda queue, error: self._fault(node, error)
             return made

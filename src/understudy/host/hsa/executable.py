@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from understudy.core.errors import RuleError, WireError
-from understudy.core.findings import Finding
+from understudy.core.located import CodePlace, in_function
 from understudy.core.shown import Rows, Shown, some
 from understudy.core.sources import bytes_of
 from understudy.device.hsa.agents import AGENTS, ptr64_mismatch
@@ -73,8 +73,7 @@ class Executable(Shown):
             name: Kernel(self, image, loaded.kernels[name]) for name, image in code.kernels.items()
         }  # fmt: skip
         self._block = device.block(self.base)
-        if device.log is not None:
-            device.log.namers.append(self._complete)
+        device.locators.known.append(self._locate)
         objects, size = loaded.kernels, code.layout.size
         device.telemetry.emit(
             lambda time: CodeLoaded(time, self.base, size, {name: objects[name] for name in code.kernels})
@@ -135,19 +134,19 @@ class Executable(Shown):
             if address not in places and address - self.base not in labels and _is_code(name):
                 places[address] = name
         start = max((place for place in places if place <= pc), default=None)
-        return "" if start is None else places[start] + (f"+{pc - start:#x}" if pc > start else "")
+        return "" if start is None else in_function(places[start], pc - start)
 
     def place_of(self, pc: int) -> Place | None:
         """The line that the instruction there comes from; None where nobody says."""
         return self._lines.at(pc - self.base)
 
-    def _complete(self, finding: Finding) -> None:
-        """Say where in its source a finding is, if it is in its code."""
-        at = "" if finding.pc is None or not self.is_loaded else self.name_at(finding.pc)
-        if at and finding.pc is not None:
-            name = at.partition("+")[0]
-            finding.at, finding.kernel = at, name if name in self.kernels else finding.kernel
-            finding.source = str(self._lines.at(finding.pc - self.base) or "")
+    def _locate(self, pc: int) -> CodePlace | None:
+        """Where in its source an instruction is, if it is in its code."""
+        at = self.name_at(pc) if self.is_loaded else ""
+        if not at:
+            return None
+        name = at.partition("+")[0]
+        return CodePlace(at, name if name in self.kernels else "", str(self.place_of(pc) or ""))
 
     @cached_property
     def _lines(self) -> Lines:
@@ -157,8 +156,7 @@ class Executable(Shown):
     def unload(self) -> None:
         """Give its memory back; once is enough."""
         if self.is_loaded:
-            if self._device.log is not None:
-                self._device.log.namers.remove(self._complete)
+            self._device.locators.known.remove(self._locate)
             self._device.free(self.base)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Final, SupportsIndex
 
-from understudy.core.errors import Place, RuleError, UnderstudyError, WireError
+from understudy.core.errors import RuleError, UnderstudyError, WireError
 from understudy.core.findings import Finding, FindingError
 from understudy.core.took import Took, told
 from understudy.core.words import U32, U64
@@ -157,19 +157,8 @@ class Launch:
 
 
 def named(error: UnderstudyError, kernel: Kernel) -> UnderstudyError:
-    """The error with the kernel's name, and each pc with its place in the code."""
-    if any(place.kind == "kernel" for place in error.path):
-        return error
-    error.path = tuple(_placed(place, kernel) for place in error.path)
-    return error.at("kernel", kernel.name)
-
-
-def _placed(place: Place, kernel: Kernel) -> Place:
-    if place.kind != "pc":
-        return place
-    where = kernel.executable.name_at(int(place.where, 16))
-    what = ", ".join(part for part in (where, place.what) if part)
-    return Place(place.kind, place.where, what)
+    """The error with the kernel's name."""
+    return error if any(place.kind == "kernel" for place in error.path) else error.at("kernel", kernel.name)
 
 
 # ---- what launches share ------------------------------------------------------------------------------------------

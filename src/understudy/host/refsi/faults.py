@@ -35,7 +35,10 @@ def explained(error: UnderstudyError, kernel: Kernel) -> UnderstudyError:
 
 def _named(place: Place, program: Program) -> Place:
     name = program.image.name_at(int(place.where, 16))
-    return Place(place.kind, place.where, ": ".join(filter(None, (name, place.what))))
+    source = str(program.place_of(int(place.where, 16)) or "")
+    return Place(
+        place.kind, place.where, ", ".join(filter(None, (": ".join(filter(None, (name, place.what))), source)))
+    )
 
 
 def _cause(address: int, pc: int, program: Program) -> str:

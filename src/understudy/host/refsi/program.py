@@ -19,7 +19,7 @@ from understudy.core.words import align_down, align_up
 from understudy.device.refsi.registers import DRAM_BASE, DRAM_SIZE, TCDM_HART_BASE, TCDM_HART_SIZE
 from understudy.device.refsi.toolkit.builder import READ, WRITE, CommandBuffer
 from understudy.host.refsi.driver import RefSiDriver
-from understudy.image.elf.lines import Lines, read_lines
+from understudy.image.elf.lines import Lines, Place, read_lines
 from understudy.image.elf.reader import ElfFile
 from understudy.image.riscv.program import ElfImage, Segment, read_elf
 from understudy.isa.riscv.assembler import text
@@ -155,7 +155,11 @@ class Program(Shown):
         name = "" if pc is None else self.image.name_at(pc)
         if name and pc is not None:
             finding.at, finding.insn = name, self._text(pc)
-            finding.source = str(self._lines.at(pc - self._distance) or "")
+            finding.source = str(self.place_of(pc) or "")
+
+    def place_of(self, pc: int) -> Place | None:
+        """The line that the instruction there comes from; None where nobody says."""
+        return self._lines.at(pc - self._distance) if self.file else None
 
     @cached_property
     def _lines(self) -> Lines:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from understudy.image.elf.layout import SHT_NOBITS, FileHeader, ProgramHeader, SectionHeader
 
 MAGIC: Final = b"\x7fELF\x02\x01"
 """Of 64 bits, little-endian."""
+MOST_FILE_BYTES: Final = 1 << 28
+"""Of a file that is searched."""
 
 
 def embedded(data: bytes, machine: int) -> Iterator[bytes]:
@@ -41,3 +44,25 @@ def _end(data: memoryview, header: FileHeader) -> int:
         section = SectionHeader.parse(data, at)
         ends.append(section.offset + (0 if section.type == SHT_NOBITS else section.size))
     return max(ends)
+
+
+class Files:
+    """The files in which programs may have the code that they load."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = [path for path in dict.fromkeys(paths) if path.is_file()]
+        self._found: dict[int, list[tuple[str, bytes]]] = {}
+
+    def elf_files(self, machine: int) -> list[tuple[str, bytes]]:
+        """Every ELF file for a machine that is one of them, or inside one, with the name of that."""
+        if machine not in self._found:
+            self._found[machine] = [(name, each) for name, data in self._contents() for each in embedded(data, machine)]
+        return self._found[machine]
+
+    def _contents(self) -> Iterator[tuple[str, bytes]]:
+        for path in self._paths:
+            try:
+                if path.stat().st_size <= MOST_FILE_BYTES:
+                    yield path.name, path.read_bytes()
+            except OSError:
+                continue

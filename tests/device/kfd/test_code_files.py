@@ -1,0 +1,69 @@
+"""Lines of code in memory, from the files that have it: nothing is said of other code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from understudy import AccessFault, Gpu
+from understudy.core.located import CodePlace
+from understudy.device.kfd.code_files import CodeFiles
+from understudy.device.kfd.loaded_code import loaded_at
+from understudy.device.kfd.process import _locate
+from understudy.hsa import demo_code
+from understudy.image.elf.embedded import Files
+
+pytestmark = pytest.mark.oracle
+SOURCE = """kernel void beyond(global int *p)
+{
+    p[get_global_id(0) - (1l << 34)] = 1;
+}
+"""
+"""Line 3 fails."""
+
+
+def test_where_an_instruction_is(tmp_path: Path) -> None:
+    program, other = tmp_path / "program", tmp_path / "other"
+    other.write_bytes(demo_code("gfx900"))
+    with Gpu.open("gfx900") as gpu:
+        loaded = gpu.compile(SOURCE, options=["-g", "-fdebug-compilation-dir=."])
+        program.write_bytes(b"\0" * 99 + loaded.code.elf.data)
+        kernel = loaded.kernel("beyond")
+        store = next(
+            pc
+            for pc in range(kernel.image.entry + loaded.base, loaded.base + loaded.code.layout.size, 4)
+            if (place := loaded.place_of(pc)) is not None and place.line == 3
+        )
+        source = str(loaded.place_of(store))
+        name = loaded.name_at(store)
+        assert source.endswith(":3")
+
+        def place(*paths: Path) -> CodePlace | None:
+            return _locate(gpu.device, lambda: CodeFiles(Files(paths)), store)
+
+        assert place(other, program) == CodePlace(name, "beyond", source)
+        assert place(other) == place() == _locate(gpu.device, None, store) == CodePlace(name, "beyond")
+        assert _locate(gpu.device, lambda: CodeFiles(Files([program])), 0) is None
+        code = loaded_at(gpu.device, store)
+        assert code is not None
+        found = CodeFiles(Files([program])).of(code)
+        assert found is not None
+        assert found.function_at(store - loaded.base) == ("beyond", store - loaded.base - kernel.image.entry)
+        assert found.function_at(0) == ("", 0)
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_a_fault_names_its_line(engine: str) -> None:
+    """Where the host loads the code itself."""
+    with Gpu.open("gfx900", engine=engine) as gpu:
+        loaded = gpu.compile(SOURCE, options=["-g", "-fdebug-compilation-dir=."])
+        with pytest.raises(AccessFault, match=r"at pc 0x\w+ \(beyond\+0x\w+, global_store_dword [^)]*:3\), at") as told:
+            gpu.run(loaded, "beyond", 1, args=[np.zeros(4, np.int32)])
+        assert str(told.value).count("beyond+0x") == 1
+    with (
+        Gpu.open("gfx900", engine=engine) as gpu,
+        pytest.raises(AccessFault, match=r"at pc 0x\w+ \(beyond\+0x\w+, global_store_dword [^)]*off\)"),
+    ):
+        gpu.run(gpu.compile(SOURCE), "beyond", 1, args=[np.zeros(4, np.int32)])
