@@ -265,7 +265,7 @@ def test_a_browser_shows_all_of_a_trace(run: Callable[..., None], tmp_path: Path
         held = {
             name: value if isinstance(value, str) else value_text(value)
             for name, value in wanted.items()
-            if name not in ("time", "event") and value not in (None, "")
+            if name not in ("time", "event", "registers") and value not in (None, "")
         }
         shown = dict(fields)
         if held.get("file") == "CMP":
@@ -275,6 +275,13 @@ def test_a_browser_shows_all_of_a_trace(run: Callable[..., None], tmp_path: Path
             shown = {name: text for name, text in shown.items() if name in records[first]}
         assert shown == held
     assert {at for first, last, *_ in events for at in (first, last)} == set(range(len(records)))
+
+    moments = tab("get('snapshots').textContent")
+    for record in records:
+        registers = record.get("registers")
+        if isinstance(registers, dict):  # those of errors have a place of their own
+            assert "fault · " in moments
+            assert str(registers["instruction"]) in moments
 
     middle = len(records) // 2
     values: dict[str, object] = {}

@@ -97,7 +97,7 @@ class Verdicts:
                     from understudy.trace.values import to_object
 
                     self._errors.append(to_object(event))
-                    self._findings.tell(f"error {rule_of(error)}", f"{agent}: {error}")
+                    self._findings.tell(f"error {rule_of(error)}", f"{agent}: {error.in_full()}")
                 case Called(process=number, name=name, refused=refused):
                     self._calls[name] += 1
                     self._refused[name] += bool(refused)

@@ -64,7 +64,7 @@ def of_options() -> Iterator[None]:
 def report(error: UnderstudyError) -> None:
     """Say on stderr what an error is about."""
     kind = {ExitCode.BEYOND: "not modelled", ExitCode.BUG: "bug in understudy"}.get(exit_code(error), "error")
-    print("\n".join(map(_readable, f"{kind}: {error}".split("\n"))), file=sys.stderr)
+    print("\n".join(map(_readable, f"{kind}: {error.in_full()}".split("\n"))), file=sys.stderr)
 
 
 def _readable(line: str) -> str:

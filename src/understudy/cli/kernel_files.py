@@ -173,7 +173,8 @@ def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
     if path.suffix in C_SUFFIXES:
         from understudy.host.refsi.compile import compile_kernels
 
-        return _refsi(compile_kernels(path))
+        shorter = () if options.with_lines else (f"-fdebug-prefix-map={Path.cwd()}/=",)  # errors name lines
+        return _refsi(compile_kernels(path, options=shorter))
     name = RAW_KERNEL
     if path.suffix == ".s":
         data, options, name = _assembled(data, options)
@@ -181,12 +182,9 @@ def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
         from understudy.host.hsa.compile import COMPILERS, LINE_TABLES
 
         agent, text = options.agent or DEFAULT_GPU, data.decode("utf-8", "replace")
-        more: tuple[str, ...] = ()
-        if options.check or options.with_lines:  # findings and reports name lines
-            shown = path.absolute() if options.with_lines else path
-            named = os.fsencode(shown).decode("utf-8", "replace")
-            text, more = f"#line 1 {json.dumps(named, ensure_ascii=False)}\n{text}", LINE_TABLES
-        return _hsa(COMPILERS[path.suffix](text, agent, options=more), options)
+        shown = os.fsencode(path.absolute() if options.with_lines else path).decode("utf-8", "replace")
+        text = f"#line 1 {json.dumps(shown, ensure_ascii=False)}\n{text}"  # errors, findings, reports name lines
+        return _hsa(COMPILERS[path.suffix](text, agent, options=LINE_TABLES), options)
     if not data:
         raise WireError("the file is empty")
     from understudy.image.hsa.bundle import is_bundle

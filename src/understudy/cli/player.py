@@ -218,7 +218,7 @@ class Player:
             raise error
         self._broken |= in_spec and error is not None
         if self._settings.explain or (in_spec and error is not None):
-            self._say(f"error: {error}" if error else text)
+            self._say(f"error: {error.in_full()}" if error else text)
 
     def _exec(self, call: Call) -> None:
         device = self._device

@@ -95,7 +95,8 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="What came of it as JSON.")] = False,
     report: ReportOption = None,
     trace_waves: Annotated[
-        int, typer.Option("--trace-waves", min=0, metavar="N", help="GPU: bars in the report for the first N waves.")
+        int,
+        typer.Option("--trace-waves", min=0, metavar="N", help="GPU: bars in the report for the first N waves."),
     ] = WAVES,
     registers_at: Annotated[
         list[str] | None,
@@ -185,8 +186,10 @@ def run(
         with reporting(report, f"{file.name}: {name}") as wanted_report:
             options = replace(options, report=wanted_report)
             outcome, engines_differ = _run(found, name, sizes, values, options, both_engines)
-    except UnderstudyError:
-        if options.findings and not as_json:
+    except UnderstudyError as error:
+        if as_json and not isinstance(error, UsageError):
+            print(json.dumps(_failed(name, error, options), indent=2))
+        elif options.findings and not as_json:
             tell_findings(options.findings, sys.stderr)
         raise
     finally:
@@ -302,6 +305,13 @@ def _document(
             for number, each in arrays
         },
     }
+
+
+def _failed(name: str, error: UnderstudyError, options: Options) -> dict[str, Any]:
+    """What --json says of a kernel that failed."""
+    held = None if error.registers is None else error.registers.as_dict()
+    document = {"kernel": name, "engine": options.engine, "error": str(error), "registers": held}
+    return document | ({"findings": [each.as_dict() for each in options.findings]} if options.check else {})
 
 
 def _plain(array: Any) -> list[Any]:

@@ -134,7 +134,7 @@ def teller(trace: bool, say: Callable[[str], None], *, errors: bool = True) -> C
             case events.TurnedAway(reason=reason):
                 findings.tell("turned away", f"turned away: {reason}")
             case events.Told(error=error) if errors:
-                findings.tell(f"error {rule_of(error)}", f"error: {error}")
+                findings.tell(f"error {rule_of(error)}", f"error: {error.in_full()}")
             case events.Checked(findings=found):
                 for each in found:
                     say(f"{each}")

@@ -19,7 +19,7 @@ Each layer adds the one place it knows while the error passes through it on its 
 
 so that a message reads from the inside out: what happened, then where, then the rule and its clause.
 
-Errors cross process boundaries whole: with class, message, attributes, places, rule, notes and cause.
+Errors cross process boundaries whole: with class, message, attributes, places, rule, registers, notes and cause.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from understudy.core.registers import Registers
     from understudy.core.rule import Rule
 
 
@@ -57,6 +58,8 @@ class UnderstudyError(Exception):
         self.message = message
         self.rule = rule
         self.path = path
+        self.registers: Registers | None = None
+        """Of the instruction that failed, where a kernel's did: those that are certain."""
 
     def at(self, kind: str, where: int | str, what: str = "") -> Self:
         """Add the next outer place and return the same error, to be raised on."""
@@ -69,6 +72,10 @@ class UnderstudyError(Exception):
         if self.rule is not None:
             parts.append(f"[{self.rule.id}: {self.rule.clause}]")
         return ", ".join(parts)
+
+    def in_full(self) -> str:
+        """The same, with registers on lines of their own."""
+        return "\n  ".join([str(self), *(str(self.registers).splitlines() if self.registers is not None else ())])
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the constructor: what it takes is not what `args` holds, and all that it made is in the state.

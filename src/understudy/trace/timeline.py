@@ -22,7 +22,7 @@ from understudy.trace import registers
 from understudy.trace.chrome import FAULTS, thread_name
 from understudy.trace.counters import LEVELS, Counters
 from understudy.trace.reading import Record
-from understudy.trace.snapshots import VALUES, Snapshots
+from understudy.trace.snapshots import REGISTERS, VALUES, Snapshots
 from understudy.trace.spans import LAUNCH, OpenSpans, Span
 from understudy.trace.text import value_text
 from understudy.trace.values import Plain
@@ -132,6 +132,9 @@ class Timeline:
         if "scalars" in record and "why" in record:
             self.snapshots.take(record, self._count)
             record = {name: value for name, value in record.items() if name not in VALUES}
+        elif REGISTERS in record:
+            self.snapshots.take_fault(record, self._count)
+            record = {name: value for name, value in record.items() if name != REGISTERS}
         if record["event"] == registers.KIND:
             record = {**record, "name": registers.register_of(record)}
         order, time = self._count, int(str(record["time"]))

@@ -15,8 +15,9 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from understudy.core.errors import ModelBug
+from understudy.core.errors import ModelBug, UnderstudyError
 from understudy.core.event import Event
+from understudy.core.registers import Registers
 from understudy.core.rule import Choice, Rule
 
 HEX_NAMES = frozenset(
@@ -39,6 +40,8 @@ HEX_NAMES = frozenset(
 )
 """Last words of the names of fields whose ints are written in hex."""
 
+UNITS = frozenset({"lane", "wave", "work-group", "hart", "instance"})
+"""Kinds of places of an error that say who failed."""
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 """What JSON can hold."""
 
@@ -87,6 +90,8 @@ def plain(name: str, value: Any) -> Plain:
         return bytes(value).hex()
     if isinstance(value, (Rule, Choice)):
         return value.id
+    if isinstance(value, Registers):
+        return value.as_dict()
     if isinstance(value, Exception):
         return str(value)
     if isinstance(value, (tuple, list)):
@@ -102,10 +107,17 @@ def plain(name: str, value: Any) -> Plain:
 
 
 def to_object(event: Event) -> dict[str, Plain]:
-    """One event as the object that its line holds."""
+    """One event as the object that its line holds; beside an error stand its `registers`, if it has any."""
     result: dict[str, Plain] = {"time": event.time, "event": kind(event)}
     for name, value in event_fields(event):
         if name in result:
             raise ModelBug(f"fields of {type(event).__name__} must not be called {name}: traces use that name")
         result[name] = plain(name, value)
+        if isinstance(value, UnderstudyError) and value.registers is not None:
+            result["registers"] = value.registers.as_dict() | {"place": _place(value)}
     return result
+
+
+def _place(error: UnderstudyError) -> str:
+    """Which wave, or hart, it was."""
+    return ", ".join(f"{each.kind} {each.where}" for each in error.path if each.kind in UNITS)

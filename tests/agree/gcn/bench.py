@@ -236,7 +236,7 @@ def _error(run: Callable[[], Any]) -> str:
     try:
         run()
     except UnderstudyError as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error.in_full()}"
     except Exception as error:  # noqa: BLE001 - no engine may raise that: a difference
         return f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[-3:])}"
     return ""

@@ -143,7 +143,7 @@ class Session(HostSession):
         if isinstance(error, Stopped) or not (self._is_spec or isinstance(error, LOUD)):
             return
         self._emit(events.Told(self.time, error))
-        self._note(NOTE_ERR, f"understudy: {error}\n".encode("utf-8", "replace"))
+        self._note(NOTE_ERR, f"understudy: {error.in_full()}\n".encode("utf-8", "replace"))
 
     def _hear(self, event: Event) -> None:
         match event:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from understudy.core.event import Event
 from understudy.core.quick import made_quickly
+from understudy.core.registers import Registers
 from understudy.core.space import Unit
 from understudy.device.refsi.commands import Command
 from understudy.device.refsi.status import BufferStatus
@@ -134,6 +135,8 @@ class HartFault(Event):
     text: str
     message: str = ""
     rule: str = ""
+    registers: Registers | None = None
+    """All integer registers of the hart."""
 
 
 @dataclass(frozen=True, slots=True)

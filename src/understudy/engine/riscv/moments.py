@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from understudy.core.registers import Registers
 from understudy.engine.moments import BEFORE, END
 from understudy.engine.riscv.evaluate import Evaluator
 from understudy.isa.riscv import csrnames as n
@@ -68,6 +69,12 @@ class HartMoments:
 
         setattr(evaluator, "begin", watched)  # noqa: B010 - mypy knows methods alone
         return evaluator
+
+
+def registers_of(hart: Hart, pc: int, instruction: str) -> Registers:
+    """Integer registers of a hart at the instruction that failed."""
+    words = hart.words
+    return Registers(pc, instruction, {name: words[number] for number, name in enumerate(REGISTERS)})
 
 
 def _scalars(hart: Hart) -> dict[str, str]:

@@ -102,7 +102,10 @@ def compile_kernels(
         mine = {"c": [*COMMON, *headers], "c++": [*COMMON, *CPLUSPLUS, *headers], "assembler": []}.get(
             language, headers
         )
-        told = run([*words, *mine, *options, "-x", language, "-c", str(path), "-o", "kernels.o"], folder, chosen.name)
+        here = f"-fdebug-prefix-map={folder}=."  # nobody finds it there later
+        told = run(
+            [*words, *mine, here, *options, "-x", language, "-c", str(path), "-o", "kernels.o"], folder, chosen.name
+        )
         if told and warn is not None:
             warn(told.rstrip())
         run([*words, *COMMON, *headers, "-c", str(library / "runtime.c"), "-o", "runtime.o"], folder, chosen.name)

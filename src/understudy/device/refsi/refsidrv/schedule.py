@@ -11,6 +11,7 @@ from typing import Final
 
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError
 from understudy.core.limits import note_interrupt
+from understudy.core.registers import with_registers
 from understudy.device.refsi.accelerator import (
     A0,
     A7,
@@ -36,6 +37,7 @@ from understudy.device.refsi.profiler import count_trapped
 from understudy.device.refsi.refsidrv.devices import ReferenceCrash
 from understudy.device.refsi.refsidrv.memory import RefsidrvPort
 from understudy.engine.moments import END, FAULT
+from understudy.engine.riscv.moments import registers_of
 from understudy.engine.riscv.stops import (
     BREAKPOINT,
     ECALL_M,
@@ -255,20 +257,23 @@ class RefsidrvSchedule:
         last = self._last_exit
         error = last.error if last is not None and isinstance(last.error, UnderstudyError) else None
         message, rule = (error.message, error.rule.id if error.rule else "") if error is not None else ("", "")
-        self._accelerator.take_registers(FAULT, hart, pc, last.instruction if last is not None else "")
+        said = last.instruction if last is not None else ""
+        registers = registers_of(hart, pc, said)
+        self._accelerator.take_registers(FAULT, hart, pc, said)
         self._accelerator.telemetry.emit(
-            lambda time: HartFault(time, hart.index, instance, pc, cause, value, text, message, rule)
+            lambda time: HartFault(time, hart.index, instance, pc, cause, value, text, message, rule, registers)
         )
         if self._was_wedged:
             self._problem = "left over from an earlier kernel: the device is wedged until it is opened anew"
         elif last is not None and last.why is not Why.TRAP:
             self._problem = "the kernel itself wrote mcause"
         elif last is not None and isinstance(last.error, UnderstudyError):
-            self._failure = self._failed(last.error, last.instruction)
+            self._failure = self._failed(with_registers(last.error, registers), last.instruction)
             return
         problem = f" ({self._problem})" if self._problem else ""
         instruction = "" if self._was_wedged or last is None or last.why is not Why.TRAP else last.instruction
-        self._failure = self._failed(GuestFault(text.removeprefix("error: ") + problem), instruction)
+        failed = with_registers(GuestFault(text.removeprefix("error: ") + problem), registers)
+        self._failure = self._failed(failed, instruction)
 
     def _host_call(self, hart: Hart) -> bool:
         call, argument = hart.x(A7), hart.x(A0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from understudy.core.errors import AccessFault, GuestFault, RuleError, UnderstudyError
 from understudy.core.limits import note_interrupt
+from understudy.core.registers import with_registers
 from understudy.device.refsi import rules
 from understudy.device.refsi.accelerator import (
     A0,
@@ -35,6 +36,7 @@ from understudy.device.refsi.refsidrv.schedule import fault_text
 from understudy.device.refsi.spec.events import DmaHazard, StaleRead
 from understudy.engine.moments import END, FAULT
 from understudy.engine.riscv.group import Group
+from understudy.engine.riscv.moments import registers_of
 from understudy.engine.riscv.stops import CAUSES, ECALL_M, Exit, Why
 from understudy.isa.riscv.csrnames import MCAUSE, MEPC, MTVAL
 from understudy.isa.riscv.state import (
@@ -314,11 +316,13 @@ class SpecSchedule:
     def _fault(self, seat: Seat, exit_: Exit, error: UnderstudyError) -> None:
         hart, cause, pc, value = seat.hart.index, exit_.cause, exit_.pc, exit_.value
         text = fault_text(cause, pc, value)
+        held = registers_of(seat.hart, pc, exit_.instruction)
+        with_registers(error, held)
         self._accelerator.take_registers(FAULT, seat.hart, pc, exit_.instruction)
         if not isinstance(error, KernelExit):
             rule = error.rule.id if error.rule else ""
             self._accelerator.telemetry.emit(
-                lambda time: HartFault(time, hart, seat.instance, pc, cause, value, text, error.message, rule)
+                lambda time: HartFault(time, hart, seat.instance, pc, cause, value, text, error.message, rule, held)
             )
         raise self._failed(seat, error, pc, "" if isinstance(error, KernelExit) else exit_.instruction)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from understudy.core.errors import AccessFault, BeyondModel, GuestFault, ModelBug, UnderstudyError
+from understudy.core.registers import with_registers
 from understudy.engine.gcn.api import Dispatch, Statistics
 from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.memory import GpuMemory
@@ -232,14 +234,33 @@ class Stepper:
             cached.execute(o, words[MODE])
             words[PC] = o.target
         except UnderstudyError as error:
-            raise _placed(error, view, pc, insn) from None
+            raise self._placed(error, view, pc, insn) from None
         except IndexError as error:
-            raise _placed(_beyond(error), view, pc, insn) from error
+            raise self._placed(_beyond(error), view, pc, insn) from error
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             bug = ModelBug(f"{type(error).__name__} in a meaning: {error}")
-            raise _placed(bug, view, pc, insn) from error
+            raise self._placed(bug, view, pc, insn) from error
         words[RETIRED] += 1
         return insn
+
+    def _placed(self, error: UnderstudyError, view: View, pc: int, insn: Insn | None) -> UnderstudyError:
+        """The error with its pc; a guest's fault is noted in the wave as well, and has the registers that it read."""
+        said = "" if insn is None else _shown(insn)
+        if not any(place.kind == "pc" for place in error.path):
+            error.at("pc", pc, said)
+        if isinstance(error, GuestFault):
+            lane = next((int(place.where) for place in error.path if place.kind == "lane"), None)
+            view.words[FAULT_PC] = pc
+            view.words[FAULT_LANE] = NO_LANE if lane is None else lane
+            view.words[FAULT_ADDRESS] = error.address & (1 << 64) - 1 if isinstance(error, AccessFault) else 0
+            if insn is not None and error.registers is None:
+                from understudy.engine.gcn.reference.fault_registers import registers_read  # few kernels fail
+
+                with suppress(UnderstudyError, IndexError):  # it may be what decides its meaning that failed
+                    if insn.op.told is not None:
+                        insn = insn.specific(told(Builder(cast("Any", self.lanes)), insn))
+                with_registers(error, registers_read(insn, view.wave, lane, said))
+        return error
 
 
 def _shown(insn: Insn) -> str:
@@ -252,18 +273,6 @@ def _shown(insn: Insn) -> str:
 
 def _beyond(error: IndexError) -> GuestFault:
     return GuestFault(f"an operand reaches beyond the last register ({error})")
-
-
-def _placed(error: UnderstudyError, view: View, pc: int, insn: Insn | None) -> UnderstudyError:
-    """The error with its pc; a guest's fault is noted in the wave as well."""
-    if not any(place.kind == "pc" for place in error.path):
-        error.at("pc", pc, "" if insn is None else _shown(insn))
-    if isinstance(error, GuestFault):
-        lane = next((int(place.where) for place in error.path if place.kind == "lane"), NO_LANE)
-        view.words[FAULT_PC] = pc
-        view.words[FAULT_LANE] = lane
-        view.words[FAULT_ADDRESS] = error.address & (1 << 64) - 1 if isinstance(error, AccessFault) else 0
-    return error
 
 
 class ReferenceEngine:
