@@ -151,7 +151,7 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
     ("options", "text"),
     [
         (["--check", "memory"], "--check, --findings and --suppressions go with --agent (or --device rocm)"),
-        (["--trace-waves", "3"], "--trace-waves goes with --agent (or --device rocm)"),
+        (["--trace-waves", "3"], "--trace-waves goes with --agent, --device rocm or refsi"),
         (["--registers-at", "end"], "--registers-at goes with --agent (or --device rocm)"),
         (
             ["--agent", "gfx900", "--registers-at", "end"],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from understudy.cli.exec_records import NO_MACHINE_CODE, NOT_COUNTED, Records
 from understudy.cli.exits import UsageError, of_options
@@ -133,8 +133,9 @@ def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     library = build_library()
     with ExitStack() as stack:
         records = wanted.records(stack)
-        counting = (("count_instructions", True),) if records.shows_code else ()
-        options = Options((("profile", profile), *counting), True, records.open_refsi, records.close_refsi)
+        more: dict[str, Any] = {"count_instructions": True} if records.shows_code else {}
+        more |= {"trace_instances": wanted.trace_waves} if wanted.trace_waves else {}
+        options = Options((("profile", profile), *more.items()), True, records.open_refsi, records.close_refsi)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         server = stack.enter_context(Server(options))
         server.probes.subscribe(teller(wanted.trace, say, errors=False))

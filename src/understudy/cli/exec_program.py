@@ -105,7 +105,12 @@ def exec_program(
     ] = None,
     trace_waves: Annotated[
         int,
-        typer.Option("--trace-waves", min=0, metavar="N", help="ROCm: bars in the report for the first N waves."),
+        typer.Option(
+            "--trace-waves",
+            min=0,
+            metavar="N",
+            help="ROCm, RefSi: bars for the first N waves, or instances.",
+        ),
     ] = 0,
     registers_at: Annotated[
         list[str] | None,
@@ -151,8 +156,8 @@ def exec_program(
         trace_waves=trace_waves, registers_at=tuple(registers_at or ()),
     )  # fmt: skip
     is_rocm = bool(agents) or "rocm" in (devices or ())
-    if trace_waves and not is_rocm:
-        raise UsageError("--trace-waves goes with --agent (or --device rocm)")
+    if trace_waves and not is_rocm and "refsi" not in (devices or ()):
+        raise UsageError("--trace-waves goes with --agent, --device rocm or refsi")
     if registers_at and not is_rocm:
         raise UsageError("--registers-at goes with --agent (or --device rocm)")
     if registers_at and report is None:

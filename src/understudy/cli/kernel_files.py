@@ -349,6 +349,7 @@ def _refsi(data: bytes) -> KernelFile:
             raise UsageError("--exact and --machine-model are for AMD HSA")
         counting = how.counts
         settings: dict[str, Any] = {"engine": how.engine, "tier": how.tier, "count_instructions": counting}
+        settings |= {} if how.report is None else {"trace_instances": how.waves}
         settings["snapshots"] = SNAPSHOTS if how.registers_at else 0
         with (
             RefSi.open(**settings, **how.settings) as device,

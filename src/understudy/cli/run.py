@@ -96,7 +96,7 @@ def run(
     report: ReportOption = None,
     trace_waves: Annotated[
         int,
-        typer.Option("--trace-waves", min=0, metavar="N", help="GPU: bars in the report for the first N waves."),
+        typer.Option("--trace-waves", min=0, metavar="N", help="Bars for the first N waves, or RefSi's instances."),
     ] = WAVES,
     registers_at: Annotated[
         list[str] | None,

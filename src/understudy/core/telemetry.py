@@ -13,12 +13,14 @@ from understudy.core.snapshot import Stateful
 class Telemetry:
     """The device's probes, its clock, and what becomes of its lints. An event is only made when somebody listens."""
 
-    __slots__ = ("clock", "desk", "probes")
+    __slots__ = ("clock", "desk", "leaves_out", "probes")
 
     def __init__(self, probes: Probes | None = None, clock: Callable[[], int] = lambda: 0, lints: str = OFF) -> None:
         self.probes = Probes() if probes is None else probes
         self.clock = clock
         self.desk = LintDesk(lints)
+        self.leaves_out: Callable[[Event], bool] | None = None
+        """Which events nobody is told of just now, as there would be too many."""
 
     @property
     def listened(self) -> bool:
@@ -37,7 +39,9 @@ class Telemetry:
     def emit(self, make: Callable[[int], Event]) -> None:
         """Emit the event that `make` makes of the time, if anybody listens."""
         if self.probes.active:
-            self.probes.emit(make(self.clock()))
+            event = make(self.clock())
+            if self.leaves_out is None or not self.leaves_out(event):
+                self.probes.emit(event)
 
     def wants_lint(self, check: str, kind: type[Event]) -> bool:
         """Whether anybody would hear of one more lint of a check whose events are of this kind."""

@@ -12,8 +12,10 @@ from understudy.core.limits import Stopped, Watch, past_steps
 from understudy.core.snapshot import Stateful
 from understudy.core.telemetry import Telemetry
 from understudy.device.refsi.counters import PerfCounters, clear_counters
+from understudy.device.refsi.instance_events import InstanceTeller
 from understudy.device.refsi.launch import KernelPlan
 from understudy.device.refsi.registers import COUNTER_CSR, NUM_HART_COUNTERS
+from understudy.device.refsi.settings import TRACED
 from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.group import Group
 from understudy.isa.riscv import csr
@@ -85,7 +87,8 @@ class Accelerator(Stateful):
 
     `active` is how many harts the last kernel command used, 0 at first for all of them: the reference driver shows no
     counters of the others. `step_limit` bounds the instructions of one kernel command, `time_limit_seconds` its time,
-    `threads` the harts that run at once (None: as many as the host has processors).
+    `threads` the harts that run at once (None: as many as the host has processors), `trace_instances` the instances of
+    a command that events tell of.
     """
 
     STATE = ("active", "counters")
@@ -100,6 +103,7 @@ class Accelerator(Stateful):
         step_limit: int | None = None,
         time_limit_seconds: float | None = None,
         threads: int | None = 1,
+        trace_instances: int = TRACED,
     ) -> None:
         self.engine = engine
         self.engine.between_slices = self.look
@@ -121,6 +125,8 @@ class Accelerator(Stateful):
         """What looks for races, where that is asked for."""
         self.outstanding: Callable[[], list[Outstanding]] = list
         """DMA transfers that nobody has waited for, as races are told of them."""
+        self.teller = InstanceTeller(telemetry, trace_instances)
+        """Of which instances events tell."""
         self._make_port = make_port
         self._retired_before = 0
 

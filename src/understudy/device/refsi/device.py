@@ -133,6 +133,7 @@ class RefSiDevice(Stateful, Device[Settings]):
             step_limit=settings.step_limit,
             time_limit_seconds=settings.time_limit_seconds,
             threads=settings.threads if self._has_threads else 1,
+            trace_instances=settings.trace_instances,
         )
         self.accelerator.marks, self.accelerator.races = self._marks, self._races
         self.accelerator.moments = self.moments

@@ -121,6 +121,14 @@ class InstanceEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class InstancesLeftOut(Event):
+    """Of so many more instances of the kernel command there are no events, nor of what their harts did at barriers and
+    with registers and DMA, but of faults, findings and output: the setting `trace_instances` bounds them."""
+
+    instances: int
+
+
+@dataclass(frozen=True, slots=True)
 class HartFault(Event):
     """A hart trapped. `text` is the line the reference driver prints on stderr.
 

@@ -16,6 +16,8 @@ from understudy.device.refsi.toolkit.builder import PROFILES, REFSIDRV, SPEC
 from understudy.isa.riscv.state import check_vlen
 
 EAGER: Final = "eager"
+TRACED: Final = 10_000
+"""Instances of a kernel command that events tell of, where nobody says: some 20 MB of a trace in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Settings(KernelSettings):
     `profile_level` is the reference's CA_PROFILE_LEVEL, `vlen` its vector length in bits
     (a power of two, 64 to 65,536).
     `seed` is kept for schedules that vary.
+    `trace_instances`: events tell of so many instances of a kernel command, the first ones; of how many more there
+    were, one event does.
     `snapshots`: events tell of so many times what registers of a hart held: where it failed, and at what
     `RefSiDevice.moments` says.
     With it, and with the checks "waits" and "races", harts run on the reference engine, which is slow.
@@ -50,6 +54,7 @@ class Settings(KernelSettings):
         "threads": 1,
         "step_limit": 1,
         "profile_level": 0,
+        "trace_instances": 0,
         "snapshots": 0,
     }
 
@@ -64,6 +69,7 @@ class Settings(KernelSettings):
     seed: int = 0
     dma: str = LATE
     vlen: int | None = None
+    trace_instances: int = TRACED
     snapshots: int = 0
 
     def verify(self) -> None:

@@ -34,8 +34,10 @@ PROGRAMS = {
 }
 
 
-def outcome(program: str, told: bool, harts: int, count: int, step_limit: int | None = LIMIT) -> object:
-    bench = Bench("spec", engine="jit", threads=1, step_limit=step_limit)
+def outcome(
+    program: str, told: bool, harts: int, count: int, step_limit: int | None = LIMIT, traced: int = 1000
+) -> object:
+    bench = Bench("spec", engine="jit", threads=1, step_limit=step_limit, trace_instances=traced)
     bench.device.probes._probes, bench.device.probes.active = (), False
     if told:
         bench.device.probes.subscribe(lambda event: None, InstanceStarted)
@@ -59,7 +61,8 @@ def outcome(program: str, told: bool, harts: int, count: int, step_limit: int | 
 def test_crowds(program: str, harts: int) -> None:
     for count in (1, 5, 50, 100):
         results = [outcome(PROGRAMS[program], told, harts, count) for told in (True, False)]
-        assert results[0] == results[1]
+        results.append(outcome(PROGRAMS[program], True, harts, count, traced=count // 3))
+        assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize("limit", [1, 30, 97, 900, 1_000_000, 2_000_000])

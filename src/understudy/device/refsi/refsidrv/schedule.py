@@ -112,8 +112,10 @@ class RefsidrvSchedule:
         self._steps_left = accelerator.step_limit
         accelerator.begin()
         accelerator.set_return_address(width, plan.return_address)
+        accelerator.teller.begin(plan.instances, width)
         try:
             for first in range(0, plan.instances, width):
+                accelerator.teller.begin_group(first)
                 if self._steps_left is not None and self._steps_left < 0:
                     return self._failed(self._endless())
                 instances = range(first, min(first + width, plan.instances))
@@ -132,6 +134,7 @@ class RefsidrvSchedule:
         finally:
             accelerator.active = width
             accelerator.set_return_address(width)
+            accelerator.teller.end()
 
     def run_boot(self, count: int, entry: int, pc: int) -> Failure | None:
         """Run `count` freshly made harts from `pc` (G1): instruction by instruction until hart 0 reaches `entry`."""

@@ -128,15 +128,19 @@ class SpecSchedule:
         if accelerator.marks is not None:
             accelerator.marks.launch(plan.entry, len(plan.harts[0].args) if plan.harts else 0)
         accelerator.set_return_address(width, plan.return_address)
+        accelerator.teller.begin(plan.instances, width)
         try:
-            crowd, first, wait, pause = self._crowd(plan), 0, 0, 1
+            told = accelerator.teller.told if accelerator.telemetry.wants(InstanceStarted, InstanceEnded) else 0
+            crowd, first, wait, pause = self._crowd(plan, told), 0, 0, 1
             while first < plan.instances:
                 before, begun = first, None
-                if crowd is not None and wait == 0:
-                    first, begun = self._run_crowd(crowd, first)
-                    pause = 1 if first > before else min(2 * pause, LONGEST_PAUSE)
-                    wait = pause
-                wait -= 1
+                accelerator.teller.begin_group(first)
+                if crowd is not None and first >= told:
+                    if wait == 0:
+                        first, begun = self._run_crowd(crowd, first)
+                        pause = 1 if first > before else min(2 * pause, LONGEST_PAUSE)
+                        wait = pause
+                    wait -= 1
                 if first < plan.instances:
                     self._group(plan, range(first, min(first + width, plan.instances)), begun)
                 first += width
@@ -149,6 +153,7 @@ class SpecSchedule:
             raise
         finally:
             accelerator.set_return_address(width)
+            accelerator.teller.end()
             if accelerator.marks is not None:
                 accelerator.marks.tell()
             if accelerator.races is not None:
@@ -157,10 +162,10 @@ class SpecSchedule:
 
     # -- groups -------------------------------------------------------------------------------------------------
 
-    def _crowd(self, plan: KernelPlan) -> Crowd | None:
-        """What runs group after group as machine code; None where each is to be run here."""
-        telemetry, harts = self._accelerator.telemetry, self._accelerator.harts[: len(plan.harts)]
-        if plan.instances <= len(harts) or telemetry.wants(InstanceStarted, InstanceEnded):
+    def _crowd(self, plan: KernelPlan, told: int) -> Crowd | None:
+        """What runs group after group as machine code; None where each is to be run here, as those `told` of are."""
+        harts = self._accelerator.harts[: len(plan.harts)]
+        if plan.instances - told <= len(harts):
             return None
         if not self._accelerator.engine.translates:
             return None
