@@ -200,6 +200,35 @@ int modules() { // compiled now, and loaded
     return wrong;
 }
 
+static const char *const WRONG = R"(
+extern "C" __global__ void wrong(int *x)
+{
+    x[threadIdx.x - (1ll << 34)] = 1;
+}
+)";
+
+int compiled_wild() { // compiled now, with debug information
+    hipDeviceProp_t properties;
+    CHECK(hipGetDeviceProperties(&properties, 0));
+    std::string option = std::string("--gpu-architecture=") + properties.gcnArchName;
+    const char *options[] = {option.c_str(), "-g"};
+    hiprtcProgram program;
+    size_t size = 0;
+    if (hiprtcCreateProgram(&program, WRONG, "wrong.hip", 0, nullptr, nullptr)) return 1;
+    if (hiprtcCompileProgram(program, 2, options) || hiprtcGetCodeSize(program, &size)) return 1;
+    std::vector<char> code(size);
+    if (hiprtcGetCode(program, code.data())) return 1;
+    hipModule_t module;
+    hipFunction_t wrong;
+    CHECK(hipModuleLoadData(&module, code.data()));
+    CHECK(hipModuleGetFunction(&wrong, module, "wrong"));
+    int *x = on_device(std::vector<int>(64, 5));
+    void *arguments[] = {&x};
+    CHECK(hipModuleLaunchKernel(wrong, 1, 1, 1, 64, 1, 1, 0, nullptr, arguments, nullptr));
+    CHECK(hipDeviceSynchronize());
+    return 0;
+}
+
 int threads() { // eight of the host's, with a stream each
     std::vector<std::thread> all;
     std::atomic<int> wrong{0};
@@ -509,7 +538,7 @@ int main(int count, char **names) {
         {"graphs", graphs}, {"boxes", boxes}, {"calls", calls}, {"halves", halves}, {"groups", groups},
         {"grids", grids}, {"textures", textures}, {"pictures", pictures}, {"values", values},
         {"prefetched", prefetched}, {"cubes", cubes}, {"asserting", asserting},
-        {"turns", turns}, {"last_turn", last_turn},
+        {"turns", turns}, {"last_turn", last_turn}, {"compiled_wild", compiled_wild},
     };
     int failed = 0;
     for (int each = 1; each < count; each++) {

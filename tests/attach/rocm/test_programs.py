@@ -306,6 +306,17 @@ def test_exec_names_lines(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert one["source"] in [each["name"] for each in frames]
 
 
+def test_exec_names_lines_of_code_that_is_compiled_now(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """By a program that another one starts: its run-time library tells of the code object, no file has it."""
+    words = ["--report", str(tmp_path / "run.html"), "--", "sh", "-c", f"{hip_program('features')} compiled_wild"]
+    assert main(["exec", "--agent", "gfx900", *words]) != 0
+    _, err = capfd.readouterr()
+    (place,) = re.findall(r"at pc (0x[0-9a-f]+) \(wrong\+0x[0-9a-f]+, global_store_dword [^)]*CompileSource:4\)", err)
+    rows = re.findall(rf'\["{place}",[^]]*\]', content(tmp_path / "run.html"))
+    assert any("global_store_dword" in row for row in rows)
+    assert "CompileSource" in content(tmp_path / "run.html")
+
+
 def test_exec_with_checks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What is found is told when the program has ended, whose exit status stands."""
     found, told, profile = tmp_path / "found.sarif", tmp_path / "told.json", tmp_path / "profile.json"

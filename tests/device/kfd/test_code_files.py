@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from understudy import AccessFault, Gpu
 from understudy.core.located import CodePlace
+from understudy.device.kfd.client import ProcessMemory
 from understudy.device.kfd.code_files import CodeFiles
 from understudy.device.kfd.loaded_code import loaded_at
 from understudy.device.kfd.process import _locate
@@ -16,6 +18,8 @@ from understudy.hsa import demo_code
 from understudy.image.elf.embedded import Files
 
 pytestmark = pytest.mark.oracle
+HERE = ProcessMemory(os.getpid())
+"""A program that has no run-time library of ROCm's."""
 SOURCE = """kernel void beyond(global int *p)
 {
     p[get_global_id(0) - (1l << 34)] = 1;
@@ -41,11 +45,11 @@ def test_where_an_instruction_is(tmp_path: Path) -> None:
         assert source.endswith(":3")
 
         def place(*paths: Path) -> CodePlace | None:
-            return _locate(gpu.device, lambda: CodeFiles(Files(paths)), store)
+            return _locate(gpu.device, lambda: CodeFiles(Files(paths)), HERE, store)
 
         assert place(other, program) == CodePlace(name, "beyond", source)
-        assert place(other) == place() == _locate(gpu.device, None, store) == CodePlace(name, "beyond")
-        assert _locate(gpu.device, lambda: CodeFiles(Files([program])), 0) is None
+        assert place(other) == place() == _locate(gpu.device, None, HERE, store) == CodePlace(name, "beyond")
+        assert _locate(gpu.device, lambda: CodeFiles(Files([program])), HERE, 0) is None
         code = loaded_at(gpu.device, store)
         assert code is not None
         found = CodeFiles(Files([program])).of(code)

@@ -50,6 +50,12 @@ class Client(Protocol):
     def mappings(self, start: int, end: int) -> list[Mapping]:
         """What it has mapped between these addresses, in order."""
 
+    def library(self, name: str) -> tuple[int, str] | None:
+        """Where the first file whose name begins so is mapped from its start on, and its path; None for none."""
+
+    def path(self, path: str) -> str:
+        """By which path a file of its can be read here."""
+
     def share(self, address: int, size: int, offset: int, protection: int, *, is_quiet: bool) -> bool:
         """Put the shared memory from `offset` on in place of whole pages, their contents kept; False if it cannot.
 
@@ -114,6 +120,19 @@ class ProcessMemory:
         except OSError as error:
             raise bad_address(f"the program's mappings cannot be read: {error.strerror}") from None
         return found
+
+    def library(self, name: str) -> tuple[int, str] | None:
+        """See `Client`."""
+        with open(f"/proc/{self.pid}/maps", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                fields = line.rstrip("\n").split(maxsplit=5)
+                if len(fields) > 5 and fields[5].rpartition("/")[2].startswith(name) and not int(fields[2], 16):
+                    return int(fields[0].partition("-")[0], 16), fields[5]
+        return None
+
+    def path(self, path: str) -> str:
+        """See `Client`."""
+        return f"/proc/{self.pid}/root{path}"
 
     def _mapping(self, low: int, high: int, line: str, start: int, end: int) -> Mapping:
         """One line of /proc/PID/maps, cut to start..end."""

@@ -1,6 +1,7 @@
 """Files with code that a program has loaded: memory has neither local symbols nor debug information, files may have.
 
-The files of the program are searched for a code object with the same code, byte for byte.
+Its run-time library says what it has loaded (`loaded_list`); where it does not, files that may have it are searched.
+Either has to have the same code, byte for byte.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from functools import cached_property
 from typing import Final
 
 from understudy.core.errors import UnderstudyError
+from understudy.device.kfd.client import Client
 from understudy.device.kfd.loaded_code import LoadedCode
+from understudy.device.kfd.loaded_list import loaded_file
 from understudy.image.elf.embedded import Files
 from understudy.image.elf.layout import MACHINE_AMDGPU, PF_X, PT_LOAD
 from understudy.image.elf.lines import Lines, read_lines
@@ -49,7 +52,7 @@ class FileCode:
 
 
 class CodeFiles:
-    """Code objects in the files of a program. Safe from several threads."""
+    """Code objects in the files of programs. Safe from several threads."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -57,14 +60,21 @@ class CodeFiles:
         self._all: list[FileCode] | None = None
         self._known: dict[LoadedCode, FileCode | None] = {}
 
-    def of(self, code: LoadedCode) -> FileCode | None:
-        """The first with the same code; None where there is none."""
+    def of(self, code: LoadedCode, program: Client | None = None) -> FileCode | None:
+        """The one that `program` has loaded, or the first with the same code; None where there is none.
+
+        What a program has said is known when that has ended.
+        """
         if not code.functions:
             return None
         with self._lock:
-            if code not in self._known:
-                self._known[code] = next((each for each in self._code_objects() if _is_in(each.elf, code)), None)
-            return self._known[code]
+            known = self._known.get(code)
+            if known is None and program is not None:
+                known = _loaded(code, program)
+            if known is None and code not in self._known:
+                known = next((each for each in self._code_objects() if _is_in(each.elf, code)), None)
+            self._known[code] = known
+            return known
 
     def _code_objects(self) -> list[FileCode]:
         if self._all is None:
@@ -75,6 +85,15 @@ class CodeFiles:
                 except UnderstudyError:
                     continue
         return self._all
+
+
+def _loaded(code: LoadedCode, program: Client) -> FileCode | None:
+    found = loaded_file(program, code.base)
+    try:
+        made = None if found is None else FileCode(found[0], HsaElf(found[1]))
+    except UnderstudyError:
+        return None
+    return made if made is not None and _is_in(made.elf, code) else None
 
 
 def _is_in(elf: HsaElf, code: LoadedCode) -> bool:

@@ -71,11 +71,13 @@ Ran = Callable[[LoadedCode, Mapping[int, int]], None]
 class CodeWatch:
     """Finds the code that runs on an agent, and tells its probes of it before the packet that is its first.
 
-    `ran` is told of each when its memory is given back, or at `close`. Subscribe to the probes after this.
+    `found` is told of each when its first kernel is about to run, `ran` when its memory is given back, or at `close`.
+    Subscribe to the probes after this.
     """
 
-    def __init__(self, device: HsaDevice, ran: Ran) -> None:
+    def __init__(self, device: HsaDevice, ran: Ran, found: Callable[[LoadedCode], None] = lambda code: None) -> None:
         self._device = device
+        self._found = found
         self._ran = ran
         self._counts = device.settings.count_instructions
         self._kernels: dict[int, LoadedCode | None] = {}
@@ -105,6 +107,7 @@ class CodeWatch:
         except (AccessFault, struct.error, OverflowError):  # damaged; the packet itself is told of what it reaches
             return None
         self._loaded[found.base] = found
+        self._found(found)
         self._device.probes.emit(CodeLoaded(time, found.base, len(found.data), kernels))
         return found
 

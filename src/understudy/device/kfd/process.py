@@ -28,7 +28,7 @@ from understudy.device.kfd.driver_events import Events
 from understudy.device.kfd.errors import Refused
 from understudy.device.kfd.ioctls import EventKind, MemoryException, Number
 from understudy.device.kfd.kernel_names import function_at
-from understudy.device.kfd.loaded_code import CodeWatch, Ran, loaded_at
+from understudy.device.kfd.loaded_code import CodeWatch, LoadedCode, Ran, loaded_at
 from understudy.device.kfd.node import FIRST_RENDER_MINOR, Node
 from understudy.device.kfd.queues import AgentQueues, Queues
 from understudy.device.kfd.sdma import SdmaQueue
@@ -48,11 +48,11 @@ PAGE: Final = 4096
 Failed = Callable[[Node, int, UnderstudyError], None]
 
 
-def _locate(device: HsaDevice, files_of: Callable[[], CodeFiles] | None, pc: int) -> CodePlace | None:
+def _locate(device: HsaDevice, files_of: Callable[[], CodeFiles] | None, program: Client, pc: int) -> CodePlace | None:
     """Where in its code an instruction is, as far as the code object in memory tells, and files with the same code."""
     name, offset = function_at(device.memory, pc)
     loaded = None if files_of is None else loaded_at(device, pc)
-    known = None if files_of is None or loaded is None else files_of().of(loaded)
+    known = None if files_of is None or loaded is None else files_of().of(loaded, program)
     if known is None or loaded is None:
         return CodePlace(in_function(name, offset), name) if name else None
     if not name:
@@ -157,12 +157,17 @@ class KfdProcess:
                     raise Refused("the process has gone", errno.EIO)
                 made = self._devices[node.number] = HsaDevice(node.agent, self._settings)
                 if self._ran is not None:
-                    self._watches[node.number] = CodeWatch(made, self._ran)
+                    self._watches[node.number] = CodeWatch(made, self._ran, self._found)
                 self._made(made)
-                made.locators.known.append(partial(_locate, made, self._code_files))
+                made.locators.known.append(partial(_locate, made, self._code_files, self.client))
                 made.observe_interrupts(self.events.interrupt)
                 made.fault_handler = lambda queue, error: self._fault(node, error)
             return made
+
+    def _found(self, code: LoadedCode) -> None:
+        """Its kernels begin to run: what file it is of cannot be asked for when the program has ended."""
+        if self._code_files is not None and self._settings.count_instructions:
+            self._code_files().of(code, self.client)
 
     def _space(self, node: Node) -> AddressSpace:
         device, watch = self.device(node), self._watches.get(node.number)
