@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -179,12 +177,10 @@ def _read(path: Path, options: Options, header: RawHeader) -> KernelFile:
     if path.suffix == ".s":
         data, options, name = _assembled(data, options)
     elif path.suffix in GPU_SUFFIXES:
-        from understudy.host.hsa.compile import COMPILERS, LINE_TABLES
+        from understudy.host.hsa.compile import COMPILERS, LINE_TABLES, text_of_file
 
-        agent, text = options.agent or DEFAULT_GPU, data.decode("utf-8", "replace")
-        shown = os.fsencode(path.absolute() if options.with_lines else path).decode("utf-8", "replace")
-        text = f"#line 1 {json.dumps(shown, ensure_ascii=False)}\n{text}"  # errors, findings, reports name lines
-        return _hsa(COMPILERS[path.suffix](text, agent, options=LINE_TABLES), options)
+        text = text_of_file(path.absolute() if options.with_lines else path, data)
+        return _hsa(COMPILERS[path.suffix](text, options.agent or DEFAULT_GPU, options=LINE_TABLES), options)
     if not data:
         raise WireError("the file is empty")
     from understudy.image.hsa.bundle import is_bundle

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from understudy.core.errors import BeyondModel, WireError
+from understudy.core.errors import AccessFault, BeyondModel, WireError
 from understudy.host.compiling import CompileError, NoCompiler
 from understudy.host.hsa import compile
 from understudy.host.hsa.compile import Compiler, compile_opencl, compilers
@@ -176,6 +176,17 @@ def test_a_source_file_is_compiled(gpu: Gpu, tmp_path) -> None:
     for _ in range(2):
         gpu.run(tmp_path / "squares.cl", "squares", 64, args=[out])
     assert out[7] == 49
+
+
+def test_a_source_file_is_named_where_it_is_wrong(gpu: Gpu, tmp_path) -> None:
+    """Each of two with the same text."""
+    for name in ("first.cl", "second.cl"):
+        (tmp_path / name).write_text("kernel void f(global int *out) {\n    out[get_global_id(0) - (1l << 34)] = 1;\n}")
+        with pytest.raises(AccessFault, match=rf"at pc 0x\w+ \(f\+0x\w+, [^)]*/{name}:2\), at"):
+            gpu.run(tmp_path / name, "f", 1, args=[np.zeros(64, np.int32)])
+    (tmp_path / "no.cl").write_text("kernel void f(global int *x) {\n    y[0] = 1;\n}")
+    with pytest.raises(CompileError, match=r"no\.cl:2:5: error: use of undeclared identifier 'y'"):
+        gpu.run(tmp_path / "no.cl", "f", 1, args=[np.zeros(64, np.int32)])
 
 
 def test_options_reach_the_compiler(gpu: Gpu) -> None:

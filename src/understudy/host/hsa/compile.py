@@ -7,6 +7,8 @@ for each subject in ``understudy/data/opencl``. What was compiled once is kept, 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -29,7 +31,7 @@ _TYPED_POINTERS: Final = ("-Xclang", "-no-opaque-pointers")
 """What clang 15 needs to see formats of printf: with opaque pointers it drops the calls."""
 SOURCE: Final = "kernel.cl"
 """What diagnostics call the source."""
-LINE_TABLES: Final = ("-g", "-fdebug-compilation-dir=.")
+LINE_TABLES: Final = ("-gline-tables-only", "-fdebug-compilation-dir=.")
 """Options for code that says which line it comes from, by names as they were given."""
 HIP_SOURCE: Final = "kernel.hip"
 _HIP: Final = "hip"
@@ -45,6 +47,12 @@ _PARTS: Final = "opencl"
 """The folder of what the header includes."""
 _LINKED: Final = "linked.c"
 """What OpenCL C cannot say, linked with every source as bitcode."""
+
+
+def text_of_file(path: str | Path, data: bytes) -> str:
+    """The text of a source file; diagnostics, errors and findings name lines of the file."""
+    name = os.fsencode(path).decode("utf-8", "replace")
+    return f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{data.decode('utf-8', 'replace')}"
 
 
 @dataclass(frozen=True, slots=True)

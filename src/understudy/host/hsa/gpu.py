@@ -99,7 +99,7 @@ class Gpu(Shown):
         self._mine: set[Queue] = set()
         self._users: dict[Queue, int] = {}
         """Launches on each queue that have not been waited for."""
-        self._loaded: dict[bytes, Executable] = {}
+        self._loaded: dict[bytes | str, Executable] = {}
         self._said: dict[tuple[int, Dim3, int], Hidden] = {}
         """By queue, global offset and printf buffer: what hidden arguments say."""
         self._lock = threading.RLock()
@@ -230,15 +230,15 @@ class Gpu(Shown):
     ) -> Executable:
         """Compile OpenCL C, or HIP (`language` ".hip"), and load it; needs ``understudy[kernels]`` or a clang.
 
-        `options` are clang's, behind -g where the device has checks: findings name lines. `version` is the code object
-        version. `CompileError` with the compiler's diagnostics.
+        `options` are clang's, behind those for line tables: errors and findings name lines. `version` is the code
+        object's. `CompileError` with the compiler's diagnostics.
         """
         from understudy.host.hsa.compile import COMPILERS, LINE_TABLES  # here, since few programs compile
 
         if language not in SOURCES:
             raise WireError(f"language {language!r}, expected {' or '.join(SOURCES)}")
-        make, lines = COMPILERS[language], LINE_TABLES if self.device.settings.checks else ()
-        made = make(text_of(source, "source"), self.device.agent.name, options=(*lines, *options), version=version)
+        words, agent = (*LINE_TABLES, *options), self.device.agent.name
+        made = COMPILERS[language](text_of(source, "source"), agent, options=words, version=version)
         return self.load(made)
 
     # ---- queues and signals --------------------------------------------------------------------------------------
@@ -350,13 +350,16 @@ class Gpu(Shown):
             return code
         if isinstance(code, Kernel):
             raise WireError(f"kernel {code.name} where its code is expected: dispatch takes a kernel")
-        data = bytes_of(code, "a code object")
+        data: bytes | str = bytes_of(code, "a code object")
         language = Path(code).suffix if isinstance(code, str | Path) else ""
+        if language in SOURCES and isinstance(code, str | Path) and isinstance(data, bytes):
+            from understudy.host.hsa.compile import text_of_file  # here, since few programs compile
+
+            data = text_of_file(code, data)
         with self._lock:
             found = self._loaded.get(data)  # code that is given again is the same object, whose hash is known
             if found is None or not found.is_loaded:
-                is_source = language in SOURCES
-                found = self.compile(data.decode("utf-8", "replace"), language) if is_source else self.load(data)
+                found = self.compile(data, language) if isinstance(data, str) else self.load(data)
                 self._loaded[data] = found
             return found
 
