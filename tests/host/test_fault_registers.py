@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from tests.cli.test_run import content
+from tests.host.programs import program
 from understudy import Gpu, RefSi
-from understudy.core.errors import UnderstudyError
+from understudy.core.errors import GuestFault, UnderstudyError
 from understudy.core.event import Event
 from understudy.core.registers import Registers
 from understudy.device.hsa.snapshot_events import RegistersTaken
@@ -23,6 +24,7 @@ from understudy.device.refsi.events import RegistersTaken as HartRegistersTaken
 from understudy.hsa import demo_code
 from understudy.isa.riscv.format import REGISTERS
 from understudy.refsi import demo_kernels
+from understudy.riscv import RV64
 from understudy.trace.timeline import Timeline
 from understudy.trace.values import to_object
 
@@ -102,6 +104,17 @@ def test_of_a_hart_all_integer_registers(profile: str, engine: str) -> None:
     _, events = of_hart(profile=profile, snapshots=1)
     (taken,) = (each for each in events if isinstance(each, HartRegistersTaken))
     assert {name: int(taken.scalars[name], 16) for name in REGISTERS} == registers.scalars
+
+
+@ENGINES
+def test_of_a_program_by_itself(engine: str) -> None:
+    text = "addi a3, zero, 77; lui t0, 0x123; ld t1, 8(a3)"
+    with pytest.raises(GuestFault) as caught:
+        RV64.run(program(text), engine=engine)
+    registers = held(caught.value)
+    assert (registers["a3"], registers["t0"], registers["t1"]) == (77, 0x12_3000, 0)
+    assert registers.instruction == "ld t1,8(a3), a3 = 0x4d"
+    assert tuple(registers.scalars) == REGISTERS
 
 
 def test_an_error_keeps_them_in_other_processes_and_tracebacks() -> None:

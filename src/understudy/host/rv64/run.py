@@ -16,10 +16,12 @@ from typing import Final
 
 from understudy.core.errors import AccessFault, GuestFault, UnderstudyError, WireError
 from understudy.core.limits import TimeLimit, checked_time_limit, default_time_limit
+from understudy.core.registers import with_registers
 from understudy.core.sources import bytes_of
 from understudy.core.took import Took
 from understudy.engine.riscv.api import Engine
 from understudy.engine.riscv.jit.engine import JitEngine
+from understudy.engine.riscv.moments import registers_of
 from understudy.engine.riscv.reference import ReferenceEngine
 from understudy.engine.riscv.stops import CAUSES, ECALL_U, Exit, Why
 from understudy.host.rv64.calls import Calls, Exited, OnWrite
@@ -227,7 +229,8 @@ class _Run:
             detail += f"; a program with the symbol {MAILBOX} begins in machine mode"
         shown = f" ({exit_.instruction})" if exit_.instruction else ""
         message = (detail if detail.startswith(cause) else f"{cause}: {detail}") + shown
-        raise GuestFault(message, rule=known.rule if known else None)
+        failed = GuestFault(message, rule=known.rule if known else None)
+        raise with_registers(failed, registers_of(hart, exit_.pc, exit_.instruction))
 
     def _look(self, start: float, seconds: float) -> None:
         if time.perf_counter() - start > seconds:
