@@ -162,7 +162,7 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     from understudy.core.checks import MEMORY, checks_of
     from understudy.device.kfd.device import KfdDevice, known_checks
 
-    settings, moments = options(wanted), MomentsOfPrograms(wanted.registers_at)
+    settings, moments = options(wanted), MomentsOfPrograms(wanted.registers_at, lambda: records.code_files)
     why_not = "" if wanted.report is None else why_not_counted(wanted.engine, wanted.check)
     settings["count_instructions"] = wanted.report is not None and not why_not
     with of_options():

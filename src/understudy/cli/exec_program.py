@@ -117,7 +117,7 @@ def exec_program(
         typer.Option(
             "--registers-at",
             metavar="WHERE",
-            help="ROCm: registers there in the report: fault, end, a pc or KERNEL+OFFSET; repeat.",
+            help="ROCm: registers there in the report: fault, end, a pc, KERNEL+OFFSET or FILE:LINE; repeat.",
         ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of what the device sees.")] = False,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from understudy.cli.exits import UsageError
@@ -12,6 +12,8 @@ from understudy.engine.moments import END, FAULT
 if TYPE_CHECKING:
     from understudy.core.event import Event
     from understudy.device.hsa.device import HsaDevice
+    from understudy.device.kfd.code_files import CodeFiles
+    from understudy.device.kfd.loaded_code import LoadedCode
     from understudy.engine.gcn.moments import Moments
     from understudy.engine.riscv.moments import HartMoments
     from understudy.host.amdcl2.program import Program as OpenclProgram
@@ -57,14 +59,18 @@ def choose_of_harts(moments: HartMoments | None, program: Program, wanted: Seque
 
 
 class MomentsOfPrograms:
-    """Moments of kernels that host programs load themselves: fault, a pc, KERNEL[+OFFSET] (known when it runs), end.
+    """Moments of kernels that host programs load themselves: fault, a pc, KERNEL[+OFFSET], FILE:LINE, end.
 
-    The last one is that of waves of kernels that have a name: those of the run-time library itself have none.
-
-    `UsageError` for lines of files: a program's memory has none.
+    What names and lines mean is known when a kernel first runs; lines where `files` have its code. The end is that of
+    waves of kernels that have a name: those of the run-time library itself have none.
     """
 
-    def __init__(self, wanted: Sequence[str]) -> None:
+    def __init__(self, wanted: Sequence[str], files: Callable[[], CodeFiles] | None = None) -> None:
+        self._files = files
+        self._lines: dict[tuple[str, int], bool] = {}
+        """Whether there was code of it, by file and line."""
+        self._seen: set[LoadedCode] = set()
+        """Where lines were looked for."""
         self._at_end = END in wanted
         self._pcs: set[int] = set()
         self._names: dict[str, set[int]] = {}
@@ -74,8 +80,8 @@ class MomentsOfPrograms:
             name, plus, offset = text.partition("+")
             if text.lower().startswith("0x"):
                 self._pcs.add(_number(text, text))
-            elif ":" in text:
-                raise UsageError(f"--registers-at {text}: a program's memory has no lines, say KERNEL+OFFSET")
+            elif (place := _file_and_line(text)) is not None:
+                self._lines[place] = False
             elif text not in (FAULT, END):
                 self._names.setdefault(name, set()).add(_number(offset, text) if plus else 0)
 
@@ -103,13 +109,36 @@ class MomentsOfPrograms:
             if is_new and name in self._names:
                 entry = packet.kernel_object + entry_offset(agent.memory, packet.kernel_object)
                 moments.pcs.update(entry + offset for offset in self._names[name])
+            if is_new and self._lines:
+                moments.pcs.update(self._of_lines(agent, packet.kernel_object))
 
         agent.probes.subscribe(hear, PacketStarted)
 
+    def _of_lines(self, agent: HsaDevice, kernel_object: int) -> Iterator[int]:
+        """Instructions of the code object of a kernel that begin the lines."""
+        from understudy.device.kfd.loaded_code import loaded_at
+
+        loaded = loaded_at(agent, kernel_object)
+        if loaded is None or loaded in self._seen or self._files is None:
+            return
+        self._seen.add(loaded)
+        known = self._files().of(loaded)
+        if known is None:
+            return
+        for place in self._lines:
+            for pc in _pcs_of_line(*place, range(0, len(loaded.data), 4), known.lines.at):
+                self._lines[place] = True
+                yield loaded.base + pc
+
     def missed(self) -> list[str]:
-        """What to say of kernels that did not run."""
+        """What to say of kernels that did not run, and of lines that none of them has."""
         met = sorted(self._met - {""})
-        return [
+        lines = [
+            f"--registers-at {file}:{line}: no code that ran comes from that line (debug information says so: -g)"
+            for (file, line), is_met in self._lines.items()
+            if not is_met
+        ]
+        return lines + [
             f"--registers-at {name}: no such kernel ran"
             + (close_to(name, met) or f": there were {', '.join(met) or 'none'}")
             for name in self._names
@@ -133,9 +162,12 @@ def moment_addresses(text: str, names: Mapping[str, int], code: range, place: Pl
     """
     if text.lower().startswith("0x"):
         return [_number(text, text)]
-    file, colon, line = text.rpartition(":")
-    if colon and line.isdecimal():
-        return _of_line(text, file, int(line), code, place)
+    at = _file_and_line(text)
+    if at is not None:
+        found = _pcs_of_line(*at, code, place)
+        if not found:
+            raise UsageError(f"--registers-at {text}: no instruction comes from that line")
+        return found
     name, plus, offset = text.partition("+")
     if name not in names:
         near = close_to(name, names) or f": there are {', '.join(names) or 'none'}"
@@ -143,7 +175,13 @@ def moment_addresses(text: str, names: Mapping[str, int], code: range, place: Pl
     return [names[name] + (_number(offset, text) if plus else 0)]
 
 
-def _of_line(text: str, file: str, line: int, code: range, place: PlaceOf) -> list[int]:
+def _file_and_line(text: str) -> tuple[str, int] | None:
+    file, colon, line = text.rpartition(":")
+    return (file, int(line)) if colon and line.isdecimal() else None
+
+
+def _pcs_of_line(file: str, line: int, code: range, place: PlaceOf) -> list[int]:
+    """Where code of a line begins."""
     found, before = [], False
     for pc in code:
         at = place(pc)
@@ -151,8 +189,6 @@ def _of_line(text: str, file: str, line: int, code: range, place: PlaceOf) -> li
         if is_there and not before:
             found.append(pc)
         before = is_there
-    if not found:
-        raise UsageError(f"--registers-at {text}: no instruction comes from that line")
     return found
 
 

@@ -306,6 +306,22 @@ def test_exec_names_lines(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> 
     assert one["source"] in [each["name"] for each in frames]
 
 
+def test_exec_shows_registers_at_a_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    report, trace = tmp_path / "run.html", tmp_path / "trace.jsonl"
+    lines = (HERE / "programs.hip").read_text().splitlines()
+    line = 1 + next(n for n, each in enumerate(lines) if "fmaf(" in each)
+    words = ["--registers-at", f"programs.hip:{line}", "--registers-at", "programs.hip:1"]
+    words += ["--trace-file", str(trace), "--report", str(report)]
+    assert main(["exec", "--agent", "gfx900", *words, "--", hip_program("programs", debug=True), "saxpy"]) == 0
+    _, err = capfd.readouterr()
+    assert "--registers-at programs.hip:1: no code that ran comes from that line" in err
+    assert f"programs.hip:{line}: no" not in err
+    events = [json.loads(each) for each in trace.read_text(encoding="utf-8").splitlines()]
+    taken = [each for each in events if each["event"] == "registers-taken"]
+    assert taken
+    assert {each["why"] for each in taken} == {"before"}
+
+
 def test_exec_names_lines_of_code_that_is_compiled_now(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """By a program that another one starts: its run-time library tells of the code object, no file has it."""
     words = ["--report", str(tmp_path / "run.html"), "--", "sh", "-c", f"{hip_program('features')} compiled_wild"]
