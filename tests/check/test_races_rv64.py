@@ -96,6 +96,28 @@ def test_stores_of_what_is_there_already_are_told_of_where_that_is_asked_for(tmp
     assert (found.kind, found.count) == ("write-write", 3)
 
 
+IDLE = """
+void idle(unsigned long i, volatile int *x)
+{
+    if (i == 1)
+        x[0] = 7;
+    register unsigned long call __asm__("a7") = 2;
+    register unsigned long link __asm__("a0") = 0;
+    __asm__ volatile("ecall" : "+r"(link) : "r"(call) : "memory");
+    if (i == 0)
+        x[32] = x[0];
+}
+"""
+
+
+@pytest.mark.oracle
+def test_a_barrier_is_one_for_harts_that_have_touched_nothing_yet(tmp_path: Path) -> None:
+    if not riscv_compilers():
+        pytest.skip("no compiler for RV64 is installed")
+    (tmp_path / "idle.c").write_text(IDLE)
+    assert _run(compile_kernels(tmp_path / "idle.c", options=["-O2"]), "idle", "races")[1] == []
+
+
 @pytest.mark.oracle
 def test_the_host_waits_for_a_kernel(programs: dict[int, bytes]) -> None:
     """Before it reads what that stores, or stores what that reads; other memory is free."""

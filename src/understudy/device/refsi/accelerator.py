@@ -25,13 +25,12 @@ from understudy.isa.riscv.state import NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
 if TYPE_CHECKING:
     from understudy.engine.riscv.marks.check import MarkCheck
     from understudy.engine.riscv.moments import HartMoments
-    from understudy.engine.riscv.races.watch import HartRaces
+    from understudy.engine.riscv.races.watch import HartRaces, Outstanding
 
 # ecall from machine mode: a7 says what, a0 is the argument (choice `refsi/ecall`).
 HOST_EXIT: Final = 0
 HOST_PUTSTRING: Final = 1
 HOST_BARRIER: Final = 2
-Outstanding = tuple[int, str, list[tuple[int, int]], list[tuple[int, int]], int, int]
 A0: Final = 10
 A7: Final = 17
 

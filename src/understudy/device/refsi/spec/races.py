@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from understudy.device.refsi.accelerator import Outstanding
 from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.spec.dma import DmaController, Transfer
 from understudy.device.refsi.spec.transfer import Side
 from understudy.device.refsi.spec.windows import unit_name
-from understudy.engine.riscv.races.watch import HartRaces
+from understudy.engine.riscv.races.watch import HartRaces, Outstanding
 
 
 class TransferRaces:
@@ -23,7 +22,7 @@ class TransferRaces:
 
     def finished(self, transfer: Transfer) -> None:
         """It was waited for."""
-        self._races.finished(_hart(transfer), id(transfer))
+        self._races.finished(_hart(transfer), _key(transfer))
 
     def outstanding(self) -> list[Outstanding]:
         """Those that nobody has waited for."""
@@ -34,10 +33,14 @@ def _hart(transfer: Transfer) -> int | None:
     return transfer.unit.index if transfer.unit.kind == HART else None
 
 
+def _key(transfer: Transfer) -> tuple[int, int, int]:
+    return transfer.unit.kind, transfer.unit.index, transfer.id
+
+
 def _described(transfer: Transfer) -> Outstanding:
     source, target = transfer.source, transfer.target
     unit = f"transfer {transfer.id} of {unit_name(transfer.unit)}"
-    return id(transfer), unit, _extents(source), _extents(target), source.place.physical, target.place.physical
+    return _key(transfer), unit, _extents(source), _extents(target), source.place.physical, target.place.physical
 
 
 def _extents(side: Side) -> list[tuple[int, int]]:

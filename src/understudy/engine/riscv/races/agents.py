@@ -21,6 +21,8 @@ class Agent:
     uid: int
     unit: str
     is_transfer: bool = False
+    index: int = -1
+    """The number of its hart."""
     known: dict[int, int] = field(default_factory=dict)
     """What came before, but for its own."""
     tick: int = 1

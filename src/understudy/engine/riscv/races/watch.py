@@ -9,29 +9,27 @@ Groups come one after another. (ISA manual volume I, chapter "RVWMO"; what `fenc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from understudy.core.checks import RACES
 from understudy.core.errors import BeyondModel
-from understudy.core.findings import Finding, FindingLog
+from understudy.core.findings import FindingLog
 from understudy.engine.clocks import join
 from understudy.engine.riscv.evaluate import Evaluator
 from understudy.engine.riscv.races.agents import ATOMIC, READ, WRITE, Agent, Event, Suspect
-from understudy.isa.riscv.assembler import text
+from understudy.engine.riscv.races.telling import HOST, Telling
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import Hart
 
 MOST_BYTES: Final = 1 << 22
 """Bytes that may be touched within a group of instances."""
-OF_HARTS: Final = "a barrier, or a fence on both sides of the flag between them; or atomics"
-OF_HOST: Final = "a wait for the command buffer before it"
-HOST: Final = "the host"
-OF_TRANSFERS: Final = "a wait for the transfer, by DMADONESEQ, before it"
 R_PRED, W_PRED, R_SUCC, W_SUCC = 1 << 25, 1 << 24, 1 << 21, 1 << 20
 """Bits of a fence."""
 Extents = Sequence[tuple[int, int]]
 """Bytes of this process: start and end."""
+Outstanding = tuple[object, str, Extents, Extents, int, int]
+"""A DMA transfer that nobody has waited for: what names it, its unit, what it reads and writes, and where that is."""
 
 
 @dataclass(slots=True)
@@ -41,12 +39,16 @@ class Cell:
     store: Event | None = None
     loads: dict[int, Event] = field(default_factory=dict)
 
+    def by_index(self) -> list[Event]:
+        """The loads, by the numbers of their harts."""
+        return sorted(self.loads.values(), key=lambda event: event.agent.index)
+
 
 @dataclass(frozen=True, slots=True)
 class Moving:
     """A DMA transfer: what it reads and writes."""
 
-    key: int
+    key: object
     agent: Agent
     reads: Extents
     writes: Extents
@@ -59,7 +61,7 @@ class HartRaces:
     address; None for what is no memory. `equal_stores`: stores that leave memory as it is are told of, too."""
 
     def __init__(self, log: FindingLog, place: Callable[[Hart, int], int | None], equal_stores: bool = False) -> None:
-        self.log = log
+        self._telling = Telling(log)
         self.equal_stores = equal_stores
         self._place = place
         self._cells: dict[int, Cell] = {}
@@ -67,7 +69,8 @@ class HartRaces:
         self._moving: list[Moving] = []
         self._uid = 0
         self._events: dict[tuple[int, int, int | None, str], Event] = {}
-        self._told: dict[tuple[object, ...], Finding] = {}
+        self._behind: dict[int, int] = {}
+        """What comes before all that is done behind the last barrier, by harts that have done nothing yet, too."""
         self._kept: dict[int, Cell] | None = None
         """What kernels touch, while the host has not waited for them."""
 
@@ -77,16 +80,16 @@ class HartRaces:
         evaluator.watch = self
         return evaluator
 
-    def begin_group(self, outstanding: Iterable[tuple[int, str, Extents, Extents, int, int]] = ()) -> None:
+    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
         """Whatever harts did so far is over; `outstanding` are transfers that nobody has waited for."""
-        for agent in self._harts.values():
-            self._decide(agent, acquires=False)
+        self._decide_all()
         if self._kept is not None:
             self._keep(self._kept)
         self._cells.clear()
         self._harts.clear()
         self._events.clear()
         self._moving.clear()
+        self._behind.clear()
         for key, unit, reads, writes, source, target in outstanding:
             self._moving.append(Moving(key, self._agent(unit, is_transfer=True), reads, writes, source, target))
 
@@ -96,12 +99,15 @@ class HartRaces:
 
     def barrier(self) -> None:
         """All harts of the group have come to a barrier, and go on."""
+        self._decide_all()
         for agent in self._harts.values():
+            join(self._behind, agent.release())
+        for agent in self._harts.values():
+            agent.learn(self._behind)
+
+    def _decide_all(self) -> None:
+        for _, agent in sorted(self._harts.items()):
             self._decide(agent, acquires=False)
-        clocks = [agent.release() for agent in self._harts.values()]
-        for agent in self._harts.values():
-            for clock in clocks:
-                agent.learn(clock)
 
     def _agent(self, unit: str, is_transfer: bool = False) -> Agent:
         self._uid += 1
@@ -109,7 +115,9 @@ class HartRaces:
 
     def _of(self, hart: int) -> Agent:
         if hart not in self._harts:
-            self._harts[hart] = self._agent(f"hart {hart}")
+            agent = self._harts[hart] = self._agent(f"hart {hart}")
+            agent.index = hart
+            agent.learn(self._behind)
         return self._harts[hart]
 
     def fence(self, hart: Hart, word: int, is_tso: bool) -> None:
@@ -125,7 +133,7 @@ class HartRaces:
 
     # ---- transfers -----------------------------------------------------------------------------------------------
     def started(
-        self, hart: int | None, key: int, unit: str, reads: Extents, writes: Extents, source: int, target: int
+        self, hart: int | None, key: object, unit: str, reads: Extents, writes: Extents, source: int, target: int
     ) -> None:
         """A hart has started a transfer (None: a command has), which `key` names until it is finished."""
         agent = self._agent(unit, is_transfer=True)
@@ -133,14 +141,14 @@ class HartRaces:
             starter = self._of(hart)
             self._decide(starter, acquires=False)
             agent.learn(starter.release())
-        for host, cell in self._cells.items():
+        for host, cell in sorted(self._cells.items()):
             if any(start <= host < end for start, end in writes):
-                self._judge(self._made(agent, WRITE), (cell.store, *cell.loads.values()), target, 1)
+                self._judge(self._made(agent, WRITE), (cell.store, *cell.by_index()), target, 1)
             elif any(start <= host < end for start, end in reads):
                 self._judge(self._made(agent, READ), (cell.store,), source, 1)
         self._moving.append(Moving(key, agent, reads, writes, source, target))
 
-    def finished(self, hart: int | None, key: int) -> None:
+    def finished(self, hart: int | None, key: object) -> None:
         """It was waited for."""
         for moving in self._moving:
             if moving.key == key and hart is not None:
@@ -158,7 +166,7 @@ class HartRaces:
         for host, cell in self._cells.items():
             known = kept.setdefault(host, Cell())
             known.store = cell.store or known.store
-            known.loads |= cell.loads
+            known.loads |= {each.agent.uid: each for each in cell.by_index()}
         for moving in self._moving:
             self._extend(kept, moving.writes, self._made(moving.agent, WRITE))
 
@@ -174,13 +182,13 @@ class HartRaces:
         size, done = sum(end - start for start, end in extents), 0
         found: dict[int, int] = {}
         for start, end in extents:
-            for host in range(start, end) if size < len(kept) else [each for each in kept if start <= each < end]:
+            for host in range(start, end) if size < len(kept) else sorted(each for each in kept if start <= each < end):
                 cell = kept.get(host)
                 others = [] if cell is None else [cell.store, *(cell.loads.values() if access != READ else ())]
                 for other in others:
                     if other is not None and id(other) not in found:
                         found[id(other)] = done + host - start
-                        self._tell(Suspect(other, event, address + done + host - start, 1))
+                        self._telling.tell(Suspect(other, event, address + done + host - start, 1))
             done += end - start
 
     # ---- accesses ------------------------------------------------------------------------------------------------
@@ -198,7 +206,7 @@ class HartRaces:
         cells = [self._cell(host + n) for n in range(size)]
         others: list[Event | None] = [cell.store for cell in cells]
         if access != READ:
-            others += [each for cell in cells for each in cell.loads.values()]
+            others += [each for cell in cells for each in cell.by_index()]
         self._judge(event, others, address, size, same)
         self._against_transfers(event, host, address, size)
         if access != WRITE:
@@ -258,7 +266,7 @@ class HartRaces:
             elif other.undecided and event.synchronizes:
                 other.agent.pending.append(suspect)
             elif not (event.undecided and other.undecided):
-                self._tell(suspect)
+                self._telling.tell(suspect)
 
     def _against_transfers(self, event: Event, host: int, address: int, size: int) -> None:
         for moving in self._moving:
@@ -267,7 +275,7 @@ class HartRaces:
                 is_read = not any(start < host + size and host < end for start, end in moving.writes)
                 other = self._made(moving.agent, READ if is_read else WRITE)
                 if not event.agent.knows(other):
-                    self._tell(Suspect(other, event, address, size))
+                    self._telling.tell(Suspect(other, event, address, size))
 
     def _decide(self, agent: Agent, *, acquires: bool) -> None:
         """The last load of a hart is one that acquires, or is not."""
@@ -278,36 +286,4 @@ class HartRaces:
         agent.last = None
         for suspect in pending:
             if not (suspect.first.synchronizes and suspect.second.synchronizes):
-                self._tell(suspect)
-
-    # ---- telling -------------------------------------------------------------------------------------------------
-    def _tell(self, suspect: Suspect) -> None:
-        first, event = suspect.first, suspect.second
-        parties = first.agent.is_transfer, event.agent.is_transfer, event.agent.unit == HOST
-        site = first.access, event.access, first.pc, event.pc, *parties
-        known = self._told.get(site)
-        if known is not None:
-            self.log.note(replace(known))
-            return
-        is_transfer = first.agent.is_transfer or event.agent.is_transfer
-        is_host = event.agent.unit == HOST
-        between = "a hart and a transfer" if is_transfer else "harts"
-        if is_host:
-            between = "the host and a kernel that it has not waited for,"
-        message = (
-            f"{event.access} of {suspect.size} bytes at {suspect.address:#x} and a {first.access} of the same by "
-            f"{between} in no order"
-        )
-        where = self._finding(first, "", "")
-        for namer in self.log.namers:
-            namer(where)
-        found = self._finding(event, f"{first.access}-{event.access}", message)
-        found.access, found.space, found.address, found.size = event.access, "global", suspect.address, suspect.size
-        found.other, found.suggestion = where.place, OF_HOST if is_host else OF_TRANSFERS if is_transfer else OF_HARTS
-        self._told[site] = replace(found)
-        self.log.note(found)
-
-    @staticmethod
-    def _finding(event: Event, kind: str, message: str) -> Finding:
-        shown = "" if event.insn is None or event.pc is None else text(event.insn, event.pc)
-        return Finding(RACES, kind, message, pc=event.pc, insn=shown, unit=event.agent.unit)
+                self._telling.tell(suspect)
