@@ -25,7 +25,7 @@ from understudy.isa.riscv.state import NO_ADDRESS, RETIRED, RETURN_ADDRESS, Hart
 if TYPE_CHECKING:
     from understudy.engine.riscv.marks.check import MarkCheck
     from understudy.engine.riscv.moments import HartMoments
-    from understudy.engine.riscv.races.watch import HartRaces, Outstanding
+    from understudy.engine.riscv.races.watch import Outstanding, Races
 
 # ecall from machine mode: a7 says what, a0 is the argument (choice `refsi/ecall`).
 HOST_EXIT: Final = 0
@@ -120,7 +120,7 @@ class Accelerator(Stateful):
         """What looks for values that nobody has written, where that is asked for."""
         self.moments: HartMoments | None = None
         """What takes registers, where that is asked for."""
-        self.races: HartRaces | None = None
+        self.races: Races | None = None
         """What looks for races, where that is asked for."""
         self.outstanding: Callable[[], list[Outstanding]] = list
         """DMA transfers that nobody has waited for, as races are told of them."""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from understudy.engine.riscv.evaluate import Evaluator
     from understudy.engine.riscv.marks.check import MarkCheck
     from understudy.engine.riscv.moments import HartMoments
-    from understudy.engine.riscv.races.watch import HartRaces
+    from understudy.engine.riscv.races.watch import Races
     from understudy.isa.riscv.insn import Insn
 
 FAMILIES: Final = ("m", "g")
@@ -173,13 +173,43 @@ class RefSiDevice(Stateful, Device[Settings]):
 
         return MarkCheck(self._log, self._insn_of)
 
-    def _make_races(self) -> HartRaces | None:
+    def _make_races(self) -> Races | None:
         """What looks for races, where that is asked for."""
         if RACES not in self.settings.checks or self._log is None:
             return None
+        if self._is_translated:
+            from understudy.engine.riscv.races.native_judge import NativeHartRaces
+
+            count = self.cores * self.harts_per_core
+            return NativeHartRaces(
+                self._log,
+                _place,
+                self.settings.equal_stores,
+                count,
+                lambda index: self.accelerator.harts[index],
+                self._insn_of,
+                self._rams,
+            )
         from understudy.engine.riscv.races.watch import HartRaces
 
         return HartRaces(self._log, _place, self.settings.equal_stores)
+
+    @property
+    def _is_translated(self) -> bool:
+        """Whether harts run as machine code."""
+        checks, count = self.settings.checks, self.cores * self.harts_per_core
+        if self.settings.engine != JIT or WAITS in checks or self.settings.snapshots:
+            return False
+        if RACES not in checks:
+            return True
+        from understudy.engine.riscv.races.codes import MOST_HARTS
+        from understudy.ir import llvm
+
+        return llvm.is_x86() and count <= MOST_HARTS
+
+    def _rams(self) -> tuple[Ram, ...]:
+        """The memories that harts share."""
+        return self.memory.rams if isinstance(self.memory, SpecMemory) else ()
 
     def _make_moments(self) -> HartMoments | None:
         """What takes registers of harts, where that is asked for."""
@@ -211,9 +241,8 @@ class RefSiDevice(Stateful, Device[Settings]):
         reference: Callable[..., Engine] = ReferenceEngine
         if WAITS in self.settings.checks and self._log is not None:
             reference = _code_store_engine(self._log)
-        is_plain = reference is ReferenceEngine and self._races is None and self.moments is None
-        is_jit = self.settings.engine == JIT and is_plain
-        kind = _jit_engine(self.settings.tier, self._marks is not None) if is_jit else reference
+        checked = self._marks is not None, self._races is not None
+        kind = _jit_engine(self.settings.tier, *checked) if self._is_translated else reference
         counting = self.settings.count_instructions
         if self._marks is not None:
             return kind(coherent=True, counting=counting, dress=self._dress)
@@ -571,17 +600,22 @@ class RefSiDevice(Stateful, Device[Settings]):
         super().restore(state)
 
 
-def _jit_engine(tier: str, marked: bool = False) -> Callable[..., Engine]:
+def _jit_engine(tier: str, marked: bool = False, looking: bool = False) -> Callable[..., Engine]:
     """Imported where it is needed: it brings the compiler along."""
     from understudy.engine.riscv.jit.engine import JitEngine
     from understudy.ir import llvm
 
     made = partial(JitEngine, tier={AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[tier])
-    if not marked:
-        return made
-    from understudy.engine.riscv.marks.translated import MARKING
+    more: dict[str, Any] = {}
+    if marked:
+        from understudy.engine.riscv.marks.translated import MARKING
 
-    return partial(made, performing=MARKING)
+        more["performing"] = MARKING
+    if looking:
+        from understudy.engine.riscv.races.translated import LOOKING
+
+        more["looking"] = LOOKING
+    return partial(made, **more)
 
 
 def _marked_ram(ram: Callable[[int], Ram]) -> Callable[[int], Ram]:

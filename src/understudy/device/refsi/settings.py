@@ -37,7 +37,7 @@ class Settings(KernelSettings):
     were, one event does.
     `snapshots`: events tell of so many times what registers of a hart held: where it failed, and at what
     `RefSiDevice.moments` says.
-    With it, and with the checks "waits" and "races", harts run on the reference engine, which is slow.
+    With it, and with the check "waits", harts run on the reference engine, which is slow.
     """
 
     UNCHECKED: ClassVar[frozenset[str]] = frozenset({FIDELITY})

@@ -58,7 +58,9 @@ COUNTS: Final = 94
 """The address of the counters of translated code that counts its instructions: see `jit.counters`."""
 MARKS: Final = 95
 """The address of the marks of its registers, where values are checked: see `engine.riscv.marks`."""
-WORDS: Final = 96
+RACES: Final = 96
+"""The address of the row of `engine.riscv.races.codes` that is its own, where races are looked for."""
+WORDS: Final = 97
 
 NO_ADDRESS: Final = (1 << 64) - 1
 """Return or reservation address that no aligned access can match."""

@@ -6,13 +6,13 @@ from understudy.device.refsi.interfaces import HART
 from understudy.device.refsi.spec.dma import DmaController, Transfer
 from understudy.device.refsi.spec.transfer import Side
 from understudy.device.refsi.spec.windows import unit_name
-from understudy.engine.riscv.races.watch import HartRaces, Outstanding
+from understudy.engine.riscv.races.watch import Outstanding, Races
 
 
 class TransferRaces:
     """Tells what looks for races of the transfers of a device."""
 
-    def __init__(self, races: HartRaces, dma: DmaController) -> None:
+    def __init__(self, races: Races, dma: DmaController) -> None:
         self._races = races
         self._dma = dma
 

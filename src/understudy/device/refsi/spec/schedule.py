@@ -167,7 +167,7 @@ class SpecSchedule:
         harts = self._accelerator.harts[: len(plan.harts)]
         if plan.instances - told <= len(harts):
             return None
-        if not self._accelerator.engine.translates:
+        if not self._accelerator.engine.translates or self._accelerator.races is not None:
             return None
         from understudy.device.refsi.spec.native_instances import Crowd  # wanted only where kernels run
 

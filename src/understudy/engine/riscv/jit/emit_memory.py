@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_registers import BITS, TYPE, Held, Registers
 from understudy.ir.builder import Text
+from understudy.isa.riscv.insn import Insn
 
 _AMO: Final = {
     "swap": "xchg",
@@ -23,11 +24,28 @@ _AMO: Final = {
 _LOG2: Final = {8: 0, 16: 1, 32: 2, 64: 3}
 
 
+class Looks(Protocol):
+    """Writes a look at each access before it is made: it may leave to the reference engine."""
+
+    def begin(self, insn: Insn) -> None:
+        """An instruction begins."""
+
+    def access(self, access: str, w: int, pointer: str) -> None:
+        """A "read", "write" or "atomic" access is next."""
+
+    def many(self, access: str, w: int, pointer: str, count: str) -> None:
+        """So many elements side by side are accessed next."""
+
+    def fence(self) -> None:
+        """A fence is next."""
+
+
 class Memory:
     """Loads, stores and atomics. `addends`: by pc, accesses whose memory is known already, and where it lies.
 
     `chased` are the pcs of loads whose memory is guessed before it is known (see `chases`).
-    With `refills` a page that is not in its table may still come back there without leaving.
+    With `refills` a page that is not in its table may still come back there without leaving. `looks`: what looks at
+    accesses, if anything does.
     """
 
     def __init__(self, text: Text, ints: Integers, registers: Registers, control: Control, refills: bool) -> None:
@@ -41,9 +59,13 @@ class Memory:
         self.chased: frozenset[int] = frozenset()
         self.pointer = ""
         """Where the last access goes."""
+        self.looks: Looks | None = None
 
-    def _pointer(self, w: int, address: str, tables: tuple[str, ...]) -> str:
+    def _pointer(self, w: int, address: str, tables: tuple[str, ...], access: str) -> str:
+        """Where an access goes, which somebody may have looked at; "" for one that may come to nothing."""
         self.pointer = self._place(w, address, tables)
+        if self.looks is not None and access:
+            self.looks.access(access, w, self.pointer)
         return self.pointer
 
     def _place(self, w: int, address: str, tables: tuple[str, ...]) -> str:
@@ -106,12 +128,12 @@ class Memory:
 
     def load(self, w: int, address: str) -> str:
         """Aligned load."""
-        pointer = self._pointer(w, address, ("loads",))
+        pointer = self._pointer(w, address, ("loads",), "read")
         return self.text.let(f"load volatile i{w}, ptr {pointer}, align {w >> 3}")
 
     def store(self, w: int, address: str, v: str) -> None:
         """Aligned store."""
-        pointer = self._pointer(w, address, ("stores",))
+        pointer = self._pointer(w, address, ("stores",), "write")
         held = self.representations.float_of.get(v)
         if held is not None and BITS[held.fmt] != w:
             held = None  # all 64 bits of a boxed single
@@ -121,13 +143,13 @@ class Memory:
     def amo(self, kind: str, w: int, address: str, v: str) -> str:
         """Atomic read-modify-write."""
         self._synchronize()
-        pointer = self._pointer(w, address, ("loads", "stores"))
+        pointer = self._pointer(w, address, ("loads", "stores"), "atomic")
         return self.text.let(f"atomicrmw volatile {_AMO[kind]} ptr {pointer}, i{w} {v} seq_cst")
 
     def load_reserved(self, w: int, address: str) -> str:
         """Load and reserve."""
         self._synchronize()
-        pointer = self._pointer(w, address, ("loads",))
+        pointer = self._pointer(w, address, ("loads",), "read")
         old = self.text.let(f"load atomic volatile i{w}, ptr {pointer} seq_cst, align {w >> 3}")
         self.text.put(f"store i64 {address}, ptr %reserved")
         self.text.put(f"store i64 {self.ints.zext(64, w, old)}, ptr %reserved_value")
@@ -136,9 +158,16 @@ class Memory:
     def store_conditional(self, w: int, address: str, v: str) -> str:
         """0 and stored if the reservation holds, else 1."""
         self._synchronize()
-        pointer = self._pointer(w, address, ("loads", "stores"))
+        pointer = self._pointer(w, address, ("loads", "stores"), "")
         reserved = self.text.let("load i64, ptr %reserved")
         held = self.text.let(f"icmp eq i64 {reserved}, {address}")
+        if self.looks is not None:
+            seen, on = self.text.fresh("held"), self.text.fresh("on")
+            self.text.branch(held, seen, on)
+            self.text.start(seen)
+            self.looks.access("atomic", w, pointer)
+            self.text.put(f"br label %{on}")
+            self.text.start(on)
         self.text.put("store i64 -1, ptr %reserved")
         self.text.put("store i64 1, ptr %scratch")
         attempt, join = self.text.fresh("sc"), self.text.fresh("join")
@@ -157,6 +186,8 @@ class Memory:
     def fence(self) -> None:
         """Order accesses of this thread."""
         self._synchronize()
+        if self.looks is not None:
+            self.looks.fence()
         self.text.put("fence seq_cst")
 
     def _synchronize(self) -> None:

@@ -16,7 +16,7 @@ from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_float import Floats, fma_helper
 from understudy.engine.riscv.jit.emit_integer import CLMUL_PORTABLE, CLMUL_X86, Integers
 from understudy.engine.riscv.jit.emit_loop import Loops
-from understudy.engine.riscv.jit.emit_memory import Memory
+from understudy.engine.riscv.jit.emit_memory import Looks, Memory
 from understudy.engine.riscv.jit.emit_registers import TYPE, Registers, Representations
 from understudy.engine.riscv.jit.emit_vector import Vectors
 from understudy.engine.riscv.jit.floatreps import INTEGER, Reps, analyse
@@ -67,7 +67,7 @@ class RegionEmitter:
     """Translates one region; `text()` is the whole module, with one function named `region`.
 
     `features` are those of the host. Without `native_float` floats are left to the reference engine. `perform` makes
-    what writes instructions where their meanings are not all.
+    what writes instructions where their meanings are not all, `look` what looks at accesses.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class RegionEmitter:
         features: frozenset[str],
         native_float: bool = True,
         perform: Callable[[Algebra], Performer] | None = None,
+        look: Callable[[Algebra], Looks] | None = None,
     ) -> None:
         self.region = region
         self.features = features
@@ -89,6 +90,7 @@ class RegionEmitter:
         self._back: tuple[int, str] | None = None
         self._counters = {} if region.counters is None else numbers(region)
         self._performer = None if perform is None else perform(algebra)
+        algebra.memory.looks = None if look is None else look(algebra)
 
     # -- blocks
 
@@ -127,6 +129,8 @@ class RegionEmitter:
         for index, (pc, insn) in enumerate(block.insns):
             algebra.pc, algebra.next_pc = pc, (pc + insn.length) & ((1 << 64) - 1)
             control.at(pc, least - index, index)
+            if algebra.memory.looks is not None:
+                algebra.memory.looks.begin(insn)
             if flow_of(insn, self.native_float) == "system":
                 self._leave(pc, STEP)
                 return

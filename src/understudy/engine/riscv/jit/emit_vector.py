@@ -423,10 +423,14 @@ class Vectors:
         neighbours = isinstance(walk.offsets, Index) and walk.step == fields * group.width // 8
         if neighbours and fields > 1 and lanes * fields * group.width // 8 <= MOST_BYTES and not masked:
             self._move_segments(group, count, walk, fields, loads)
-        elif not neighbours or fields > 1 or (group.width < 32 and "avx512bw" not in self.features and masked):
+        elif not neighbours or fields > 1 or (masked and not self._masks(group.width)):
             self._move_each(group, count, walk, masked, fields, loads)
         else:
             self._move_at_once(group, count, walk, masked, lanes, loads)
+
+    def _masks(self, width: int) -> bool:
+        """Whether elements of so many bits are accessed at once where a mask enables them."""
+        return self.memory.looks is None and (width >= 32 or "avx512bw" in self.features)
 
     def _move_each(self, group: Group, count: str, walk: Walk, masked: bool, fields: int, loads: bool) -> None:
         """Each element with its check; at a miss the reference engine goes on there, as vstart tells it."""
@@ -463,6 +467,8 @@ class Vectors:
         text, w = self.text, group.width
         total = self.ints.mul(64, count, str(fields))
         pointer = self._pointer(str(walk.base), total, w, "loads" if loads else "stores")
+        if self.memory.looks is not None:
+            self.memory.looks.many("read" if loads else "write", w, pointer, total)
         text.put('fence syncscope("singlethread") seq_cst')
         with each_number(text, count) as k:
             first = text.let(f"mul i64 {k}, {fields}")
@@ -477,6 +483,8 @@ class Vectors:
         """One access of neighbouring elements: all of them, or those of a mask."""
         text, w = self.text, group.width
         pointer = self._pointer(str(walk.base), count, w, "loads" if loads else "stores")
+        if self.memory.looks is not None:
+            self.memory.looks.many("read" if loads else "write", w, pointer, count)
         ty, own = f"<{lanes} x i{w}>", self._place(group.n)
         whole, part, join = text.fresh("whole"), text.fresh("part"), text.fresh("on")
         full = "false" if masked else text.let(f"icmp eq i64 {count}, {lanes}")

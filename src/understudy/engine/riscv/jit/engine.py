@@ -31,6 +31,7 @@ from understudy.engine.riscv.jit.dispatcher import (
     exchange64,
     refill,
 )
+from understudy.engine.riscv.jit.emit_memory import Looks
 from understudy.engine.riscv.jit.emit_region import Algebra, Performer, RegionEmitter
 from understudy.engine.riscv.jit.region import Region, discover, region_key
 from understudy.engine.riscv.jit.translation import JitContext, Translation, snapshot_of
@@ -84,6 +85,14 @@ class Performing:
     perform: Callable[[Algebra], Performer]
 
 
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """What translated code does before it accesses memory; `name` likewise."""
+
+    name: str
+    look: Callable[[Algebra], Looks]
+
+
 class Runtime:
     """The dispatcher and what else is compiled once per process and cache."""
 
@@ -121,7 +130,7 @@ class JitEngine(ReferenceEngine):
     `coherent`, `tlb_entries` and `on_retire` as for `ReferenceEngine` (a retire hook means that everything runs on the
     reference). `tier` fixes the tier (`llvm.QUICK` or `llvm.OPTIMISED`, compiled at once at first sight) instead of
     tiering up. `cache`: where objects are kept; by default in the user's cache folder. `counting` and `dress` as there;
-    `performing` is the same as `dress` for translated code.
+    `performing` is the same as `dress` for translated code, `looking` what looks at its accesses.
     """
 
     def __init__(
@@ -134,10 +143,12 @@ class JitEngine(ReferenceEngine):
         counting: bool = False,
         dress: Dress | None = None,
         performing: Performing | None = None,
+        looking: Looking | None = None,
     ) -> None:
         super().__init__(coherent, tlb_entries, on_retire, counting, dress)
         self._perform = None if performing is None else performing.perform
-        self._more = "" if performing is None else performing.name
+        self._look = None if looking is None else looking.look
+        self._more = " ".join(each.name for each in (performing, looking) if each is not None)
         self._counters = Counters() if counting else None
         self.tier = tier
         self.limit: int | None = None
@@ -393,7 +404,7 @@ class JitEngine(ReferenceEngine):
         key = region_key(region, native_float, tier, self._more)
         image = self.cache.get(key)
         if image is None:
-            text = RegionEmitter(region, llvm.host_features(), native_float, self._perform).text()
+            text = RegionEmitter(region, llvm.host_features(), native_float, self._perform, self._look).text()
             image = llvm.compile_ir(text, tier)
             self.cache.put(key, image)
         return llvm.Code(image)

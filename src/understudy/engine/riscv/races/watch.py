@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from understudy.core.checks import RACES
 from understudy.core.errors import BeyondModel
@@ -54,6 +54,36 @@ class Moving:
     writes: Extents
     source: int
     target: int
+
+
+class Races(Protocol):
+    """What looks for races of a device's harts."""
+
+    def dress(self, evaluator: Evaluator) -> Evaluator:
+        """Look at what an evaluator accesses."""
+
+    def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
+        """Whatever harts did so far is over; `outstanding` are transfers that nobody has waited for."""
+
+    def end(self) -> None:
+        """A kernel command is over."""
+
+    def barrier(self) -> None:
+        """All harts of the group have come to a barrier, and go on."""
+
+    def started(
+        self, hart: int | None, key: object, unit: str, reads: Extents, writes: Extents, source: int, target: int
+    ) -> None:
+        """A hart has started a transfer (None: a command has), which `key` names until it is finished."""
+
+    def finished(self, hart: int | None, key: object) -> None:
+        """It was waited for."""
+
+    def keep(self) -> None:
+        """Kernels run next that the host does not wait for before it accesses memory."""
+
+    def host(self, access: str, address: int, extents: Extents) -> None:
+        """The host accesses memory at a device address, and has waited for nothing since `keep`."""
 
 
 class HartRaces:
@@ -178,18 +208,7 @@ class HartRaces:
     def host(self, access: str, address: int, extents: Extents) -> None:
         """The host accesses memory at a device address, and has waited for nothing since `keep`."""
         kept, self._kept = self._kept or {}, None
-        event = self._made(self._agent(HOST), access)
-        size, done = sum(end - start for start, end in extents), 0
-        found: dict[int, int] = {}
-        for start, end in extents:
-            for host in range(start, end) if size < len(kept) else sorted(each for each in kept if start <= each < end):
-                cell = kept.get(host)
-                others = [] if cell is None else [cell.store, *(cell.loads.values() if access != READ else ())]
-                for other in others:
-                    if other is not None and id(other) not in found:
-                        found[id(other)] = done + host - start
-                        self._telling.tell(Suspect(other, event, address + done + host - start, 1))
-            done += end - start
+        tell_host(self._telling, kept, self._agent(HOST), access, address, extents)
 
     # ---- accesses ------------------------------------------------------------------------------------------------
     def access(self, hart: Hart, insn: Insn, access: str, address: int, size: int, same: Callable[[], bool]) -> None:
@@ -287,3 +306,21 @@ class HartRaces:
         for suspect in pending:
             if not (suspect.first.synchronizes and suspect.second.synchronizes):
                 self._telling.tell(suspect)
+
+
+def tell_host(
+    telling: Telling, kept: dict[int, Cell], host: Agent, access: str, address: int, extents: Extents
+) -> None:
+    """Tell of what the host races with when it accesses memory that kernels have touched meanwhile."""
+    event = Event(host, host.tick, None, None, access, False, False, {})
+    size, done = sum(end - start for start, end in extents), 0
+    found: set[int] = set()
+    for start, end in extents:
+        for at in range(start, end) if size < len(kept) else sorted(each for each in kept if start <= each < end):
+            cell = kept.get(at)
+            others = [] if cell is None else [cell.store, *(cell.loads.values() if access != READ else ())]
+            for other in others:
+                if other is not None and id(other) not in found:
+                    found.add(id(other))
+                    telling.tell(Suspect(other, event, address + done + at - start, 1))
+        done += end - start

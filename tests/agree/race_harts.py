@@ -1,0 +1,166 @@
+"""Random programs of harts that share memory, as assembly text: accesses of all kinds and what brings them into order.
+
+All that is gone through up to three times. a0 is the number of the instance, a1 the array; the array's end has what
+each instance has loaded.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+WORDS: Final = 256
+"""Dwords of the array."""
+OWN: Final = 768
+"""Offset of what instances store in the end."""
+FENCES: Final = ("fence rw, rw", "fence rw, rw", "fence r, rw", "fence rw, w", "fence w, w", "fence r, r", "fence.tso")
+SIZES: Final = {"b": 0, "h": 1, "w": 2, "d": 3}
+AMOS: Final = ("amoadd", "amoswap", "amoor", "amomaxu")
+ORDERS: Final = ("", "", ".aq", ".rl", ".aqrl")
+DMA: Final = 0x2000_2000
+HARTS: Final = 4
+
+
+class Maker:
+    """Writes one program."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.lines: list[str] = []
+        self._label = 0
+
+    def text(self) -> str:
+        """The program: a kernel called `kernel`."""
+        rounds = self.random.choice((1, 1, 2, 3))
+        self._put("mv s2, ra", f"li s1, {rounds}", "li t6, 0", f"andi s3, a0, {HARTS - 1}", "mv s0, a0", "again:")
+        for _ in range(self.random.randrange(3, 14)):
+            self._step()
+        self._put("addi s1, s1, -1", "bnez s1, again")
+        self._put("slli t0, s0, 3", "add t0, t0, a1", f"sd t6, {OWN}(t0)", "mv ra, s2", "ret")
+        return "\n".join([".globl kernel", ".type kernel, @function", "kernel:", *self.lines, ".size kernel, .-kernel"])
+
+    def _put(self, *lines: str) -> None:
+        self.lines += lines
+
+    def _chance(self, p: float) -> bool:
+        return self.random.random() < p
+
+    def _fresh(self) -> str:
+        self._label += 1
+        return f"on{self._label}"
+
+    def _step(self) -> None:
+        if self._chance(0.15):
+            self._barrier()
+        elif self._chance(0.35):
+            label = self._fresh()
+            self._put(f"li t0, {self.random.randrange(HARTS)}")
+            self._put(f"{self.random.choice(('beq', 'bne'))} s3, t0, {label}")
+            for _ in range(self.random.randrange(1, 4)):
+                self._action()
+            self._put(f"{label}:")
+        else:
+            self._action()
+
+    def _action(self) -> None:
+        what = self.random.random()
+        if what < 0.55:
+            self._access()
+        elif what < 0.68:
+            self._put(self.random.choice(FENCES))
+        elif what < 0.78:
+            self._atomic()
+        elif what < 0.86:
+            self._poll()
+        elif what < 0.95:
+            self._vector()
+        else:
+            self._transfer()
+
+    def _barrier(self) -> None:
+        self._put("li a7, 2", "li a0, 0", "ecall")
+
+    def _address(self, align: int) -> None:
+        """t1: an aligned address in the first part of the array."""
+        number, shift = self.random.randrange(16), self.random.choice((align, 2, 3))
+        self._put(
+            *self.random.choice((
+                (f"li t1, {number * 4}",),
+                (f"li t1, {number * 4}",),
+                (f"slli t1, s3, {shift}",),
+                (f"xori t1, s3, {number & 3}", f"slli t1, t1, {shift}"),
+                ("andi t1, s3, 1", f"slli t1, t1, {shift}"),
+                (f"slli t1, s0, {shift}", f"addi t1, t1, {number}"),
+                ("li t1, 64",),
+            ))
+        )  # fmt: skip
+        self._put(f"andi t1, t1, {-1 << align}", "add t1, t1, a1")
+
+    def _access(self) -> None:
+        size = self.random.choice("bhwwwwd")
+        self._address(SIZES[size])
+        if self._chance(0.5):
+            self._put(f"l{size} t2, 0(t1)", "add t6, t6, t2")
+        else:
+            self._put(f"li t2, {self.random.choice((0, 0, 1, 7))}")
+            if self._chance(0.3):
+                self._put("add t2, t2, s0")
+            self._put(f"s{size} t2, 0(t1)")
+        if self._chance(0.3):  # a pair on one place
+            self._put(f"l{size} t2, 0(t1)", "addi t2, t2, 1", f"s{size} t2, 0(t1)")
+
+    def _atomic(self) -> None:
+        size = self.random.choice("wwd")
+        self._address(SIZES[size])
+        order = self.random.choice(ORDERS)
+        if self._chance(0.6):
+            self._put("li t2, 1", f"{self.random.choice(AMOS)}.{size}{order} t2, t2, (t1)", "add t6, t6, t2")
+        else:
+            self._put(f"lr.{size}{order} t2, (t1)", "addi t2, t2, 1", f"sc.{size}{order} t3, t2, (t1)")
+
+    def _poll(self) -> None:
+        """Wait a while for a word to be other than 0; or store one behind a fence."""
+        if self._chance(0.5):
+            self._put("fence rw, w", "li t2, 1", f"sw t2, {4 * self.random.choice((16, 20))}(a1)")
+            return
+        label, on, count = self._fresh(), self._fresh(), self.random.choice((2, 40))
+        offset = 4 * self.random.choice((16, 20))
+        if self._chance(0.4):  # one that engines know for polling
+            self._put(f"beqz s3, {on}", f"{label}:", f"lw t2, {offset}(a1)", f"beqz t2, {label}", f"{on}:")
+        else:
+            self._put(f"li t4, {count}", f"{label}:", f"lw t2, {offset}(a1)", f"bnez t2, {on}", "addi t4, t4, -1")
+            self._put(f"bnez t4, {label}", f"{on}:")
+        if self._chance(0.7):
+            self._put("fence r, rw")
+
+    def _vector(self) -> None:
+        sew = self.random.choice((8, 16, 32, 32, 64))
+        align = sew.bit_length() - 4
+        self._address(align)
+        count = self.random.choice((1, 3, 4, 5, 8))
+        self._put(f"li t0, {count}", f"vsetvli t0, t0, e{sew}, m{self.random.choice((1, 2))}, ta, ma", "vid.v v4")
+        mask = ""
+        if self._chance(0.3):
+            self._put("vmv.v.i v8, 1", "vand.vv v8, v8, v4", "vmsne.vi v0, v8, 0")
+            mask = ", v0.t"
+        loads = self._chance(0.5)
+        kind, name = self.random.choice(("unit", "unit", "unit", "strided", "segments")), "l" if loads else "s"
+        if kind == "unit":
+            self._put(f"v{name}e{sew}.v v4, (t1){mask}")
+        elif kind == "strided":
+            self._put(f"li t3, {self.random.choice((0, 1, 2)) * sew // 8}", f"v{name}se{sew}.v v4, (t1), t3{mask}")
+        else:
+            self._put("vid.v v6", f"v{name}seg2e{sew}.v v4, (t1){mask}")
+        if loads and not mask:
+            self._put("vmv.x.s t2, v4", "add t6, t6, t2")
+
+    def _transfer(self) -> None:
+        """A hart moves some bytes, and perhaps waits for that; each waits in the end."""
+        source, target = (4 * self.random.randrange(32) for _ in range(2))
+        self._put(f"li t0, {DMA}", f"addi t1, a1, {source}", "sd t1, 24(t0)", f"addi t1, a1, {target + 128}")
+        self._put("sd t1, 32(t0)", f"li t1, {4 * self.random.randrange(1, 6)}", "sd t1, 40(t0)")
+        self._put("li t1, 17", "sd t1, 0(t0)")
+        if self._chance(0.5):
+            self._access()
+        if self._chance(0.8):
+            self._put(f"li t0, {DMA}", "ld t1, 8(t0)", "sd t1, 16(t0)")
