@@ -242,7 +242,8 @@ class RefSiDevice(Stateful, Device[Settings]):
         if WAITS in self.settings.checks and self._log is not None:
             reference = _code_store_engine(self._log)
         checked = self._marks is not None, self._races is not None
-        kind = _jit_engine(self.settings.tier, *checked) if self._is_translated else reference
+        harts = self.cores * self.harts_per_core
+        kind = _jit_engine(self.settings.tier, harts, *checked) if self._is_translated else reference
         counting = self.settings.count_instructions
         if self._marks is not None:
             return kind(coherent=True, counting=counting, dress=self._dress)
@@ -600,7 +601,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         super().restore(state)
 
 
-def _jit_engine(tier: str, marked: bool = False, looking: bool = False) -> Callable[..., Engine]:
+def _jit_engine(tier: str, harts: int, marked: bool = False, looks: bool = False) -> Callable[..., Engine]:
     """Imported where it is needed: it brings the compiler along."""
     from understudy.engine.riscv.jit.engine import JitEngine
     from understudy.ir import llvm
@@ -611,10 +612,10 @@ def _jit_engine(tier: str, marked: bool = False, looking: bool = False) -> Calla
         from understudy.engine.riscv.marks.translated import MARKING
 
         more["performing"] = MARKING
-    if looking:
-        from understudy.engine.riscv.races.translated import LOOKING
+    if looks:
+        from understudy.engine.riscv.races.translated import looking
 
-        more["looking"] = LOOKING
+        more["looking"] = looking(harts)
     return partial(made, **more)
 
 

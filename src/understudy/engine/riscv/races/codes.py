@@ -39,6 +39,8 @@ FINE: Final = 0
 LEAVE: Final = 1
 """Python has to look; nothing has been done."""
 
+NEVER: Final = (1 << 64) - 1
+"""No hint has this stamp."""
 HINTS: Final = 256
 """Of a hart."""
 ENTRIES: Final = 1 << 15
@@ -114,7 +116,7 @@ class HartRow(ctypes.Structure):
     stamp: int
     """A number that no other tick of any hart has."""
     quick: int
-    """The same where accesses need no more than a look at cells; else 0."""
+    """The same where accesses need no more than a look at cells; else `NEVER`."""
     floor: int
     last: int
     """The event of the last access, if that is a load of which nobody knows yet whether a fence follows; else 0."""
@@ -207,3 +209,13 @@ ENTRY_BYTES: Final = ctypes.sizeof(Entry)
 HINT_BYTES: Final = ctypes.sizeof(Hint)
 HINT_AT: Final = numbers(Hint)
 MOVING_BYTES: Final = ctypes.sizeof(MovingRow)
+
+
+def slot_bits(harts: int) -> int:
+    """Of a code: so many say which hart it is."""
+    return max(1, (harts - 1).bit_length())
+
+
+def slot_mask(harts: int) -> int:
+    """Those bits."""
+    return (1 << slot_bits(harts)) - 1 << SLOT_AT

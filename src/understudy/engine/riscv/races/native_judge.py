@@ -50,6 +50,8 @@ from understudy.engine.riscv.races.codes import (
     MovingRow,
     Race,
     RamRow,
+    slot_bits,
+    slot_mask,
 )
 from understudy.engine.riscv.races.telling import HOST, Telling
 from understudy.engine.riscv.races.watch import MOST_BYTES, Cell, Extents, Outstanding, tell_host
@@ -139,9 +141,8 @@ class NativeHartRaces:
         self._place, self._hart, self._insn, self._rams = place, hart, insn, rams
         self._harts = harts
         self.race = race = Race()
-        bits = max(1, (harts - 1).bit_length())
-        race.harts, race.slot_bits, race.slot_mask = harts, bits, (1 << bits) - 1 << SLOT_AT
-        race.step = 1 << SLOT_AT + bits
+        race.harts, race.slot_bits, race.slot_mask = harts, slot_bits(harts), slot_mask(harts)
+        race.step = 1 << SLOT_AT + race.slot_bits
         self._tables = {
             "events": Ram(EVENT_ROOM), "clocks": Ram(CLOCK_BYTES), "splits": Ram(SPLITS * SPLIT_BYTES),
             "moving": Ram(MOVING * MOVING_BYTES), "pages": Ram(8 * native_look.PAGE_SLOTS),

@@ -9,6 +9,7 @@ from understudy.engine.riscv.races.codes import (
     HINT_BYTES,
     HINTS,
     LIMIT,
+    NEVER,
     NO_CLOCKS,
     NO_EVENTS,
     ROW_BYTES,
@@ -45,7 +46,7 @@ def refresh(row: HartRow) -> None:
     needs = row.fenced | row.pending | row.is_moving | race.keeps | race.full
     if row.last:
         needs = needs | EventRow.from_address(event_at(race, row.last)).synchronizes
-    row.quick = 0 if needs else row.stamp
+    row.quick = NEVER if needs else row.stamp
     row.floor = race.floor
 
 

@@ -1,37 +1,63 @@
-"""Looks at accesses in translated code: compiled functions are told of each before it is made.
+"""Looks at accesses in translated code, in line where nothing but cells is to be looked at (`codes.Hint`).
 
-Where they cannot say that it is none to tell of, the instruction is left to the reference engine, which asks Python.
+Elsewhere compiled functions are told of an access before it is made. Where they cannot say that it is none to tell of,
+the instruction is left to the reference engine, which asks Python.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from understudy.engine.riscv.jit.emit_region import Algebra
 from understudy.engine.riscv.jit.engine import Looking
-from understudy.engine.riscv.races.codes import ROW_AT
+from understudy.engine.riscv.races.codes import (
+    BYTES,
+    HINT_AT,
+    HINT_BYTES,
+    HINTS,
+    ROW_AT,
+    SPLIT,
+    slot_mask,
+)
 from understudy.engine.riscv.races.native_judge import what_of
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import RACES
 
+MOST_PLANES: Final = 8
+"""Harts whose loads a store looks at in line."""
+LIKELY: Final = ", !prof !0"
+"""Of a branch whose first arm is the unlikely one."""
+
 
 class RaceLooks:
-    """Writes them for one region."""
+    """Writes them for one region of a device with so many `harts`."""
 
-    def __init__(self, algebra: Algebra) -> None:
+    def __init__(self, harts: int, algebra: Algebra) -> None:
+        self.harts = harts
         self.text = algebra.control.text
         self.control = algebra.control
         self.insn: Insn
+        self._number = 0
 
     def begin(self, insn: Insn) -> None:
         """An instruction begins."""
         self.insn = insn
 
+    # ---- calls ---------------------------------------------------------------------------------------------------
     def _row(self) -> str:
         """The row of the hart: its address as a number."""
-        self.text.alloca(f"  %q_races = getelementptr i64, ptr %st, i64 {RACES}")
-        self.text.alloca("  %races = load ptr, ptr %q_races, !invariant.load !1")
-        self.text.alloca("  %race_row = ptrtoint ptr %races to i64")
+        for line in (
+            f"  %q_races = getelementptr i64, ptr %st, i64 {RACES}",
+            "  %races = load ptr, ptr %q_races, !invariant.load !1",
+            "  %race_row = ptrtoint ptr %races to i64",
+            f"  %q_race_hints = getelementptr i64, ptr %races, i64 {ROW_AT['hints']}",
+            "  %race_hints = load ptr, ptr %q_race_hints, !invariant.load !1",
+            f"  %race_quick = getelementptr i64, ptr %races, i64 {ROW_AT['quick']}",
+            f"  %race_floor = getelementptr i64, ptr %races, i64 {ROW_AT['floor']}",
+            f"  %race_last = getelementptr i64, ptr %races, i64 {ROW_AT['last']}",
+        ):
+            self.text.alloca(line)
         return "%race_row"
 
     def _call(self, name: str, arguments: str) -> str:
@@ -40,26 +66,160 @@ class RaceLooks:
         function = self.text.let(f"load ptr, ptr {place}, !invariant.load !1")
         return self.text.let(f"call i64 {function}(i64 {row}, {arguments})")
 
-    def _look(self, name: str, access: str, w: int, pointer: str, more: str = "") -> None:
-        host = self.text.let(f"ptrtoint ptr {pointer} to i64")
+    def _look(self, name: str, access: str, w: int, host: str, more: str = "") -> None:
         what = what_of(self.insn, access, w >> 3)
         pc = self.control.ints.const(64, self.control.pc)
         status = self._call(name, f"i64 {pc}, i64 {what}, i64 {host}{more}")
         self.control.side(self.text.let(f"icmp ne i64 {status}, 0"))
 
-    def access(self, access: str, w: int, pointer: str) -> None:
-        """Memory is accessed next."""
-        self._look("look", access, w, pointer)
-
     def many(self, access: str, w: int, pointer: str, count: str) -> None:
-        """So many elements side by side are."""
+        """So many elements side by side are accessed next."""
         size = self.text.let(f"mul i64 {count}, {w >> 3}")
-        self._look("look_many", access, w, pointer, f", i64 {size}")
+        host = self.text.let(f"ptrtoint ptr {pointer} to i64")
+        self._look("look_many", access, w, host, f", i64 {size}")
 
     def fence(self) -> None:
         """A fence is next."""
         is_tso = int(self.insn.name == "fence.tso")
         self._call("fence", f"i64 {self.insn.word}, i64 {is_tso}")
 
+    # ---- in line -------------------------------------------------------------------------------------------------
+    def access(self, access: str, w: int, pointer: str) -> None:
+        """Memory is accessed next."""
+        text = self.text
+        host = text.let(f"ptrtoint ptr {pointer} to i64")
+        is_load = access == "read"
+        if self.insn.spec.extension == "A" or (not is_load and self.harts > MOST_PLANES):
+            self._look("look", access, w, host)
+            return
+        self._row()
+        closer, done = text.fresh("closer"), text.fresh("looked")
+        with text.apart(closer):
+            self._look("look", access, w, host)
+            text.put(f"br label %{done}")
+        hint = self._hint(w, host, closer)
+        if w < 32:
+            self._part(hint, w, host, is_load, closer)
+        elif is_load:
+            self._load(hint, w, host, closer)
+        else:
+            self._store(hint, w, host, closer)
+        text.put(f"br label %{done}")
+        text.start(done)
 
-LOOKING: Final = Looking("races", RaceLooks)
+    def _unless(self, condition: str, other: str) -> None:
+        """Go on where a condition holds, elsewhere where not."""
+        on = self.text.fresh("on")
+        self.text.branch(self.text.let(f"xor i1 {condition}, true"), other, on, LIKELY)
+        self.text.start(on)
+
+    def _hint(self, w: int, host: str, closer: str) -> str:
+        """The address of the hint that knows this access; there is none where more is to be looked at."""
+        text, pc = self.text, self.control.pc
+        hint = text.let(f"getelementptr i8, ptr %race_hints, i64 {(pc >> 1 & HINTS - 1) * HINT_BYTES}")
+        key = text.let(f"xor i64 {self._of(hint, 'key')}, {self.control.ints.const(64, pc)}")
+        quick = text.let("load i64, ptr %race_quick")
+        stamp = text.let(f"xor i64 {self._of(hint, 'stamp')}, {quick}")
+        wrong = text.let(f"or i64 {key}, {stamp}")
+        if w >= 32:  # pages may begin anywhere in memory
+            wrong = text.let(f"or i64 {wrong}, {text.let(f'and i64 {host}, 3')}")
+        known = text.let(f"icmp eq i64 {wrong}, 0")
+        inside = text.let(f"sub i64 {host}, {self._of(hint, 'low')}")
+        inside = text.let(f"icmp ult i64 {inside}, {self._of(hint, 'span')}")
+        self._unless(text.let(f"and i1 {known}, {inside}"), closer)
+        return hint
+
+    def _of(self, hint: str, name: str) -> str:
+        place = self.text.let(f"getelementptr i64, ptr {hint}, i64 {HINT_AT[name]}")
+        return self.text.let(f"load i64, ptr {place}")
+
+    def _place(self, host: str, distance: str) -> str:
+        return self.text.let(f"inttoptr i64 {self.text.let(f'add i64 {host}, {distance}')} to ptr")
+
+    def _short(self, value: str) -> str:
+        return self.text.let(f"trunc i64 {value} to i32")
+
+    def _words(self, w: int, place: str) -> list[str]:
+        """The words of the dwords of an access."""
+        places = [place, *([self.text.let(f"getelementptr i32, ptr {place}, i64 1")] if w == 64 else [])]
+        return [self.text.let(f"load i32, ptr {each}") for each in places]
+
+    def _is_fine(self, words: list[str], code: str, floor: str) -> str:
+        """Whether what words say is over, or of this hart."""
+        text, found = self.text, ""
+        for word in words:
+            over = text.let(f"icmp ult i32 {word}, {floor}")
+            other = text.let(f"and i32 {text.let(f'xor i32 {word}, {code}')}, {slot_mask(self.harts) | SPLIT}")
+            fine = text.let(f"or i1 {over}, {text.let(f'icmp eq i32 {other}, 0')}")
+            found = text.let(f"and i1 {found}, {fine}") if found else fine
+        return found
+
+    def _put(self, w: int, place: str, value: str) -> None:
+        self.text.put(f"store i32 {value}, ptr {place}")
+        if w == 64:
+            self.text.put(f"store i32 {value}, ptr {self.text.let(f'getelementptr i32, ptr {place}, i64 1')}")
+
+    def _load(self, hint: str, w: int, host: str, closer: str) -> None:
+        """A load of whole dwords."""
+        text = self.text
+        event, floor = self._of(hint, "code"), self._short(text.let("load i64, ptr %race_floor"))
+        code = self._short(event)
+        stored = self._words(w, self._place(host, self._of(hint, "stores")))
+        self._unless(self._is_fine(stored, code, floor), closer)
+        self._put(w, self._place(host, self._of(hint, "loads")), text.let(f"or i32 {code}, {BYTES}"))
+        text.put(f"store i64 {event}, ptr %race_last")
+
+    def _store(self, hint: str, w: int, host: str, closer: str) -> None:
+        """A store of whole dwords."""
+        text = self.text
+        floor, code = self._short(text.let("load i64, ptr %race_floor")), self._short(self._of(hint, "code"))
+        place, stride = self._place(host, self._of(hint, "stores")), self._of(hint, "stride")
+        words, loads, plane = self._words(w, place), [], place
+        for _ in range(self.harts):
+            plane = text.let(f"getelementptr i8, ptr {plane}, i64 {stride}")
+            loads += self._words(w, plane)
+        self._unless(self._is_fine(words + loads, code, floor), closer)
+        self._put(w, place, text.let(f"or i32 {code}, {BYTES}"))
+        live = loads[0]
+        for each in loads[1:]:
+            live = text.call("i32", "llvm.umax.i32", f"i32 {live}", f"i32 {each}")
+        forget, on = text.fresh("forget"), text.fresh("on")
+        text.branch(text.let(f"icmp ult i32 {live}, {floor}"), on, forget)
+        text.start(forget)
+        self._put(w, self._place(host, self._of(hint, "loads")), "0")
+        text.put(f"br label %{on}")
+        text.start(on)
+        text.put("store i64 0, ptr %race_last")
+
+    def _part(self, hint: str, w: int, host: str, is_load: bool, closer: str) -> None:
+        """An access of bytes of a dword, of which the others may have the same event."""
+        text = self.text
+        event, floor = self._of(hint, "code"), self._short(text.let("load i64, ptr %race_floor"))
+        code, dword = self._short(event), text.let(f"and i64 {host}, -4")
+        mask = text.let(f"shl i32 {(1 << (w >> 3)) - 1}, {self._short(text.let(f'and i64 {host}, 3'))}")
+        stores = self._place(dword, self._of(hint, "stores"))
+        (stored,) = self._words(32, stores)
+        fine, place, old = self._is_fine([stored], code, floor), stores, stored
+        if is_load:
+            place = self._place(dword, self._of(hint, "loads"))
+            (old,) = self._words(32, place)
+        else:
+            plane, stride = place, self._of(hint, "stride")
+            for _ in range(self.harts):
+                plane = text.let(f"getelementptr i8, ptr {plane}, i64 {stride}")
+                (loaded,) = self._words(32, plane)
+                fine = text.let(f"and i1 {fine}, {text.let(f'icmp ult i32 {loaded}, {floor}')}")
+        over = text.let(f"icmp ult i32 {old}, {floor}")
+        same = text.let(f"icmp ule i32 {text.let(f'xor i32 {old}, {code}')}, {BYTES}")
+        is_inside = text.let(f"icmp ule i32 {mask}, {BYTES}")  # it may begin anywhere
+        fits = text.let(f"and i1 {is_inside}, {text.let(f'or i1 {over}, {same}')}")
+        fine = text.let(f"and i1 {fine}, {fits}")
+        self._unless(fine, closer)
+        known = text.let(f"select i1 {over}, i32 {code}, i32 {old}")
+        text.put(f"store i32 {text.let(f'or i32 {known}, {mask}')}, ptr {place}")
+        text.put(f"store i64 {event if is_load else 0}, ptr %race_last")
+
+
+def looking(harts: int) -> Looking:
+    """What looks at accesses of the harts of a device that has so many."""
+    return Looking(f"races {harts}", partial(RaceLooks, harts))

@@ -1,0 +1,110 @@
+"""What does the check of races cost on RefSi's harts, as a factor over the same kernel without it?
+
+The demo's kernels and those of kernels/refsi_checks.c, with `races` alone and with `init` beside it, in CPU time of one
+thread, alternately with the unchecked run; results are compared bit for bit. Peer: our own unchecked run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from harness import FOLDER, Row, alternate, cpu, main
+from understudy.core.checks import INIT, RACES
+from understudy.host.refsi.compile import compile_kernels, riscv_compilers
+from understudy.refsi import RefSi, demo_kernels
+
+QUESTION: Final = "refsi_checks"
+TITLE: Final = "RefSi: what the check of races costs"
+KERNELS: Final = FOLDER / "kernels" / "refsi_checks.c"
+MOST: Final = {RACES: 4.0, f"{INIT},{RACES}": 6.0}
+"""What may be spent at most, by checks."""
+SETTLING: Final = 12
+"""Runs before it counts: hot code is optimised meanwhile."""
+LARGE: Final = 1 << 16
+SIDE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel: `count` numbers in both arrays; those of the demo have arrays of their own."""
+
+    what: str
+    kernel: str
+    instances: int = 4
+    count: int = LARGE
+    is_demo: bool = False
+
+
+CASES: Final = (
+    Case("vector add, i32", "vector_add", is_demo=True),
+    Case("matmul, f32, 64 x 64", "matmul_f32", SIDE, SIDE * SIDE, is_demo=True),
+    Case("bytes copied one by one", "copy_bytes"),
+    Case("stencil, with barriers", "smooth"),
+    Case("vector add, RVV e32 m8", "vector_add"),
+    Case("strided vector loads, RVV", "vector_stride"),
+    Case("histogram, amoadd", "count"),
+    Case("counter, LR/SC", "reserve"),
+    Case("sum under a spin lock", "lock"),
+    Case("rows passed on by a flag", "pass"),
+    Case("tiles by DMA beside work", "tiles"),
+    Case("one element an instance", "element", LARGE),
+)
+
+
+def prepared(device: RefSi, case: Case, program: bytes) -> tuple[Callable[[], Any], Any]:
+    """A launch of a case, and the array that it leaves something in."""
+    device.load_elf(demo_kernels() if case.is_demo else program)
+    rng = np.random.default_rng(1)
+    if case.is_demo and case.kernel == "matmul_f32":
+        square = rng.integers(0, 9, (SIDE, SIDE)).astype(np.float32)
+        arrays = [device.array(each) for each in (square, square, np.zeros_like(square))]
+        return lambda: device.launch(case.kernel, case.instances, [*arrays, SIDE]), arrays[-1]
+    numbers = rng.integers(0, 99, case.count + 64).astype(np.int32)
+    if case.is_demo:
+        arrays = [device.array(each) for each in (numbers, numbers, np.zeros_like(numbers))]
+        return lambda: device.launch(case.kernel, case.instances, [*arrays, case.count // 4]), arrays[-1]
+    arrays = [device.array(each) for each in (numbers, np.zeros_like(numbers))]
+
+    def run() -> None:
+        arrays[0].array[case.count :] = 0
+        arrays[1].array[:] = 0
+        device.launch(case.kernel, case.instances, [*arrays, case.count])
+
+    return run, arrays[-1]
+
+
+def measure_case(case: Case, check: str, program: bytes, rounds: int) -> Row:
+    """How many times as long."""
+    with ExitStack() as stack:
+        sides = []
+        for chosen in ("", check):
+            device = stack.enter_context(RefSi.open(threads=1, check=chosen))
+            run, result = prepared(device, case, program)
+            for _ in range(SETTLING):
+                run()
+            sides.append((run, result, device))
+        assert not sides[1][2].findings, f"{case.kernel} is right: {sides[1][2].findings[0]}"
+        plain, checked = alternate(rounds, *(lambda run=run: cpu(run) for run, _, _ in sides))
+        assert sides[0][1].array.tobytes() == sides[1][1].array.tobytes(), f"{case.kernel} gives the same with checks"
+    best, typical = checked.best / plain.best, checked.median / plain.median
+    name = f"{case.what}: check={check}"
+    return Row(QUESTION, name, "times as long", best, typical, target=MOST[check], lower=True, absolute=True)
+
+
+def measure(quick: bool = False) -> list[Row]:
+    """All rows."""
+    if not riscv_compilers():
+        print("no compiler for RV64 is installed: nothing measured")
+        return []
+    program = compile_kernels(KERNELS)
+    rounds = 5 if quick else 15
+    return [measure_case(case, check, program, rounds) for check in MOST for case in CASES]
+
+
+if __name__ == "__main__":
+    main(measure, TITLE)
