@@ -35,7 +35,7 @@ def agree(seed: str, tier: str) -> int:
     random = Random(seed)
     text = Maker(random).text()
     program = assemble_program(text)
-    options = {"instances": random.choice((2, 4, 4, 4, 7)), "dma": random.choice(("late", "late", "immediate"))}
+    options = {"instances": random.choice((2, 4, 4, 4, 7, 13)), "dma": random.choice(("late", "late", "immediate"))}
     plain = found_by(program, engine="reference", check="", **options)
     options |= {"check": random.choice(("races", "races", "races,init")), "equal_stores": random.random() < 0.2}
     one = found_by(program, engine="reference", **options)

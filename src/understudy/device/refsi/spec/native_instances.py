@@ -57,6 +57,9 @@ class Launch(ctypes.Structure):
     """Instructions that the kernel command may still do."""
     budget: int
     """Instructions after which it is time to look up."""
+    begin_races: int
+    races: int
+    """What tells the check of races of a group, and what it takes; 0 without that check."""
     hart: int
     """Which hart of the group did not return, and the instructions it has done."""
     done: int
@@ -79,9 +82,12 @@ class Plan(ctypes.Structure):
 
 @native
 def instances(launch: Launch) -> int:
-    """Run groups until a hart does not return in its turn, and give why; `RETURNED` where it is time to look up."""
+    """Run groups until a hart does not return in its turn, and give why; `RETURNED` where it is time to look up, or
+    the next group is to be begun by Python."""
     harts = U64.at(launch.harts)
     while launch.next < launch.end and launch.budget:
+        if launch.begin_races and call(launch.begin_races, launch.races):
+            return RETURNED
         group = min(launch.width, launch.end - launch.next)
         for j in range(group):
             begin(launch, j, launch.next + j)
@@ -139,9 +145,20 @@ def code() -> llvm.Code:
 
 
 class Crowd:
-    """Runs the instances of one kernel command; harts have `fuel` instructions and `rounds` of polling a turn."""
+    """Runs the instances of one kernel command; harts have `fuel` instructions and `rounds` of polling a turn.
 
-    def __init__(self, engine: Engine, plan: KernelPlan, harts: list[Hart], fuel: int, rounds: int) -> None:
+    `starter`: machine code that begins a group for the check of races, and what it takes; it gives 0 where it could.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        plan: KernelPlan,
+        harts: list[Hart],
+        fuel: int,
+        rounds: int,
+        starter: tuple[int, int] = (0, 0),
+    ) -> None:
         self.harts = harts
         self._engine = engine
         self._instances = plan.instances
@@ -154,6 +171,7 @@ class Crowd:
         launch.harts, launch.plans = ctypes.addressof(self._addresses), ctypes.addressof(self._plans)
         launch.width, launch.entry, launch.return_address = len(harts), plan.entry, plan.return_address
         launch.fuel, launch.rounds = fuel, rounds
+        launch.begin_races, launch.races = starter
         self._run = code().function("instances", ctypes.c_uint64, ctypes.POINTER(Launch))
 
     def run(self, first: int, limit: int, budget: int) -> tuple[int, int, Begun | None]:

@@ -167,11 +167,13 @@ class SpecSchedule:
         harts = self._accelerator.harts[: len(plan.harts)]
         if plan.instances - told <= len(harts):
             return None
-        if not self._accelerator.engine.translates or self._accelerator.races is not None:
+        if not self._accelerator.engine.translates:
             return None
         from understudy.device.refsi.spec.native_instances import Crowd  # wanted only where kernels run
 
-        return Crowd(self._accelerator.engine, plan, harts, SLICE, POLLING_ROUNDS)
+        races = self._accelerator.races
+        starter = (0, 0) if races is None else races.starter
+        return Crowd(self._accelerator.engine, plan, harts, SLICE, POLLING_ROUNDS, starter)
 
     def _run_crowd(self, crowd: Crowd, first: int) -> tuple[int, Begun | None]:
         """Run groups from instance `first` on while all their harts return in their first turn.
@@ -180,6 +182,8 @@ class SpecSchedule:
         """
         if self._steps_left is not None and self._steps_left <= 0:
             return first, None
+        if self._accelerator.races is not None:
+            self._accelerator.races.begin_group(self._accelerator.outstanding())
         for hart in crowd.harts:
             hart.privilege = M
             hart.csr[MCAUSE] = 0
@@ -194,7 +198,7 @@ class SpecSchedule:
         """Run one group, or what is left to do of one that has `begun`."""
         seats = [Seat(self._accelerator.harts[j], instance) for j, instance in enumerate(instances)]
         self._seats = seats
-        if self._accelerator.races is not None:
+        if self._accelerator.races is not None and begun is None:
             self._accelerator.races.begin_group(self._accelerator.outstanding())
         for j, seat in enumerate(seats):
             if begun is not None:

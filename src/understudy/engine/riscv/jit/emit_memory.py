@@ -30,10 +30,10 @@ class Looks(Protocol):
     def begin(self, insn: Insn) -> None:
         """An instruction begins."""
 
-    def access(self, access: str, w: int, pointer: str) -> None:
-        """A "read", "write" or "atomic" access is next."""
+    def access(self, access: str, w: int, pointer: str, address: str) -> None:
+        """A "read", "write" or "atomic" access is next, at a place of this process that the hart sees at an address."""
 
-    def many(self, access: str, w: int, pointer: str, count: str) -> None:
+    def many(self, access: str, w: int, pointer: str, address: str, count: str) -> None:
         """So many elements side by side are accessed next."""
 
     def fence(self) -> None:
@@ -65,7 +65,7 @@ class Memory:
         """Where an access goes, which somebody may have looked at; "" for one that may come to nothing."""
         self.pointer = self._place(w, address, tables)
         if self.looks is not None and access:
-            self.looks.access(access, w, self.pointer)
+            self.looks.access(access, w, self.pointer, address)
         return self.pointer
 
     def _place(self, w: int, address: str, tables: tuple[str, ...]) -> str:
@@ -165,7 +165,7 @@ class Memory:
             seen, on = self.text.fresh("held"), self.text.fresh("on")
             self.text.branch(held, seen, on)
             self.text.start(seen)
-            self.looks.access("atomic", w, pointer)
+            self.looks.access("atomic", w, pointer, address)
             self.text.put(f"br label %{on}")
             self.text.start(on)
         self.text.put("store i64 -1, ptr %reserved")

@@ -1,8 +1,8 @@
 """Accesses of harts as words: what compiled code and Python share to judge them.
 
-A code has 32 bits: from its upper ones the number of an event, the hart (`Race.slot_bits` of them), and which bytes of
-a dword it is about (`BYTES`). Events are numbered as they come, so that all codes below a floor are of accesses that
-came before whatever is done now. 0: nobody.
+A code has 32 bits: from its upper ones the number of an event, whether that is one of the extension A, the hart, and
+which bytes of a dword it is about (`BYTES`). Events are numbered as they come. So what is over before something else
+begins is all that has codes below a bound: of any hart (`Race.floor`), or of one, as clocks say it. 0: nobody.
 
 Beside each memory lie planes of codes, one word for each dword: who stored it last, and for each hart its last load of
 what is stored there. Where the bytes of a dword have different codes, the word has `SPLIT` set and says where they are.
@@ -36,7 +36,9 @@ SIZE_AT: Final = 8
 NAMES: Final = ("read", "write", "atomic")
 
 FINE: Final = 0
-LEAVE: Final = 1
+WAITS: Final = 1
+"""It is decided by what the hart does next."""
+LEAVE: Final = 2
 """Python has to look; nothing has been done."""
 
 NEVER: Final = (1 << 64) - 1
@@ -47,7 +49,7 @@ ENTRIES: Final = 1 << 15
 """Rows of the table of a hart's events."""
 MOVING: Final = 1 << 16
 """Rows of memory that DMA transfers read or write."""
-PENDING: Final = 8
+PENDING: Final = 64
 """Suspects of one hart that wait without Python."""
 CLOCK_BYTES: Final = 1 << 32
 EVENT_ROOM: Final = 1 << 32
@@ -72,9 +74,12 @@ class Race(ctypes.Structure):
     """What is shared by all harts of a device. Tables are given by their host address."""
 
     harts: int
-    slot_bits: int
     slot_mask: int
     """The bits of a code that are the hart's."""
+    atomic: int
+    """The one that says whether the event is one of the extension A."""
+    number_at: int
+    """Where the number begins."""
     step: int
     """Of the numbers of events, as codes."""
     next: int
@@ -112,22 +117,29 @@ class HartRow(ctypes.Structure):
     slot: int
     own: int
     """The hart in its codes."""
-    tick: int
     stamp: int
-    """A number that no other tick of any hart has."""
+    """A number that no other tick of any hart has: events belong to one."""
+    armed: int
+    """The same, of what is known of transfers, too: hints belong to one."""
     quick: int
     """The same where accesses need no more than a look at cells; else `NEVER`."""
     floor: int
+    bounds: int
+    """For each hart, and once more for its events of the extension A: codes below are of what came before all that this
+    hart does now, and has nothing more to acquire from."""
     last: int
     """The event of the last access, if that is a load of which nobody knows yet whether a fence follows; else 0."""
     pending: int
-    """Suspects that wait for that."""
+    """Suspects that wait for that: rows of a table."""
+    suspects: int
+    generation: int
+    """How often that table was emptied."""
     fenced: int
     """Whether a fence that releases stands directly before the next access."""
     is_moving: int
     """Whether there may be transfers that it has not waited for."""
     known: int
-    """A clock: ticks by hart, then how many of its transfers each hart has waited for."""
+    """A clock: a bound for each hart, then how many of its transfers each hart has waited for."""
     released: int
     acquiring: int
     is_acquiring: int
@@ -158,10 +170,20 @@ class EventRow(ctypes.Structure):
     """
 
     pc: int
-    tick: int
     what: int
     synchronizes: int
     clock: int
+
+
+@layout
+class SuspectRow(ctypes.Structure):
+    """Two accesses in no order, where, of how many bytes, and how often."""
+
+    first: int
+    second: int
+    address: int
+    size: int
+    count: int
 
 
 @layout
@@ -208,14 +230,15 @@ EVENT_BYTES: Final = ctypes.sizeof(EventRow)
 ENTRY_BYTES: Final = ctypes.sizeof(Entry)
 HINT_BYTES: Final = ctypes.sizeof(Hint)
 HINT_AT: Final = numbers(Hint)
+SUSPECT_BYTES: Final = ctypes.sizeof(SuspectRow)
 MOVING_BYTES: Final = ctypes.sizeof(MovingRow)
 
 
-def slot_bits(harts: int) -> int:
-    """Of a code: so many say which hart it is."""
-    return max(1, (harts - 1).bit_length())
+def atomic_bit(harts: int) -> int:
+    """The bit of a code that says whether its event is one of the extension A."""
+    return 1 << SLOT_AT + max(1, (harts - 1).bit_length())
 
 
 def slot_mask(harts: int) -> int:
-    """Those bits."""
-    return (1 << slot_bits(harts)) - 1 << SLOT_AT
+    """The bits that say which hart it is."""
+    return atomic_bit(harts) - (1 << SLOT_AT)

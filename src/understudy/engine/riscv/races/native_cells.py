@@ -17,7 +17,7 @@ from understudy.engine.riscv.races.codes import (
 from understudy.ir.native import U32, inlined, native
 
 
-@native
+@inlined
 def ram_of(race: Race, host: int) -> int:
     """The row of the memory that a byte of this process belongs to; 0 for others."""
     for number in range(race.ram_count):

@@ -39,18 +39,21 @@ from understudy.engine.riscv.races.codes import (
     MOVING,
     MOVING_BYTES,
     NAMES,
+    PENDING,
     RELEASES,
     SIZE_AT,
     SLOT_AT,
     SPLIT,
     SPLIT_BYTES,
     SPLITS,
+    SUSPECT_BYTES,
     EventRow,
     HartRow,
     MovingRow,
     Race,
     RamRow,
-    slot_bits,
+    SuspectRow,
+    atomic_bit,
     slot_mask,
 )
 from understudy.engine.riscv.races.telling import HOST, Telling
@@ -64,10 +67,11 @@ from understudy.isa.riscv.state import Hart
 
 DWORD: Final = 4
 FUNCTIONS: Final = (
-    native_look.look, native_look.look_many, native_look.open_event, native_look.enter, native_look.event_of,
-    native_look.meets,
-    native_order.fence, native_order.begin_group, native_order.barrier, native_order.release, native_order.settle,
-    native_order.refresh, native_order.is_before,
+    native_look.look, native_look.look_many, native_look.known_event, native_look.made_event, native_look.make_known,
+    native_look.suspect,
+    native_order.fence, native_order.begin_group, native_order.begin_next_group,
+    native_order.barrier, native_order.release, native_order.settle,
+    native_order.refresh, native_order.is_before, native_order.forget_suspects,
 )  # fmt: skip
 CALLED: Final = ("look", "look_many", "fence")
 """Those that translated code calls."""
@@ -141,8 +145,9 @@ class NativeHartRaces:
         self._place, self._hart, self._insn, self._rams = place, hart, insn, rams
         self._harts = harts
         self.race = race = Race()
-        race.harts, race.slot_bits, race.slot_mask = harts, slot_bits(harts), slot_mask(harts)
-        race.step = 1 << SLOT_AT + race.slot_bits
+        race.harts, race.slot_mask, race.atomic = harts, slot_mask(harts), atomic_bit(harts)
+        race.number_at = race.atomic.bit_length()
+        race.step = 1 << race.number_at
         self._tables = {
             "events": Ram(EVENT_ROOM), "clocks": Ram(CLOCK_BYTES), "splits": Ram(SPLITS * SPLIT_BYTES),
             "moving": Ram(MOVING * MOVING_BYTES), "pages": Ram(8 * native_look.PAGE_SLOTS),
@@ -154,6 +159,8 @@ class NativeHartRaces:
         race.nothing = self._nothing.ctypes.data
         self._known = np.zeros((harts, 2 * harts), np.uint64)
         self._acquiring = np.zeros((harts, 2 * harts), np.uint64)
+        self._bounds = np.zeros((harts, 2 * race.atomic >> SLOT_AT), np.uint64)
+        self._suspects = np.zeros((harts, PENDING * SUSPECT_BYTES // 8), np.uint64)
         self._entries = [Ram(ENTRIES * ENTRY_BYTES) for _ in range(harts)]
         self._hints = np.zeros((harts, HINTS * HINT_BYTES // 8), np.uint64)
         self.rows = (HartRow * harts)()
@@ -163,12 +170,14 @@ class NativeHartRaces:
         for slot, row in enumerate(self.rows):
             row.race, row.slot, row.own = ctypes.addressof(race), slot, slot << SLOT_AT
             row.known, row.acquiring = self._known[slot].ctypes.data, self._acquiring[slot].ctypes.data
+            row.bounds, row.suspects = self._bounds[slot].ctypes.data, self._suspects[slot].ctypes.data
             row.entries, row.hints = self._entries[slot].base_host, self._hints[slot].ctypes.data
             for name in CALLED:
                 setattr(row, name, code().address(name))
         race.next = race.floor = race.step
         self._at = ctypes.addressof(race)
-        self._pending: dict[int, list[Suspect]] = {}
+        self._more: dict[int, tuple[int, list[tuple[int, int, int, int]]]] = {}
+        """Suspects of harts that have no place in tables, with the generation of those."""
         self._agents: dict[int, Agent] = {}
         self._events: dict[int, Event] = {}
         """By code: events of the present group that somebody asked for."""
@@ -222,6 +231,11 @@ class NativeHartRaces:
                 each.clear()
                 row.entry_count = 0
 
+    @property
+    def starter(self) -> tuple[int, int]:
+        """The machine code that begins a group where Python need not, and what it takes."""
+        return code().address("begin_next_group"), self._at
+
     def end(self) -> None:
         """A kernel command is over."""
         self.begin_group()
@@ -234,8 +248,9 @@ class NativeHartRaces:
 
     def _settle(self) -> None:
         """The last loads are none that acquire."""
-        for slot in sorted(self._pending):
-            self._decide(slot)
+        for slot, row in enumerate(self.rows):
+            if row.pending:
+                self._decide(slot)
 
     def fence(self, hart: Hart, word: int, is_tso: bool) -> None:
         """A fence: of loads before it, of stores behind it."""
@@ -297,7 +312,7 @@ class NativeHartRaces:
     def _came_before(self, other: int, moving: Moving) -> bool:
         if moving.known is None:
             return False
-        return int(moving.known[self._slot(other)]) >= self._row(other).tick
+        return other < int(moving.known[self._slot(other)])
 
     def finished(self, hart: int | None, key: object) -> None:
         """It was waited for."""
@@ -324,7 +339,8 @@ class NativeHartRaces:
                     number += 1
         self.race.moving_count = number
         for slot, row in enumerate(self.rows):
-            row.is_moving = number > 0
+            self.race.stamp += 1
+            row.is_moving, row.armed = number > 0, self.race.stamp
             function("refresh")(self.address(slot))
 
     def _moved(self) -> None:
@@ -379,7 +395,7 @@ class NativeHartRaces:
         return ([stored] if stored else []) + (self._loaded(host) if access != READ else [])
 
     def _row(self, code: int) -> EventRow:
-        return EventRow.from_address(self.race.events + (code >> SLOT_AT + self.race.slot_bits) * EVENT_BYTES)
+        return EventRow.from_address(self.race.events + (code - self.race.floor >> self.race.number_at) * EVENT_BYTES)
 
     def _slot(self, code: int) -> int:
         return (code & self.race.slot_mask) >> SLOT_AT
@@ -393,7 +409,7 @@ class NativeHartRaces:
                 agent = self._agents[slot] = self._agent(f"hart {slot}")
                 agent.index = slot
             insn = self._insn(self._hart(slot), row.pc)
-            found = Event(self._agents[slot], row.tick, row.pc, insn, NAMES[row.what & KIND], False, False, {})
+            found = Event(self._agents[slot], 0, row.pc, insn, NAMES[row.what & KIND], False, False, {})
             self._events[code] = found
         return found
 
@@ -438,7 +454,7 @@ class NativeHartRaces:
         if host is None:
             return
         row, what = self.address(hart.index), what_of(insn, access, size)
-        if function("look")(row, hart.pc, what, host):
+        if function("look")(row, hart.pc, what, host, address):
             self.check()
             self._judge(hart, what, host, address, size, same)
 
@@ -448,10 +464,9 @@ class NativeHartRaces:
             raise ModelBug(f"memory of harts without cells at {host:#x}")
         row, slot, access = self.rows[hart.index], hart.index, NAMES[what & KIND]
         at = self.address(slot)
-        is_again = access == READ and row.last and function("event_of")(at, hart.pc, what) == row.last
-        if not is_again:
+        if access != READ or not row.last or function("known_event")(at, hart.pc, what) != row.last:
             self._decide(slot)
-        code = function("open_event")(at, hart.pc, what)
+        code = function("made_event")(at, hart.pc, what)
         own, is_plain = self._row(code), access == READ and not what & IS_ATOMIC
         others = [self._stored(host + n) for n in range(size)]
         if access != READ:
@@ -467,18 +482,14 @@ class NativeHartRaces:
                 is_same = same() if is_same is None else is_same
                 if is_same:
                     continue
-            suspect = Suspect(self._event(other), self._event(code), address, size)
             if is_plain and its.synchronizes:
-                self._suspect(slot, suspect)
+                self._suspect(slot, other, code, address, size)
             elif self.rows[self._slot(other)].last == other and own.synchronizes:
-                self._suspect(self._slot(other), suspect)
+                self._suspect(self._slot(other), other, code, address, size)
             else:
-                self._telling.tell(suspect)
+                self._telling.tell(Suspect(self._event(other), self._event(code), address, size))
         self._against_transfers(hart.index, code, access, host, address, size)
-        function("enter")(at, what, host, size, code)
-        if is_plain and self._pending.get(slot):
-            row.pending = len(self._pending[slot])
-            function("refresh")(at)
+        function("make_known")(at, what, host, size, code)
         self.check()
 
     def _against_transfers(self, slot: int, code: int, access: str, host: int, address: int, size: int) -> None:
@@ -493,21 +504,27 @@ class NativeHartRaces:
                     other = self._made(moving, READ if is_read else WRITE)
                     self._telling.tell(Suspect(other, self._event(code), address, size))
 
-    def _suspect(self, slot: int, suspect: Suspect) -> None:
-        """Tell of it unless the last load of a hart turns out to be one that acquires."""
-        row = self.rows[slot]
-        if not row.pending:
-            self._pending[slot] = []
-        self._pending[slot].append(suspect)
-        row.pending = len(self._pending[slot])
-        function("refresh")(self.address(slot))
+    def _suspect(self, slot: int, first: int, second: int, address: int, size: int) -> None:
+        """Tell of two accesses unless the last load of a hart turns out to be one that acquires."""
+        at, row = self.address(slot), self.rows[slot]
+        if function("suspect")(at, first, second, address, size):
+            generation, more = self._more.get(slot, (-1, []))
+            more = more if generation == row.generation else []
+            self._more[slot] = row.generation, [*more, (first, second, address, size)]
+        function("refresh")(at)
 
     def _decide(self, slot: int) -> None:
         """The last load of a hart is none that acquires: tell of what it races with."""
-        pending, row = self._pending.pop(slot, []), self.rows[slot]
-        is_waiting, row.pending = row.pending, 0
-        for suspect in pending if is_waiting else ():
-            self._telling.tell(suspect)
+        row = self.rows[slot]
+        found = []
+        for number in range(row.pending):
+            each = SuspectRow.from_address(row.suspects + number * SUSPECT_BYTES)
+            found += [(each.first, each.second, each.address, each.size)] * each.count
+        generation, more = self._more.pop(slot, (-1, []))
+        found += more if generation == row.generation else []
+        function("forget_suspects")(self.address(slot))
+        for first, second, address, size in found:
+            self._telling.tell(Suspect(self._event(first), self._event(second), address, size))
 
 
 def what_of(insn: Insn, access: str, size: int) -> int:

@@ -14,17 +14,18 @@ from understudy.engine.riscv.races.codes import (
     ENTRIES,
     ENTRY_BYTES,
     FINE,
-    HINT_BYTES,
-    HINTS,
     IS_ATOMIC,
     KIND,
     LEAVE,
     MOVING_BYTES,
     NO_SITES,
+    PENDING,
     READ,
     RELEASES,
     SIZE_AT,
     SPLIT_AT,
+    SUSPECT_BYTES,
+    WAITS,
     WRITE,
     Entry,
     EventRow,
@@ -33,11 +34,13 @@ from understudy.engine.riscv.races.codes import (
     MovingRow,
     Race,
     RamRow,
+    SuspectRow,
 )
 from understudy.engine.riscv.races.native_cells import byte_code, put, ram_of, slot_of
 from understudy.engine.riscv.races.native_order import (
     acquire,
     event_at,
+    hint_of,
     is_before,
     join,
     new_clock,
@@ -54,10 +57,12 @@ PAGE_SLOTS: Final = 1 << 16
 RELEASED: Final = 4
 """Of an entry's key, beside the kind: the store of a flag."""
 KEY_BITS: Final = 3
+LARGEST: Final = 8
+"""Bytes of an access that is looked at in line."""
 
 
 # ---- events --------------------------------------------------------------------------------------------------------
-@native
+@inlined
 def entry_of(row: HartRow, pc: int, kind: int) -> int:
     """Where the last event of an instruction is kept; `kind` has `RELEASED` for stores that release."""
     key = pc << KEY_BITS | kind | 1 << 63
@@ -80,48 +85,60 @@ def is_flag(row: HartRow, what: int) -> int:
     return row.fenced & (what & KIND == WRITE)
 
 
-@native
-def event_of(row: HartRow, pc: int, what: int) -> int:
-    """The event that an access belongs to if it is made now; 0 for one that there is not yet."""
-    if what & RELEASES and what & KIND != READ:
-        return 0
-    entry = Entry.from_address(entry_of(row, pc, what & KIND | is_flag(row, what) * RELEASED))
-    return entry.code if entry.stamp == row.stamp else 0
+@inlined
+def is_release(what: int) -> int:
+    """Whether it is an atomic one that releases first."""
+    return (what & RELEASES != 0) & (what & KIND != READ)
 
 
-@native
-def open_event(row: HartRow, pc: int, what: int) -> int:
+@inlined
+def place_of_event(row: HartRow, pc: int, what: int) -> int:
+    """Where the event of an access is kept if it is made now."""
+    return entry_of(row, pc, what & KIND | is_flag(row, what) * RELEASED)
+
+
+@inlined
+def event_of(row: HartRow, at: int, what: int) -> int:
+    """The event that an access belongs to; 0 for one that there is not yet."""
+    entry = Entry.from_address(at)
+    return entry.code if entry.stamp == row.stamp and not is_release(what) else 0
+
+
+@inlined
+def open_event(row: HartRow, at: int, pc: int, what: int) -> int:
     """The same, and make it."""
-    race = Race.from_address(row.race)
-    if what & RELEASES and what & KIND != READ:
+    race, entry = Race.from_address(row.race), Entry.from_address(at)
+    if is_release(what):
         release(row)
-    flag = is_flag(row, what)
-    entry = Entry.from_address(entry_of(row, pc, what & KIND | flag * RELEASED))
     if entry.stamp != row.stamp:
-        entry.code = new_event(row, race, pc, what, flag | (what & IS_ATOMIC != 0))
+        is_atomic = what & IS_ATOMIC != 0
+        entry.code = new_event(row, race, pc, what, is_flag(row, what) | is_atomic, is_atomic)
         entry.stamp = row.stamp
     return entry.code
 
 
 # ---- judging -------------------------------------------------------------------------------------------------------
 @native
-def allows(row: HartRow, race: Race, code: int, synchronizes: int) -> int:
-    """Whether an earlier access of the same byte is none to tell of."""
-    return is_before(row, race, code) | (synchronizes & EventRow.from_address(event_at(race, code)).synchronizes)
+def against(row: HartRow, race: Race, code: int, synchronizes: int, waits: int) -> int:
+    """Whether an earlier access of the same byte is one to tell of, or may be one: `WAITS`, for loads that do."""
+    if is_before(row, race, code):
+        return FINE
+    if not EventRow.from_address(event_at(race, code)).synchronizes:
+        return LEAVE
+    return FINE if synchronizes else waits
 
 
 @native
-def stands(row: HartRow, race: Race, word: int, mask: int, synchronizes: int) -> int:
-    """Whether all that a plane's word says of some bytes is none to tell of."""
+def held(row: HartRow, race: Race, word: int, mask: int, synchronizes: int, waits: int) -> int:
+    """The same of all that a plane's word says of some bytes, `LEAVE` above `WAITS`."""
     if word >> SPLIT_AT == 0:
-        if word < race.floor or word & mask == 0:
-            return 1
-        return allows(row, race, word & ~BYTES, synchronizes)
+        return against(row, race, word & ~BYTES, synchronizes, waits) if word & mask else FINE
+    found = FINE
     for byte in range(4):
         code = byte_code(race, word, byte)
-        if mask >> byte & 1 and code >= race.floor and not allows(row, race, code, synchronizes):
-            return 0
-    return 1
+        if mask >> byte & 1 and code >= race.floor:
+            found = max(found, against(row, race, code, synchronizes, waits))
+    return found
 
 
 @native
@@ -130,44 +147,40 @@ def meets(row: HartRow, race: Race, kind: int, host: int, size: int) -> int:
     unknown = 0
     for number in range(race.moving_count):
         moving = MovingRow.from_address(race.moving + number * MOVING_BYTES)
-        if moving.finisher and U64.at(row.known)[race.harts + moving.finisher - 1] >= moving.number:
+        if is_over(row, race, moving):
             continue
         unknown = 1
         if (kind != READ or moving.writes) and moving.start < host + size and host < moving.end:
             return 1
     row.is_moving = unknown
-    refresh(row)
     return 0
 
 
-@native
-def judge(row: HartRow, pc: int, what: int, host: int, size: int) -> int:
-    """Hold an access against those before it: whether Python has to look."""
-    race, kind = Race.from_address(row.race), what & KIND
-    at = ram_of(race, host)
-    if race.full or at == 0:
-        return LEAVE
-    event = event_of(row, pc, what)
-    if row.pending and (kind != READ or event == 0 or event != row.last):
-        return LEAVE
-    if row.is_moving and meets(row, race, kind, host, size):
-        return LEAVE
-    ram, synchronizes = RamRow.from_address(at), is_flag(row, what) | (what & IS_ATOMIC != 0)
-    if event:
-        synchronizes = EventRow.from_address(event_at(race, event)).synchronizes
-    end, cell = host + size, (host & ~3) + ram.delta
+@inlined
+def is_over(row: HartRow, race: Race, moving: MovingRow) -> int:
+    """Whether a hart knows that a transfer came before what it does now."""
+    number = moving.finisher
+    return (number != 0) & (U64.at(row.known)[race.harts + (number - 1 if number else 0)] >= moving.number)
+
+
+@inlined
+def judge(row: HartRow, race: Race, ram: RamRow, what: int, host: int, size: int, synchronizes: int) -> int:
+    """Hold an access against those before it: whether Python has to look, or it `WAITS`."""
+    kind, end, cell, found = what & KIND, host + size, (host & ~3) + ram.delta, FINE
+    waits = WAITS if kind == READ and what & IS_ATOMIC == 0 else LEAVE
     while host < end:
-        mask = mask_of(host, end)
-        if not stands(row, race, U32[cell], mask, synchronizes):
-            return LEAVE
+        mask, word = mask_of(host, end), U32[cell]
+        if word >= race.floor:
+            found = max(found, held(row, race, word, mask, synchronizes, waits))
         if kind != READ:
             for slot in range(race.harts):
-                if slot != row.slot:
-                    word = U32[cell + (slot + 1) * ram.stride]
-                    if word >= race.floor and not stands(row, race, word, mask, synchronizes):
-                        return LEAVE
+                word = U32[cell + (slot + 1) * ram.stride]
+                if word >= race.floor and slot != row.slot:
+                    found = max(found, held(row, race, word, mask, synchronizes, LEAVE))
+        if found == LEAVE:
+            return LEAVE
         host, cell = (host | 3) + 1, cell + 4
-    return FINE
+    return found
 
 
 @inlined
@@ -176,30 +189,94 @@ def mask_of(host: int, end: int) -> int:
     return (BYTES << (host & 3)) & (BYTES >> ((host | 3) + 1 - end if end < (host | 3) + 1 else 0)) & BYTES
 
 
-# ---- entering ------------------------------------------------------------------------------------------------------
 @native
-def take(row: HartRow, race: Race, word: int, mask: int) -> None:
-    """Whoever reads what was stored there may acquire what came before that."""
-    for byte in range(4):
-        code = byte_code(race, word, byte)
-        if mask >> byte & 1 and code >= race.floor and slot_of(race, code) != row.slot:
-            join(race, row.acquiring, EventRow.from_address(event_at(race, code)).clock)
+def suspect(row: HartRow, first: int, second: int, address: int, size: int) -> int:
+    """Have two accesses wait for whether a fence follows the last load of a hart; 1 where there is no room."""
+    for number in range(row.pending):
+        known = SuspectRow.from_address(row.suspects + number * SUSPECT_BYTES)
+        if known.first == first and known.second == second and known.address == address:
+            known.count += 1
+            return FINE
+    if row.pending >= PENDING:
+        return LEAVE
+    made = SuspectRow.from_address(row.suspects + row.pending * SUSPECT_BYTES)
+    made.first, made.second, made.address, made.size, made.count = first, second, address, size, 1
+    row.pending += 1
+    return FINE
+
+
+@native
+def suspect_all(row: HartRow, race: Race, ram: RamRow, host: int, address: int, size: int, code: int) -> None:
+    """The same of a load, and of each store that it met."""
+    end, cell, last, start = host + size, (host & ~3) + ram.delta, 0, host
+    while host < end:
+        other = byte_code(race, U32[cell], host & 3)
+        if other >= race.floor and other != last and not is_before(row, race, other):
+            earlier = start
+            while earlier < host and byte_code(race, U32[(earlier & ~3) + ram.delta], earlier & 3) != other:
+                earlier += 1
+            if earlier == host:
+                suspect(row, other, code, address, size)
+        last, host = other, host + 1
+        cell = (host & ~3) + ram.delta
+
+
+# ---- entering ------------------------------------------------------------------------------------------------------
+@inlined
+def take(row: HartRow, race: Race, code: int) -> None:
+    """Whoever reads what an event stored may acquire what came before that."""
+    if code >= race.floor and slot_of(race, code) != row.slot:
+        clock = EventRow.from_address(event_at(race, code)).clock
+        if clock != race.nothing:
+            join(race, row.acquiring, clock)
             row.is_acquiring = 1
 
 
 @native
-def hand_on(race: Race, event: EventRow, word: int, mask: int) -> None:
-    """An atomic access releases what the one before it at its place did."""
+def take_parts(row: HartRow, race: Race, word: int, mask: int) -> None:
+    """The same of bytes with codes of their own."""
     for byte in range(4):
-        code = byte_code(race, word, byte)
-        if mask >> byte & 1 and code >= race.floor:
-            before = EventRow.from_address(event_at(race, code))
-            if before.what & KIND == ATOMIC and before.clock != event.clock:
-                made = new_clock(race, event.clock)
-                if join(race, made, before.clock):
-                    event.clock = made
-                else:
-                    race.clock_free = made
+        if mask >> byte & 1:
+            take(row, race, byte_code(race, word, byte))
+
+
+@inlined
+def take_word(row: HartRow, race: Race, word: int, mask: int) -> None:
+    """The same of all that a word says of some bytes."""
+    if word >> SPLIT_AT:
+        take_parts(row, race, word, mask)
+    elif word & mask:
+        take(row, race, word & ~BYTES)
+
+
+@inlined
+def hand_on(race: Race, event: EventRow, code: int) -> None:
+    """An atomic access releases what the one before it at its place did."""
+    if code >= race.floor:
+        before = EventRow.from_address(event_at(race, code))
+        if before.what & KIND == ATOMIC and before.clock != event.clock and before.clock != race.nothing:
+            made = new_clock(race, event.clock)
+            if join(race, made, before.clock):
+                event.clock = made
+            elif made != event.clock:
+                race.clock_free = made
+
+
+@native
+def hand_on_parts(race: Race, event: EventRow, word: int, mask: int) -> None:
+    """The same of bytes with codes of their own."""
+    for byte in range(4):
+        if mask >> byte & 1:
+            hand_on(race, event, byte_code(race, word, byte))
+
+
+@inlined
+def hand_on_word(race: Race, event: EventRow, word: int, mask: int) -> None:
+    """The same of all that a word says of some bytes."""
+    if word >> SPLIT_AT:
+        hand_on_parts(race, event, word, mask)
+    elif word & mask:
+        hand_on(race, event, word & ~BYTES)
 
 
 @native
@@ -215,11 +292,10 @@ def note_page(race: Race, host: int) -> None:
     race.page_count += 1
 
 
-@native
-def enter(row: HartRow, what: int, host: int, size: int, code: int) -> None:
+@inlined
+def enter(row: HartRow, race: Race, ram: RamRow, what: int, host: int, size: int, code: int) -> None:
     """Have cells know of an access of an event."""
-    race, kind, start = Race.from_address(row.race), what & KIND, host
-    ram, event = RamRow.from_address(ram_of(race, host)), EventRow.from_address(event_at(race, code))
+    kind, start, end = what & KIND, host, host + size
     if row.last != code or kind != READ:
         settle(row)
     row.last = code if kind == READ and what & IS_ATOMIC == 0 else 0
@@ -227,64 +303,115 @@ def enter(row: HartRow, what: int, host: int, size: int, code: int) -> None:
     if race.keeps:
         note_page(race, host)
         note_page(race, host + size - 1)
-    end, first = host + size, (host & ~3) + ram.delta
-    cell = first
+    cell = (host & ~3) + ram.delta
     while host < end and kind != WRITE:
         if U32[cell] >= race.floor:
-            take(row, race, U32[cell], mask_of(host, end))
+            take_word(row, race, U32[cell], mask_of(host, end))
         host, cell = (host | 3) + 1, cell + 4
-    if what & ACQUIRES and what & IS_ATOMIC:
+    if what & ACQUIRES:
         acquire(row)
-    host, cell = start, first
+    host, cell = start, (start & ~3) + ram.delta
     while host < end:
         mask = mask_of(host, end)
         if kind == READ:
             put(race, cell + (row.slot + 1) * ram.stride, mask, code)
         else:
             if kind == ATOMIC and U32[cell] >= race.floor:
-                hand_on(race, event, U32[cell], mask)
+                hand_on_word(race, EventRow.from_address(event_at(race, code)), U32[cell], mask)
             put(race, cell, mask, code)
             for slot in range(race.harts):
                 if U32[cell + (slot + 1) * ram.stride] >= race.floor:
                     put(race, cell + (slot + 1) * ram.stride, mask, 0)
         host, cell = (host | 3) + 1, cell + 4
+
+
+# ---- for Python ----------------------------------------------------------------------------------------------------
+@native
+def known_event(row: HartRow, pc: int, what: int) -> int:
+    """The event that an access belongs to; 0 for one that there is not yet."""
+    return event_of(row, place_of_event(row, pc, what), what)
+
+
+@native
+def made_event(row: HartRow, pc: int, what: int) -> int:
+    """The same, and make it."""
+    return open_event(row, place_of_event(row, pc, what), pc, what)
+
+
+@native
+def make_known(row: HartRow, what: int, host: int, size: int, code: int) -> None:
+    """Have cells know of an access of an event."""
+    race = Race.from_address(row.race)
+    enter(row, race, RamRow.from_address(ram_of(race, host)), what, host, size, code)
     refresh(row)
 
 
 # ---- translated code -----------------------------------------------------------------------------------------------
 @native
-def look(row: HartRow, pc: int, what: int, host: int) -> int:
+def attempt(row: HartRow, pc: int, what: int, host: int, size: int, address: int) -> int:
+    """An access of `size` bytes, element by element, is next; 0 where Python has to look, else its event."""
+    race, kind = Race.from_address(row.race), what & KIND
+    at = ram_of(race, host)
+    if race.full or at == 0:
+        return 0
+    ram, place = RamRow.from_address(at), place_of_event(row, pc, what)
+    code = event_of(row, place, what)
+    synchronizes = is_flag(row, what) | (what & IS_ATOMIC != 0)
+    if code:
+        synchronizes = EventRow.from_address(event_at(race, code)).synchronizes
+    if row.pending and (kind != READ or code == 0 or code != row.last):
+        return 0
+    if row.is_moving and meets(row, race, kind, host, size):
+        return 0
+    found = judge(row, race, ram, what, host, size, synchronizes)
+    if found and (found == LEAVE or size != what >> SIZE_AT or row.pending + size > PENDING):
+        return 0
+    code = open_event(row, place, pc, what)
+    if found:
+        suspect_all(row, race, ram, host, address, size, code)
+    enter(row, race, ram, what, host, size, code)
+    refresh(row)
+    return code
+
+
+@native
+def look(row: HartRow, pc: int, what: int, host: int, address: int) -> int:
     """A hart accesses memory next; 1 where Python has to look, and nothing has been done."""
-    size = what >> SIZE_AT
-    if judge(row, pc, what, host, size):
-        return LEAVE
-    code = open_event(row, pc, what)
-    enter(row, what, host, size, code)
-    give_hint(row, pc, what, host, code)
-    return FINE
-
-
-@native
-def look_many(row: HartRow, pc: int, what: int, host: int, size: int) -> int:
-    """The same of bytes side by side, element by element."""
-    if row.fenced and what & KIND == WRITE:  # the first element is the flag
-        return LEAVE
-    if judge(row, pc, what, host, size):
-        return LEAVE
-    code = open_event(row, pc, what)
-    enter(row, what, host, size, code)
-    return FINE
-
-
-@native
-def give_hint(row: HartRow, pc: int, what: int, host: int, code: int) -> None:
-    """Let the next such access be looked at in line, where nothing but cells is to be looked at then."""
     race = Race.from_address(row.race)
-    event = EventRow.from_address(event_at(race, code))
-    if event.synchronizes or race.keeps:
-        return
-    hint = Hint.from_address(row.hints + (pc >> 1 & HINTS - 1) * HINT_BYTES)
+    events = race.next
+    code = attempt(row, pc, what, host, what >> SIZE_AT, address)
+    if code == 0:
+        return LEAVE
+    if race.next == events and what & IS_ATOMIC == 0:  # it was not the first one of its tick
+        give_hint(row, pc, what & KIND, host, code)
+    return FINE
+
+
+@native
+def look_many(row: HartRow, pc: int, what: int, host: int, address: int, size: int) -> int:
+    """The same of bytes side by side, element by element."""
+    if is_flag(row, what):  # that is the first element alone
+        return LEAVE
+    return attempt(row, pc, what, host, size, address) == 0
+
+
+@native
+def give_hint(row: HartRow, pc: int, kind: int, host: int, code: int) -> None:
+    """Let the next such access be looked at in line, where nothing but cells is to be looked at then: as far as there
+    are no transfers."""
+    race = Race.from_address(row.race)
     ram = RamRow.from_address(ram_of(race, host))
-    hint.key, hint.stamp, hint.code = pc, row.stamp, code
-    hint.low, hint.span, hint.stores, hint.stride = ram.low, ram.span, ram.delta, ram.stride
-    hint.loads = ram.delta + (row.slot + 1) * ram.stride
+    low, high = ram.low, ram.low + ram.span
+    if EventRow.from_address(event_at(race, code)).synchronizes or race.keeps:
+        return
+    for number in range(race.moving_count if row.is_moving else 0):
+        moving = MovingRow.from_address(race.moving + number * MOVING_BYTES)
+        if (kind != READ or moving.writes) and not is_over(row, race, moving):
+            if moving.end <= host:
+                low = max(low, moving.end)
+            else:
+                high = min(high, moving.start)
+    hint = Hint.from_address(hint_of(row, pc))
+    hint.key, hint.stamp, hint.code = pc, row.armed, code
+    hint.low, hint.span = low, high - low - LARGEST if high > low + LARGEST else 0
+    hint.stores, hint.loads, hint.stride = ram.delta, ram.delta + (row.slot + 1) * ram.stride, ram.stride

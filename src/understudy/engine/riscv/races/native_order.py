@@ -14,6 +14,7 @@ from understudy.engine.riscv.races.codes import (
     NO_EVENTS,
     ROW_BYTES,
     SLOT_AT,
+    SPLIT,
     EventRow,
     HartRow,
     Hint,
@@ -29,8 +30,8 @@ W_PRED_W_SUCC: Final = 1 << 24 | 1 << 20
 
 @inlined
 def event_at(race: Race, code: int) -> int:
-    """The row of an event."""
-    return race.events + (code >> SLOT_AT + race.slot_bits) * EVENT_BYTES
+    """The row of an event that is not over: rows are counted from the floor on."""
+    return race.events + (code - race.floor >> race.number_at) * EVENT_BYTES
 
 
 @inlined
@@ -39,27 +40,36 @@ def clock_bytes(race: Race) -> int:
     return 16 * race.harts
 
 
-@native
+@inlined
 def refresh(row: HartRow) -> None:
     """Whether accesses in line need no more than a look at cells."""
     race = Race.from_address(row.race)
-    needs = row.fenced | row.pending | row.is_moving | race.keeps | race.full
+    needs = row.fenced | row.pending | race.keeps | race.full
     if row.last:
         needs = needs | EventRow.from_address(event_at(race, row.last)).synchronizes
-    row.quick = NEVER if needs else row.stamp
-    row.floor = race.floor
+    row.quick = NEVER if needs else row.armed
 
 
 @native
+def bind(row: HartRow) -> None:
+    """Have the bounds of a hart say what its clock says."""
+    race = Race.from_address(row.race)
+    bounds, atomics, known = U64.at(row.bounds), U64.at(row.bounds + (race.atomic >> SLOT_AT - 3)), U64.at(row.known)
+    for slot in range(race.harts):
+        bounds[slot], atomics[slot] = known[slot], race.floor
+    bounds[row.slot], atomics[row.slot] = SPLIT, SPLIT
+    row.floor = race.floor
+
+
+@inlined
 def next_tick(row: HartRow) -> None:
     """What the hart does next belongs to another tick."""
     race = Race.from_address(row.race)
     race.stamp += 1
-    row.tick += 1
-    row.stamp = race.stamp
+    row.stamp, row.armed = race.stamp, race.stamp
 
 
-@native
+@inlined
 def new_clock(race: Race, like: int) -> int:
     """A copy of a clock."""
     made, size = race.clock_free, clock_bytes(race)
@@ -77,7 +87,7 @@ def release(row: HartRow) -> None:
     race = Race.from_address(row.race)
     row.released = new_clock(race, row.known)
     if not race.full:
-        U64.at(row.released)[row.slot] = row.tick
+        U64.at(row.released)[row.slot] = race.next
     next_tick(row)
 
 
@@ -96,17 +106,32 @@ def acquire(row: HartRow) -> None:
     """What the hart has read of others' releases comes before what it does from now on."""
     if row.is_acquiring:
         race = Race.from_address(row.race)
-        join(race, row.known, row.acquiring)
+        if join(race, row.known, row.acquiring):
+            bind(row)
         fill(row.acquiring, 0, clock_bytes(race))
         row.is_acquiring = 0
 
 
-@native
+@inlined
 def settle(row: HartRow) -> None:
     """The last load of a hart is none that acquires."""
     if row.last:
         EventRow.from_address(event_at(Race.from_address(row.race), row.last)).synchronizes = 0
         row.last = 0
+
+
+@native
+def forget_suspects(row: HartRow) -> None:
+    """What waited for the last load of a hart does so no more."""
+    if row.pending:
+        row.pending = 0
+        row.generation += 1
+
+
+@inlined
+def hint_of(row: HartRow, pc: int) -> int:
+    """Where the hint of an instruction is."""
+    return row.hints + (pc >> 1 & HINTS - 1) * HINT_BYTES
 
 
 @native
@@ -117,11 +142,11 @@ def fence(row: HartRow, word: int, is_tso: int) -> int:
         if row.last:
             event = EventRow.from_address(event_at(race, row.last))
             event.synchronizes = 1
-            for number in range(HINTS):
-                hint = Hint.from_address(row.hints + number * HINT_BYTES)
-                if hint.code == row.last:
-                    hint.stamp = 0
-            row.last, row.pending = 0, 0
+            hint = Hint.from_address(hint_of(row, event.pc))
+            if hint.code == row.last:
+                hint.stamp = 0
+            row.last = 0
+            forget_suspects(row)
         acquire(row)
     if word & W_PRED_W_SUCC == W_PRED_W_SUCC or is_tso:
         release(row)
@@ -130,59 +155,74 @@ def fence(row: HartRow, word: int, is_tso: int) -> int:
     return 0
 
 
-@native
+@inlined
 def is_before(row: HartRow, race: Race, code: int) -> int:
     """Whether an event came before what a hart does now."""
     slot = slot_of(race, code)
-    if slot == row.slot:
-        return 1
-    return U64.at(row.known)[slot] >= EventRow.from_address(event_at(race, code)).tick
+    return (slot == row.slot) | (code < U64.at(row.known)[slot])
 
 
 @native
-def begin_group(race: Race) -> int:
+def begin_group(race: Race) -> None:
     """Whatever harts did so far is over."""
     race.floor, race.clock_free, race.moving_count = race.next, race.clocks, 0
     for slot in range(race.harts):
         row = HartRow.from_address(race.rows + slot * ROW_BYTES)
-        fill(row.known, 0, clock_bytes(race))
+        for number in range(race.harts):
+            U64.at(row.known)[number] = race.floor
+            U64.at(row.known)[race.harts + number] = 0
         fill(row.acquiring, 0, clock_bytes(race))
-        row.released, row.tick, row.is_acquiring = race.nothing, 0, 0
-        row.last, row.pending, row.fenced, row.is_moving = 0, 0, 0, 0
+        row.released, row.is_acquiring = race.nothing, 0
+        row.last, row.fenced, row.is_moving = 0, 0, 0
+        forget_suspects(row)
         next_tick(row)
+        bind(row)
         refresh(row)
-    return race.next >= LIMIT >> 1
+
+
+@native
+def begin_next_group(race: Race) -> int:
+    """The same, without Python, where it has nothing to tell of and nothing to look for; else 1."""
+    if race.keeps or race.moving_count or race.full or race.next >= LIMIT >> 1:
+        return 1
+    for slot in range(race.harts):
+        row = HartRow.from_address(race.rows + slot * ROW_BYTES)
+        if row.pending:
+            return 1
+    begin_group(race)
+    return 0
 
 
 @native
 def barrier(race: Race) -> None:
     """All harts have come to a barrier, and go on: each knows what all did, so that it is over."""
-    if not race.keeps:
-        race.floor, race.clock_free = race.next, race.clocks
     whole = HartRow.from_address(race.rows)
     for slot in range(race.harts):
         row = HartRow.from_address(race.rows + slot * ROW_BYTES)
         settle(row)
-        row.pending = 0
-        release(row)
+        forget_suspects(row)
+    if not race.keeps:
+        race.floor, race.clock_free = race.next, race.clocks
+    for slot in range(race.harts):
+        release(HartRow.from_address(race.rows + slot * ROW_BYTES))
     for slot in range(race.harts):
         row = HartRow.from_address(race.rows + slot * ROW_BYTES)
         join(race, whole.known, row.released)
     for slot in range(race.harts):
         row = HartRow.from_address(race.rows + slot * ROW_BYTES)
         join(race, row.known, whole.known)
+        bind(row)
         refresh(row)
 
 
-@native
-def new_event(row: HartRow, race: Race, pc: int, what: int, synchronizes: int) -> int:
+@inlined
+def new_event(row: HartRow, race: Race, pc: int, what: int, synchronizes: int, is_atomic: int) -> int:
     """The code of a new event of a hart."""
-    code = race.next | row.own
+    code = race.next | row.own | (race.atomic if is_atomic else 0)
     if race.next + race.step >= LIMIT:
         race.full = NO_EVENTS
     else:
         race.next += race.step
     event = EventRow.from_address(event_at(race, code))
-    event.pc, event.tick, event.what, event.synchronizes = pc, row.tick, what, synchronizes
-    event.clock = row.released
+    event.pc, event.what, event.synchronizes, event.clock = pc, what, synchronizes, row.released
     return code

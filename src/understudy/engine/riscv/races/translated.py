@@ -17,7 +17,8 @@ from understudy.engine.riscv.races.codes import (
     HINT_BYTES,
     HINTS,
     ROW_AT,
-    SPLIT,
+    SLOT_AT,
+    atomic_bit,
     slot_mask,
 )
 from understudy.engine.riscv.races.native_judge import what_of
@@ -55,6 +56,8 @@ class RaceLooks:
             "  %race_hints = load ptr, ptr %q_race_hints, !invariant.load !1",
             f"  %race_quick = getelementptr i64, ptr %races, i64 {ROW_AT['quick']}",
             f"  %race_floor = getelementptr i64, ptr %races, i64 {ROW_AT['floor']}",
+            f"  %q_race_bounds = getelementptr i64, ptr %races, i64 {ROW_AT['bounds']}",
+            "  %race_bounds = load ptr, ptr %q_race_bounds, !invariant.load !1",
             f"  %race_last = getelementptr i64, ptr %races, i64 {ROW_AT['last']}",
         ):
             self.text.alloca(line)
@@ -66,17 +69,17 @@ class RaceLooks:
         function = self.text.let(f"load ptr, ptr {place}, !invariant.load !1")
         return self.text.let(f"call i64 {function}(i64 {row}, {arguments})")
 
-    def _look(self, name: str, access: str, w: int, host: str, more: str = "") -> None:
+    def _look(self, name: str, access: str, w: int, places: str) -> None:
         what = what_of(self.insn, access, w >> 3)
         pc = self.control.ints.const(64, self.control.pc)
-        status = self._call(name, f"i64 {pc}, i64 {what}, i64 {host}{more}")
+        status = self._call(name, f"i64 {pc}, i64 {what}, {places}")
         self.control.side(self.text.let(f"icmp ne i64 {status}, 0"))
 
-    def many(self, access: str, w: int, pointer: str, count: str) -> None:
+    def many(self, access: str, w: int, pointer: str, address: str, count: str) -> None:
         """So many elements side by side are accessed next."""
         size = self.text.let(f"mul i64 {count}, {w >> 3}")
         host = self.text.let(f"ptrtoint ptr {pointer} to i64")
-        self._look("look_many", access, w, host, f", i64 {size}")
+        self._look("look_many", access, w, f"i64 {host}, i64 {address}, i64 {size}")
 
     def fence(self) -> None:
         """A fence is next."""
@@ -84,18 +87,18 @@ class RaceLooks:
         self._call("fence", f"i64 {self.insn.word}, i64 {is_tso}")
 
     # ---- in line -------------------------------------------------------------------------------------------------
-    def access(self, access: str, w: int, pointer: str) -> None:
+    def access(self, access: str, w: int, pointer: str, address: str) -> None:
         """Memory is accessed next."""
         text = self.text
         host = text.let(f"ptrtoint ptr {pointer} to i64")
         is_load = access == "read"
         if self.insn.spec.extension == "A" or (not is_load and self.harts > MOST_PLANES):
-            self._look("look", access, w, host)
+            self._look("look", access, w, f"i64 {host}, i64 {address}")
             return
         self._row()
         closer, done = text.fresh("closer"), text.fresh("looked")
         with text.apart(closer):
-            self._look("look", access, w, host)
+            self._look("look", access, w, f"i64 {host}, i64 {address}")
             text.put(f"br label %{done}")
         hint = self._hint(w, host, closer)
         if w < 32:
@@ -144,13 +147,14 @@ class RaceLooks:
         places = [place, *([self.text.let(f"getelementptr i32, ptr {place}, i64 1")] if w == 64 else [])]
         return [self.text.let(f"load i32, ptr {each}") for each in places]
 
-    def _is_fine(self, words: list[str], code: str, floor: str) -> str:
-        """Whether what words say is over, or of this hart."""
+    def _is_fine(self, words: list[str]) -> str:
+        """Whether what words say is over for this hart."""
         text, found = self.text, ""
         for word in words:
-            over = text.let(f"icmp ult i32 {word}, {floor}")
-            other = text.let(f"and i32 {text.let(f'xor i32 {word}, {code}')}, {slot_mask(self.harts) | SPLIT}")
-            fine = text.let(f"or i1 {over}, {text.let(f'icmp eq i32 {other}, 0')}")
+            which = text.let(f"and i32 {word}, {slot_mask(self.harts) | atomic_bit(self.harts)}")
+            at = text.let(f"zext i32 {text.let(f'lshr i32 {which}, {SLOT_AT - 3}')} to i64")
+            bound = text.let(f"load i32, ptr {text.let(f'getelementptr i8, ptr %race_bounds, i64 {at}')}")
+            fine = text.let(f"icmp ult i32 {word}, {bound}")
             found = text.let(f"and i1 {found}, {fine}") if found else fine
         return found
 
@@ -162,10 +166,10 @@ class RaceLooks:
     def _load(self, hint: str, w: int, host: str, closer: str) -> None:
         """A load of whole dwords."""
         text = self.text
-        event, floor = self._of(hint, "code"), self._short(text.let("load i64, ptr %race_floor"))
+        event = self._of(hint, "code")
         code = self._short(event)
         stored = self._words(w, self._place(host, self._of(hint, "stores")))
-        self._unless(self._is_fine(stored, code, floor), closer)
+        self._unless(self._is_fine(stored), closer)
         self._put(w, self._place(host, self._of(hint, "loads")), text.let(f"or i32 {code}, {BYTES}"))
         text.put(f"store i64 {event}, ptr %race_last")
 
@@ -174,11 +178,11 @@ class RaceLooks:
         text = self.text
         floor, code = self._short(text.let("load i64, ptr %race_floor")), self._short(self._of(hint, "code"))
         place, stride = self._place(host, self._of(hint, "stores")), self._of(hint, "stride")
-        words, loads, plane = self._words(w, place), [], place
+        words, loads, planes = self._words(w, place), [], [place]
         for _ in range(self.harts):
-            plane = text.let(f"getelementptr i8, ptr {plane}, i64 {stride}")
-            loads += self._words(w, plane)
-        self._unless(self._is_fine(words + loads, code, floor), closer)
+            planes.append(text.let(f"getelementptr i8, ptr {planes[-1]}, i64 {stride}"))
+            loads += self._words(w, planes[-1])
+        self._unless(self._is_fine(words + loads), closer)
         self._put(w, place, text.let(f"or i32 {code}, {BYTES}"))
         live = loads[0]
         for each in loads[1:]:
@@ -186,7 +190,8 @@ class RaceLooks:
         forget, on = text.fresh("forget"), text.fresh("on")
         text.branch(text.let(f"icmp ult i32 {live}, {floor}"), on, forget)
         text.start(forget)
-        self._put(w, self._place(host, self._of(hint, "loads")), "0")
+        for each in planes[1:]:
+            self._put(w, each, "0")
         text.put(f"br label %{on}")
         text.start(on)
         text.put("store i64 0, ptr %race_last")
@@ -199,7 +204,7 @@ class RaceLooks:
         mask = text.let(f"shl i32 {(1 << (w >> 3)) - 1}, {self._short(text.let(f'and i64 {host}, 3'))}")
         stores = self._place(dword, self._of(hint, "stores"))
         (stored,) = self._words(32, stores)
-        fine, place, old = self._is_fine([stored], code, floor), stores, stored
+        fine, place, old = self._is_fine([stored]), stores, stored
         if is_load:
             place = self._place(dword, self._of(hint, "loads"))
             (old,) = self._words(32, place)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from understudy.core.checks import RACES
-from understudy.core.errors import BeyondModel
+from understudy.core.errors import BeyondModel, ModelBug
 from understudy.core.findings import FindingLog
 from understudy.engine.clocks import join
 from understudy.engine.riscv.evaluate import Evaluator
@@ -64,6 +64,10 @@ class Races(Protocol):
 
     def begin_group(self, outstanding: Iterable[Outstanding] = ()) -> None:
         """Whatever harts did so far is over; `outstanding` are transfers that nobody has waited for."""
+
+    @property
+    def starter(self) -> tuple[int, int]:
+        """Machine code that does the same for the next group, and what it takes: it gives 0 where it could."""
 
     def end(self) -> None:
         """A kernel command is over."""
@@ -122,6 +126,11 @@ class HartRaces:
         self._behind.clear()
         for key, unit, reads, writes, source, target in outstanding:
             self._moving.append(Moving(key, self._agent(unit, is_transfer=True), reads, writes, source, target))
+
+    @property
+    def starter(self) -> tuple[int, int]:
+        """There is none."""
+        raise ModelBug("groups are not begun by machine code where harts run on the reference engine")
 
     def end(self) -> None:
         """A kernel command is over."""
