@@ -1,7 +1,8 @@
 """What does the check of races cost on RefSi's harts, as a factor over the same kernel without it?
 
-The demo's kernels and those of kernels/refsi_checks.c, with `races` alone and with `init` beside it, in CPU time of one
-thread, alternately with the unchecked run; results are compared bit for bit. Peer: our own unchecked run.
+The kernels of refsi_kernels.py, the demo's and those of kernels/refsi_checks.c, with `races` alone and with `init`
+beside it, in CPU time of one thread, alternately with the unchecked run; results are compared bit for bit. Peer: our
+own unchecked run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from harness import FOLDER, Row, alternate, cpu, main
+import refsi_kernels
+from harness import FOLDER, Row, Samples, alternate, cpu, main
 from understudy.core.checks import INIT, RACES
 from understudy.host.refsi.compile import compile_kernels, riscv_compilers
 from understudy.refsi import RefSi, demo_kernels
@@ -25,7 +27,7 @@ MOST: Final = {RACES: 4.0, f"{INIT},{RACES}": 6.0}
 """What may be spent at most, by checks."""
 SETTLING: Final = 12
 """Runs before it counts: hot code is optimised meanwhile."""
-LARGE: Final = 1 << 16
+LARGE: Final = 1 << 18
 SIDE: Final = 64
 
 
@@ -38,6 +40,8 @@ class Case:
     instances: int = 4
     count: int = LARGE
     is_demo: bool = False
+    has_vectors: bool = False
+    """Those are the reference engine's where values are checked."""
 
 
 CASES: Final = (
@@ -45,8 +49,8 @@ CASES: Final = (
     Case("matmul, f32, 64 x 64", "matmul_f32", SIDE, SIDE * SIDE, is_demo=True),
     Case("bytes copied one by one", "copy_bytes"),
     Case("stencil, with barriers", "smooth"),
-    Case("vector add, RVV e32 m8", "vector_add"),
-    Case("strided vector loads, RVV", "vector_stride"),
+    Case("vector add, RVV e32 m8", "vector_add", has_vectors=True),
+    Case("strided vector loads, RVV", "vector_stride", has_vectors=True),
     Case("histogram, amoadd", "count"),
     Case("counter, LR/SC", "reserve"),
     Case("sum under a spin lock", "lock"),
@@ -91,9 +95,28 @@ def measure_case(case: Case, check: str, program: bytes, rounds: int) -> Row:
         assert not sides[1][2].findings, f"{case.kernel} is right: {sides[1][2].findings[0]}"
         plain, checked = alternate(rounds, *(lambda run=run: cpu(run) for run, _, _ in sides))
         assert sides[0][1].array.tobytes() == sides[1][1].array.tobytes(), f"{case.kernel} gives the same with checks"
+    return factor(case.what, check, plain, checked)
+
+
+def factor(what: str, check: str, plain: Samples, checked: Samples) -> Row:
+    """The row of a kernel."""
     best, typical = checked.best / plain.best, checked.median / plain.median
-    name = f"{case.what}: check={check}"
+    name = f"{what}: check={check}"
     return Row(QUESTION, name, "times as long", best, typical, target=MOST[check], lower=True, absolute=True)
+
+
+def measure_commands(case: refsi_kernels.Case, check: str, rounds: int) -> Row:
+    """The same of a kernel that is launched as a driver does it."""
+    sides = []
+    for chosen in ("", check):
+        bench = refsi_kernels.Bench(1, chosen)
+        address, size = refsi_kernels.buffer_of(bench, case)
+        for _ in range(SETTLING):
+            bench.run(address, size)
+        assert not bench.device.findings, f"{case.symbol} is right: {bench.device.findings[0]}"
+        sides.append((bench, address, size))
+    plain, checked = alternate(rounds, *(lambda s=s: cpu(lambda: s[0].run(*s[1:])) for s in sides))
+    return factor(f"{case.what}, by commands", check, plain, checked)
 
 
 def measure(quick: bool = False) -> list[Row]:
@@ -103,7 +126,13 @@ def measure(quick: bool = False) -> list[Row]:
         return []
     program = compile_kernels(KERNELS)
     rounds = 5 if quick else 15
-    return [measure_case(case, check, program, rounds) for check in MOST for case in CASES]
+    rows = [measure_commands(case, check, rounds) for check in MOST for case in refsi_kernels.cases(quick)]
+    return rows + [
+        measure_case(case, check, program, rounds)
+        for check in MOST
+        for case in CASES
+        if check == RACES or not case.has_vectors
+    ]
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ TITLE: Final = "RefSi kernels through command buffers, profile spec, 4 harts"
 class Bench:
     """An open device with the kernels of the recordings loaded."""
 
-    def __init__(self, threads: int | None) -> None:
-        self.device = RefSiDevice(profile="spec", threads=threads)
+    def __init__(self, threads: int | None, check: str = "") -> None:
+        self.device = RefSiDevice(profile="spec", threads=threads, check=check)
         self.image: ElfImage = read_elf(KERNELS.read_bytes())
         target = self.device.allocate(WINDOW_BYTES, 4096)
         self.execute(CommandBuffer().window(0, base=ELF_WINDOW, target=target, size=WINDOW_BYTES).sync_cache().finish())

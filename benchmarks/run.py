@@ -47,6 +47,7 @@ SCRIPTS: Final = (
         "fletcher_mmio",
         "shipped",
         "gcn_checks",
+        "refsi_checks",
         "checks",
         "rocm",
     ),

@@ -33,8 +33,8 @@ class Looks(Protocol):
     def access(self, access: str, w: int, pointer: str, address: str) -> None:
         """A "read", "write" or "atomic" access is next, at a place of this process that the hart sees at an address."""
 
-    def many(self, access: str, w: int, pointer: str, address: str, count: str) -> None:
-        """So many elements side by side are accessed next."""
+    def many(self, access: str, w: int, pointer: str, address: str, count: str, most: int) -> None:
+        """So many elements side by side are accessed next, often `most`, if that is not 0."""
 
     def fence(self) -> None:
         """A fence is next."""

@@ -468,7 +468,7 @@ class Vectors:
         total = self.ints.mul(64, count, str(fields))
         pointer = self._pointer(str(walk.base), total, w, "loads" if loads else "stores")
         if self.memory.looks is not None:
-            self.memory.looks.many("read" if loads else "write", w, pointer, str(walk.base), total)
+            self.memory.looks.many("read" if loads else "write", w, pointer, str(walk.base), total, 0)
         text.put('fence syncscope("singlethread") seq_cst')
         with each_number(text, count) as k:
             first = text.let(f"mul i64 {k}, {fields}")
@@ -484,7 +484,7 @@ class Vectors:
         text, w = self.text, group.width
         pointer = self._pointer(str(walk.base), count, w, "loads" if loads else "stores")
         if self.memory.looks is not None:
-            self.memory.looks.many("read" if loads else "write", w, pointer, str(walk.base), count)
+            self.memory.looks.many("read" if loads else "write", w, pointer, str(walk.base), count, lanes)
         ty, own = f"<{lanes} x i{w}>", self._place(group.n)
         whole, part, join = text.fresh("whole"), text.fresh("part"), text.fresh("on")
         full = "false" if masked else text.let(f"icmp eq i64 {count}, {lanes}")

@@ -106,6 +106,9 @@ class Moving:
     """What came before it; None for nothing."""
     finisher: int = 0
     number: int = 0
+    first: int = 0
+    last: int = 0
+    """Its rows in the table of compiled code."""
     agent: Agent | None = None
 
 
@@ -182,6 +185,7 @@ class NativeHartRaces:
         self._events: dict[int, Event] = {}
         """By code: events of the present group that somebody asked for."""
         self._moving: list[Moving] = []
+        self._by_key: dict[object, Moving] = {}
         self._finished = [0] * harts
         self._kept: dict[int, Cell] | None = None
         self._uid = 0
@@ -244,7 +248,8 @@ class NativeHartRaces:
         """All harts of the group have come to a barrier, and go on."""
         self._settle()
         function("barrier")(self._at)
-        self._moved()
+        if self._moving:
+            self._move()
 
     def _settle(self) -> None:
         """The last loads are none that acquire."""
@@ -280,7 +285,9 @@ class NativeHartRaces:
                 if not self._came_before(other, moving):
                     self._telling.tell(Suspect(self._event(other), event, target if access == WRITE else source, 1))
         self._moving.append(moving)
-        self._move()
+        self._by_key[key] = moving
+        self._moves(moving)
+        self._changed()
 
     def _met(self, moving: Moving) -> Iterator[tuple[int, str]]:
         """Bytes where a transfer may race, in order, with what it does there."""
@@ -298,13 +305,11 @@ class NativeHartRaces:
         dwords: set[int] = set()
         for plane in range(1 if access == READ else self._harts + 1):
             words = planes.part(plane, start, end)
-            live = np.flatnonzero(words >= self.race.floor)
-            codes, which = np.unique(words[live], return_inverse=True)
-            wanted = [
-                bool(each & SPLIT) or moving is None or not self._came_before(each & ~BYTES, moving)
-                for each in codes.tolist()
-            ]
-            dwords.update(live[np.array(wanted, np.bool_)[which]].tolist() if len(live) else ())
+            wanted = words >= self.race.floor
+            if moving is not None and moving.known is not None and wanted.any():
+                bounds = moving.known[(words & self.race.slot_mask) >> SLOT_AT]
+                wanted &= (words >= bounds) | (words >= SPLIT)
+            dwords.update(np.flatnonzero(wanted).tolist())
         first = start & -DWORD
         each_byte = (first + DWORD * dword + byte for dword in sorted(dwords) for byte in range(DWORD))
         return [at for at in each_byte if start <= at < end and self._found(at, access)]
@@ -316,37 +321,45 @@ class NativeHartRaces:
 
     def finished(self, hart: int | None, key: object) -> None:
         """It was waited for."""
-        for moving in self._moving:
-            if moving.key == key and hart is not None and not moving.finisher:
-                self._finished[hart] += 1
-                moving.finisher, moving.number = hart + 1, self._finished[hart]
-                self._known[hart, self._harts + hart] = moving.number
-        self._move()
+        moving = self._by_key.get(key)
+        if moving is None or hart is None or moving.finisher:
+            return
+        self._finished[hart] += 1
+        moving.finisher, moving.number = hart + 1, self._finished[hart]
+        self._known[hart, self._harts + hart] = moving.number
+        for number in range(moving.first, moving.last):
+            row = MovingRow.from_address(self.race.moving + MOVING_BYTES * number)
+            row.finisher, row.number = moving.finisher, moving.number
+        self._changed()
+
+    def _moves(self, moving: Moving) -> None:
+        """Tell compiled code of a transfer."""
+        number = moving.first = self.race.moving_count
+        for writes, extents in ((1, moving.writes), (0, moving.reads)):
+            for start, end in extents:
+                if number >= MOVING:
+                    raise BeyondModel(f"check {RACES!r} of transfers of more than {MOVING} rows at once")
+                row = MovingRow.from_address(self.race.moving + MOVING_BYTES * number)
+                row.start, row.end, row.writes = start, end, writes
+                row.finisher, row.number = moving.finisher, moving.number
+                number += 1
+        self.race.moving_count = moving.last = number
 
     def _move(self) -> None:
-        """Tell compiled code of the transfers that some hart has not waited for."""
+        """Tell compiled code of the transfers that some hart may not have waited for."""
         self._moving = [each for each in self._moving if not self._is_over(each)]
-        number = 0
+        self._by_key = {each.key: each for each in self._moving}
+        self.race.moving_count = 0
         for moving in self._moving:
-            for writes, extents in ((1, moving.writes), (0, moving.reads)):
-                for start, end in extents:
-                    if number >= MOVING:
-                        raise BeyondModel(f"check {RACES!r} of transfers of more than {MOVING} rows at once")
-                    at = self.race.moving + MOVING_BYTES * number
-                    row = MovingRow.from_address(at)
-                    row.start, row.end, row.writes = start, end, writes
-                    row.finisher, row.number = moving.finisher, moving.number
-                    number += 1
-        self.race.moving_count = number
+            self._moves(moving)
+        self._changed()
+
+    def _changed(self) -> None:
+        """What harts knew of transfers is no longer all."""
         for slot, row in enumerate(self.rows):
             self.race.stamp += 1
-            row.is_moving, row.armed = number > 0, self.race.stamp
+            row.is_moving, row.armed = self.race.moving_count > 0, self.race.stamp
             function("refresh")(self.address(slot))
-
-    def _moved(self) -> None:
-        """Harts may have come to know of transfers."""
-        if self._moving:
-            self._move()
 
     def _is_over(self, moving: Moving) -> bool:
         """Whether all harts know that a transfer came before."""

@@ -392,7 +392,14 @@ def look_many(row: HartRow, pc: int, what: int, host: int, address: int, size: i
     """The same of bytes side by side, element by element."""
     if is_flag(row, what):  # that is the first element alone
         return LEAVE
-    return attempt(row, pc, what, host, size, address) == 0
+    race = Race.from_address(row.race)
+    events = race.next
+    code = attempt(row, pc, what, host, size, address)
+    if code == 0:
+        return LEAVE
+    if race.next == events:
+        give_hint(row, pc, what & KIND, host, code)
+    return FINE
 
 
 @native

@@ -18,6 +18,7 @@ from understudy.engine.riscv.races.codes import (
     HINTS,
     ROW_AT,
     SLOT_AT,
+    SPLIT,
     atomic_bit,
     slot_mask,
 )
@@ -27,6 +28,8 @@ from understudy.isa.riscv.state import RACES
 
 MOST_PLANES: Final = 8
 """Harts whose loads a store looks at in line."""
+COLUMN: Final = 64
+"""Dwords that are looked at together."""
 LIKELY: Final = ", !prof !0"
 """Of a branch whose first arm is the unlikely one."""
 
@@ -75,11 +78,24 @@ class RaceLooks:
         status = self._call(name, f"i64 {pc}, i64 {what}, {places}")
         self.control.side(self.text.let(f"icmp ne i64 {status}, 0"))
 
-    def many(self, access: str, w: int, pointer: str, address: str, count: str) -> None:
-        """So many elements side by side are accessed next."""
-        size = self.text.let(f"mul i64 {count}, {w >> 3}")
-        host = self.text.let(f"ptrtoint ptr {pointer} to i64")
-        self._look("look_many", access, w, f"i64 {host}, i64 {address}, i64 {size}")
+    def many(self, access: str, w: int, pointer: str, address: str, count: str, most: int) -> None:
+        """So many elements side by side are accessed next, often as many as `most`."""
+        text, size = self.text, self.text.let(f"mul i64 {count}, {w >> 3}")
+        host = text.let(f"ptrtoint ptr {pointer} to i64")
+        places, is_load = f"i64 {host}, i64 {address}, i64 {size}", access == "read"
+        if most * w % 32 or not most or (not is_load and self.harts > MOST_PLANES):
+            self._look("look_many", access, w, places)
+            return
+        self._row()
+        closer, done = text.fresh("closer"), text.fresh("looked")
+        with text.apart(closer):
+            self._look("look_many", access, w, places)
+            text.put(f"br label %{done}")
+        self._unless(text.let(f"icmp eq i64 {count}, {most}"), closer)
+        hint = self._hint(32, host, closer, most * w >> 3)
+        self._columns(hint, most * w // 32, host, is_load, closer)
+        text.put(f"br label %{done}")
+        text.start(done)
 
     def fence(self) -> None:
         """A fence is next."""
@@ -116,8 +132,11 @@ class RaceLooks:
         self.text.branch(self.text.let(f"xor i1 {condition}, true"), other, on, LIKELY)
         self.text.start(on)
 
-    def _hint(self, w: int, host: str, closer: str) -> str:
-        """The address of the hint that knows this access; there is none where more is to be looked at."""
+    def _hint(self, w: int, host: str, closer: str, size: int = 0) -> str:
+        """The address of the hint that knows this access; there is none where more is to be looked at.
+
+        `size`: bytes that may be more than `native_look.LARGEST`.
+        """
         text, pc = self.text, self.control.pc
         hint = text.let(f"getelementptr i8, ptr %race_hints, i64 {(pc >> 1 & HINTS - 1) * HINT_BYTES}")
         key = text.let(f"xor i64 {self._of(hint, 'key')}, {self.control.ints.const(64, pc)}")
@@ -127,9 +146,12 @@ class RaceLooks:
         if w >= 32:  # pages may begin anywhere in memory
             wrong = text.let(f"or i64 {wrong}, {text.let(f'and i64 {host}, 3')}")
         known = text.let(f"icmp eq i64 {wrong}, 0")
-        inside = text.let(f"sub i64 {host}, {self._of(hint, 'low')}")
-        inside = text.let(f"icmp ult i64 {inside}, {self._of(hint, 'span')}")
-        self._unless(text.let(f"and i1 {known}, {inside}"), closer)
+        distance, span = text.let(f"sub i64 {host}, {self._of(hint, 'low')}"), self._of(hint, "span")
+        known = text.let(f"and i1 {known}, {text.let(f'icmp ult i64 {distance}, {span}')}")
+        if size:
+            end = text.let(f"add i64 {distance}, {size}")
+            known = text.let(f"and i1 {known}, {text.let(f'icmp ult i64 {end}, {span}')}")
+        self._unless(known, closer)
         return hint
 
     def _of(self, hint: str, name: str) -> str:
@@ -223,6 +245,53 @@ class RaceLooks:
         known = text.let(f"select i1 {over}, i32 {code}, i32 {old}")
         text.put(f"store i32 {text.let(f'or i32 {known}, {mask}')}, ptr {place}")
         text.put(f"store i64 {event if is_load else 0}, ptr %race_last")
+
+    def _columns(self, hint: str, count: int, host: str, is_load: bool, closer: str) -> None:
+        """So many dwords side by side."""
+        text, lanes = self.text, min(count, COLUMN)
+        ty, bits = f"<{lanes} x i32>", f"<{lanes} x i1>"
+        event = self._of(hint, "code")
+        code, floor = self._short(event), self._short(text.let("load i64, ptr %race_floor"))
+        codes, floors = self._splat(ty, code), self._splat(ty, floor)
+        whole = self._splat(ty, text.let(f"or i32 {code}, {BYTES}"))
+        stores, loads = (self._place(host, self._of(hint, name)) for name in ("stores", "loads"))
+        planes = [stores]
+        for _ in range(0 if is_load else self.harts):
+            planes.append(text.let(f"getelementptr i8, ptr {planes[-1]}, i64 {self._of(hint, 'stride')}"))
+        kept = f"splat (i32 {slot_mask(self.harts) | SPLIT})"
+        fine = own = ""
+        for first in range(0, count, lanes):
+            for plane in planes:
+                words = text.let(f"load {ty}, ptr {self._column(plane, first)}, align 4")
+                over = text.let(f"icmp ult {ty} {words}, {floors}")
+                other = text.let(f"and {ty} {text.let(f'xor {ty} {words}, {codes}')}, {kept}")
+                mine = text.let(f"icmp eq {ty} {other}, zeroinitializer")
+                good = text.let(f"or {bits} {over}, {mine}")
+                fine = text.let(f"and {bits} {fine}, {good}") if fine else good
+        self._unless(text.let(f"icmp eq i{lanes} {text.let(f'bitcast {bits} {fine} to i{lanes}')}, -1"), closer)
+        for first in range(0, count, lanes):
+            text.put(f"store {ty} {whole}, ptr {self._column(loads if is_load else stores, first)}, align 4")
+        if not is_load:
+            for first in range(0, count, lanes):
+                words = text.let(f"load {ty}, ptr {self._column(loads, first)}, align 4")
+                over = text.let(f"icmp ult {ty} {words}, {floors}")
+                own = text.let(f"and {bits} {own}, {over}") if own else over
+            forget, on = text.fresh("forget"), text.fresh("on")
+            none = text.let(f"icmp eq i{lanes} {text.let(f'bitcast {bits} {own} to i{lanes}')}, -1")
+            text.branch(none, on, forget)
+            text.start(forget)
+            for first in range(0, count, lanes):
+                text.put(f"store {ty} zeroinitializer, ptr {self._column(loads, first)}, align 4")
+            text.put(f"br label %{on}")
+            text.start(on)
+        text.put(f"store i64 {event if is_load else 0}, ptr %race_last")
+
+    def _splat(self, ty: str, value: str) -> str:
+        first = self.text.let(f"insertelement {ty} poison, i32 {value}, i64 0")
+        return self.text.let(f"shufflevector {ty} {first}, {ty} poison, {ty} zeroinitializer")
+
+    def _column(self, plane: str, first: int) -> str:
+        return self.text.let(f"getelementptr i32, ptr {plane}, i64 {first}")
 
 
 def looking(harts: int) -> Looking:
