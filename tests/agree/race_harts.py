@@ -59,8 +59,18 @@ class Maker:
             for _ in range(self.random.randrange(1, 4)):
                 self._action()
             self._put(f"{label}:")
+        elif self._chance(0.4):
+            self._loop()
         else:
             self._action()
+
+    def _loop(self) -> None:
+        """The same places again and again: what is known of them is looked at in line."""
+        label = self._fresh()
+        self._put(f"li t5, {self.random.choice((2, 3, 4))}", f"{label}:")
+        for _ in range(self.random.randrange(1, 5)):
+            self.random.choice((self._access, self._access, self._action))()
+        self._put("addi t5, t5, -1", f"bnez t5, {label}")
 
     def _action(self) -> None:
         what = self.random.random()
@@ -123,9 +133,9 @@ class Maker:
         if self._chance(0.5):
             self._put("fence rw, w", "li t2, 1", f"sw t2, {4 * self.random.choice((16, 20))}(a1)")
             return
-        label, on, count = self._fresh(), self._fresh(), self.random.choice((2, 40))
+        label, on, count = self._fresh(), self._fresh(), self.random.choice((2, 10))
         offset = 4 * self.random.choice((16, 20))
-        if self._chance(0.4):  # one that engines know for polling
+        if self._chance(0.15):  # one that engines know for polling
             self._put(f"beqz s3, {on}", f"{label}:", f"lw t2, {offset}(a1)", f"beqz t2, {label}", f"{on}:")
         else:
             self._put(f"li t4, {count}", f"{label}:", f"lw t2, {offset}(a1)", f"bnez t2, {on}", "addi t4, t4, -1")

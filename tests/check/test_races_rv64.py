@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from understudy.core.errors import BeyondModel
+from understudy.core.findings import FindingError
 from understudy.device.refsi.toolkit.builder import CommandBuffer
 from understudy.engine.riscv.races import watch
 from understudy.host.refsi.compile import compile_kernels, riscv_compilers
@@ -117,6 +118,18 @@ def test_a_barrier_is_one_for_harts_that_have_touched_nothing_yet(tmp_path: Path
         pytest.skip("no compiler for RV64 is installed")
     (tmp_path / "idle.c").write_text(IDLE)
     assert _run(compile_kernels(tmp_path / "idle.c", options=["-O2"]), "idle", "races")[1] == []
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("check", ["races", "races,init"])
+def test_the_first_race_ends_the_kernel_on_either_engine(programs: dict[int, bytes], check: str) -> None:
+    said = []
+    for engine in ("jit", "reference"):
+        with pytest.raises(FindingError) as found:
+            _run(programs[1], "no_acquire", check, engine=engine, tier="first", on_finding="raise")
+        said.append(str(found.value))
+    assert said[0] == said[1]
+    assert "races/read-write" in said[0]
 
 
 @pytest.mark.oracle

@@ -51,10 +51,10 @@ MOVING: Final = 1 << 16
 """Rows of memory that DMA transfers read or write."""
 PENDING: Final = 64
 """Suspects of one hart that wait without Python."""
-CLOCK_BYTES: Final = 1 << 32
-EVENT_ROOM: Final = 1 << 32
+CLOCK_BYTES: Final = 1 << 30
+EVENT_ROOM: Final = 1 << 30
 SPLIT_BYTES: Final = 16
-SPLITS: Final = 1 << 27
+SPLITS: Final = 1 << 26
 
 NO_EVENTS: Final = 1
 NO_CLOCKS: Final = 2
