@@ -61,6 +61,8 @@ class Maker:
             self._put(f"{label}:")
         elif self._chance(0.4):
             self._loop()
+        elif self._chance(0.4):
+            self._walk()
         else:
             self._action()
 
@@ -86,6 +88,23 @@ class Maker:
             self._vector()
         else:
             self._transfer()
+
+    def _walk(self) -> None:
+        """Through memory by a fixed step: what is looked at before the loop is not looked at in it."""
+        label, size = self._fresh(), self.random.choice("bhwwd")
+        step = self.random.choice((0, 1, 1, 1, 2)) << SIZES[size]
+        self._put(f"li t5, {self.random.randrange(3, 20)}")
+        for register in ("t3", "t4"):
+            self._put(f"slli {register}, s3, {self.random.choice((3, 4, 6))}", f"add {register}, {register}, a1")
+            self._put(f"addi {register}, {register}, {8 * self.random.randrange(16)}")
+        self._put(f"{label}:")
+        for _ in range(self.random.randrange(1, 4)):
+            offset, register = self.random.choice((0, 0, 1, 2)) << SIZES[size], self.random.choice(("t3", "t4"))
+            if self._chance(0.6):
+                self._put(f"l{size} t2, {offset}({register})", "add t6, t6, t2")
+            else:
+                self._put(f"s{size} t5, {offset}({register})")
+        self._put(f"addi t3, t3, {step}", f"addi t4, t4, {step}", "addi t5, t5, -1", f"bnez t5, {label}")
 
     def _barrier(self) -> None:
         self._put("li a7, 2", "li a0, 0", "ecall")

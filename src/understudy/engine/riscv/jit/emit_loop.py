@@ -12,9 +12,14 @@ from understudy.engine.riscv.jit.region import Block
 from understudy.engine.riscv.jit.strides import Stride
 from understudy.engine.riscv.pages import TABLE_PAGES
 from understudy.ir.builder import Text
+from understudy.isa.riscv.insn import Insn
 
 WORTH_WHILE: Final = 4
 """Rounds of a loop below which measuring it would cost more than its checks."""
+
+
+def _synchronizes(insn: Insn) -> bool:
+    return insn.spec.extension == "A" or insn.name.startswith("fence")
 
 
 class Loops:
@@ -44,6 +49,9 @@ class Loops:
             addend = text.let(f"load i64, ptr {text.let(f'getelementptr i64, ptr %{walk.table}s, i64 {page}')}")
             ends = f"getelementptr i64, ptr %{walk.table}_ends, i64 {page}"
             end = text.let(f"load i64, ptr {text.let(ends)}")
+            looked = ""
+            if self.memory.looks is not None and not any(_synchronizes(insn) for _, insn in block.insns):
+                looked, end = self.memory.looks.hoist(walk.accesses, o.add(64, first, addend), addend, end)
             behind = o.add(64, base, o.const(64, walk.high))
             room = text.call("i64", "llvm.usub.sat.i64", f"i64 {end}", f"i64 {behind}")
             fits = text.let(f"icmp uge i64 {end}, {behind}")
@@ -62,6 +70,8 @@ class Loops:
             usable = text.let(f"icmp ne i64 {addend}, 0")
             usable = text.let(f"and i1 {usable}, {fits}")
             usable = text.let(f"and i1 {usable}, {o.eq(64, odd, '0')}")
+            if looked:
+                usable = text.let(f"and i1 {usable}, {looked}")
             rounds = text.let(f"select i1 {usable}, i64 {rounds}, i64 0")
             times = text.call("i64", "llvm.umin.i64", f"i64 {times}", f"i64 {rounds}")
             for pc in walk.accesses:

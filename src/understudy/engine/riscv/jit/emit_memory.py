@@ -39,6 +39,10 @@ class Looks(Protocol):
     def fence(self) -> None:
         """A fence is next."""
 
+    def hoist(self, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
+        """Look beforehand at what many rounds of a loop do, from a place of this process on: whether they may be made
+        with less of a look at each, and up to which address of the hart's (`end`: nothing is known behind)."""
+
 
 class Memory:
     """Loads, stores and atomics. `addends`: by pc, accesses whose memory is known already, and where it lies.

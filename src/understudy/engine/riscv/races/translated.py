@@ -6,6 +6,7 @@ the instruction is left to the reference engine, which asks Python.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -30,8 +31,18 @@ MOST_PLANES: Final = 8
 """Harts whose loads a store looks at in line."""
 COLUMN: Final = 64
 """Dwords that are looked at together."""
+HOISTED: Final = ("code", "stores", "loads", "stride")
+"""Of a hint, what accesses in loops need."""
 LIKELY: Final = ", !prof !0"
 """Of a branch whose first arm is the unlikely one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A hint: what is known of it already, and where it is."""
+
+    known: dict[str, str] = field(default_factory=dict)
+    place: str = ""
 
 
 class RaceLooks:
@@ -42,7 +53,9 @@ class RaceLooks:
         self.text = algebra.control.text
         self.control = algebra.control
         self.insn: Insn
-        self._number = 0
+        self.memory = algebra.memory
+        self._hoisted: dict[int, Fields] = {}
+        self._hoisted_quick = ""
 
     def begin(self, insn: Insn) -> None:
         """An instruction begins."""
@@ -116,7 +129,13 @@ class RaceLooks:
         with text.apart(closer):
             self._look("look", access, w, f"i64 {host}, i64 {address}")
             text.put(f"br label %{done}")
-        hint = self._hint(w, host, closer)
+        pc = self.control.pc
+        is_hoisted = pc in self._hoisted and pc in self.memory.addends
+        if is_hoisted:
+            hint = self._hoisted[pc]
+            self._unless(text.let(f"icmp eq i64 {self._quick()}, {self._hoisted_quick}"), closer)
+        else:
+            hint = self._hint(w, host, closer)
         if w < 32:
             self._part(hint, w, host, is_load, closer)
         elif is_load:
@@ -132,15 +151,41 @@ class RaceLooks:
         self.text.branch(self.text.let(f"xor i1 {condition}, true"), other, on, LIKELY)
         self.text.start(on)
 
-    def _hint(self, w: int, host: str, closer: str, size: int = 0) -> str:
-        """The address of the hint that knows this access; there is none where more is to be looked at.
+    def hoist(self, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
+        """Look at hints of a loop's accesses before it: whether all are good, and up to which address."""
+        text, quick = self.text, self._quick()
+        self._hoisted_quick = quick
+        fine = text.let(f"icmp eq i64 {text.let(f'and i64 {addend}, 3')}, 0")
+        for pc in pcs:
+            hint = self._hint_of(pc)
+            key = text.let(f"icmp eq i64 {self._of(hint, 'key')}, {self.control.ints.const(64, pc)}")
+            stamp = text.let(f"icmp eq i64 {self._of(hint, 'stamp')}, {quick}")
+            low, span = self._of(hint, "low"), self._of(hint, "span")
+            inside = text.let(f"icmp ult i64 {text.let(f'sub i64 {host}, {low}')}, {span}")
+            for each in (key, stamp, inside):
+                fine = text.let(f"and i1 {fine}, {each}")
+            last = text.let(f"sub i64 {text.let(f'add i64 {low}, {span}')}, {addend}")
+            end = text.call("i64", "llvm.umin.i64", f"i64 {end}", f"i64 {last}")
+            self._hoisted[pc] = Fields({name: self._of(hint, name) for name in HOISTED})
+        return fine, end
+
+    def _quick(self) -> str:
+        self._row()
+        return self.text.let("load i64, ptr %race_quick")
+
+    def _hint_of(self, pc: int) -> Fields:
+        place = self.text.let(f"getelementptr i8, ptr %race_hints, i64 {(pc >> 1 & HINTS - 1) * HINT_BYTES}")
+        return Fields(place=place)
+
+    def _hint(self, w: int, host: str, closer: str, size: int = 0) -> Fields:
+        """The hint that knows this access; there is none where more is to be looked at.
 
         `size`: bytes that may be more than `native_look.LARGEST`.
         """
         text, pc = self.text, self.control.pc
-        hint = text.let(f"getelementptr i8, ptr %race_hints, i64 {(pc >> 1 & HINTS - 1) * HINT_BYTES}")
+        hint = self._hint_of(pc)
         key = text.let(f"xor i64 {self._of(hint, 'key')}, {self.control.ints.const(64, pc)}")
-        quick = text.let("load i64, ptr %race_quick")
+        quick = self._quick()
         stamp = text.let(f"xor i64 {self._of(hint, 'stamp')}, {quick}")
         wrong = text.let(f"or i64 {key}, {stamp}")
         if w >= 32:  # pages may begin anywhere in memory
@@ -154,8 +199,10 @@ class RaceLooks:
         self._unless(known, closer)
         return hint
 
-    def _of(self, hint: str, name: str) -> str:
-        place = self.text.let(f"getelementptr i64, ptr {hint}, i64 {HINT_AT[name]}")
+    def _of(self, hint: Fields, name: str) -> str:
+        if name in hint.known:
+            return hint.known[name]
+        place = self.text.let(f"getelementptr i64, ptr {hint.place}, i64 {HINT_AT[name]}")
         return self.text.let(f"load i64, ptr {place}")
 
     def _place(self, host: str, distance: str) -> str:
@@ -185,7 +232,7 @@ class RaceLooks:
         if w == 64:
             self.text.put(f"store i32 {value}, ptr {self.text.let(f'getelementptr i32, ptr {place}, i64 1')}")
 
-    def _load(self, hint: str, w: int, host: str, closer: str) -> None:
+    def _load(self, hint: Fields, w: int, host: str, closer: str) -> None:
         """A load of whole dwords."""
         text = self.text
         event = self._of(hint, "code")
@@ -195,7 +242,7 @@ class RaceLooks:
         self._put(w, self._place(host, self._of(hint, "loads")), text.let(f"or i32 {code}, {BYTES}"))
         text.put(f"store i64 {event}, ptr %race_last")
 
-    def _store(self, hint: str, w: int, host: str, closer: str) -> None:
+    def _store(self, hint: Fields, w: int, host: str, closer: str) -> None:
         """A store of whole dwords."""
         text = self.text
         floor, code = self._short(text.let("load i64, ptr %race_floor")), self._short(self._of(hint, "code"))
@@ -218,7 +265,7 @@ class RaceLooks:
         text.start(on)
         text.put("store i64 0, ptr %race_last")
 
-    def _part(self, hint: str, w: int, host: str, is_load: bool, closer: str) -> None:
+    def _part(self, hint: Fields, w: int, host: str, is_load: bool, closer: str) -> None:
         """An access of bytes of a dword, of which the others may have the same event."""
         text = self.text
         event, floor = self._of(hint, "code"), self._short(text.let("load i64, ptr %race_floor"))
@@ -246,7 +293,7 @@ class RaceLooks:
         text.put(f"store i32 {text.let(f'or i32 {known}, {mask}')}, ptr {place}")
         text.put(f"store i64 {event if is_load else 0}, ptr %race_last")
 
-    def _columns(self, hint: str, count: int, host: str, is_load: bool, closer: str) -> None:
+    def _columns(self, hint: Fields, count: int, host: str, is_load: bool, closer: str) -> None:
         """So many dwords side by side."""
         text, lanes = self.text, min(count, COLUMN)
         ty, bits = f"<{lanes} x i32>", f"<{lanes} x i1>"
