@@ -61,13 +61,13 @@ REASONS: Final = (
     ),
     (
         r"gcn_checks: .*(vector add|matmul|reduction): .*races",
-        "Each chunk of lanes is held against four words of 8 bytes that are kept for its line of memory: ten loads and "
-        "some thirty instructions more for one load; in tiles of LDS there are two of those for each multiplication.",
+        "Each chunk of lanes is held against four words of 8 bytes that are kept for its line of memory: some thirty "
+        "instructions more for one load.",
     ),
     (
         r"gcn_checks: .*(substitution|tables|gathers|rows).*races",
-        "Lanes that are not side by side are looked at one by one, each in cells of its own: four words for each "
-        "dword, 16 for a dword whose bytes are looked at.",
+        "Look-ups have cells for each dword, or each byte: the check takes eight to sixteen gathers of the host and a "
+        "scatter for one.",
     ),
     (
         r"refsi_checks: .*bytes copied",

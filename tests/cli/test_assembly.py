@@ -65,6 +65,16 @@ def test_bits_that_do_not_count_are_kept_as_words(capsys: Capture) -> None:
     assert out.startswith("    .long 0xbf8affff ; s_barrier ")
 
 
+def test_what_is_no_code_is_told_of_in_a_few_lines(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "text"
+    file.write_text("no code, but a text of some length\n" * 40)
+    code, out, err = run(capsys, "disasm", str(file))
+    *told, last = err.splitlines()
+    assert (code, len(told)) == (1, 5)
+    assert all(each.startswith("error: illegal instruction 0x") for each in told)
+    assert last == f"{out.count('.long') - 5} more of them"
+
+
 def test_words_of_risc_v(capsys: Capture) -> None:
     words = ["--word", "0x00000513", "--word", "0x4501", "--word", "0xbff5"]
     code, out, err = run(capsys, "disasm", "--agent", "rv64gc", "--pc", "0x10000", *words)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 RISCV: Final = "rv64gc"
 DEFAULT_GPU: Final = "gfx900"
+MOST_REASONS: Final = 5
+"""Why words are no instructions: so many of them are told."""
 RAW_SUFFIXES: Final = (".bin", ".raw")
 MACHINE_RISCV: Final = 243
 REPORTS: Final = {224: "hsa_code", 0xAF5A: "amdcl2", 0xAF5B: "amdcl2"}
@@ -158,7 +160,7 @@ def disasm(
     they are; raw code is for --agent, gfx900 by default.
 
     What is no instruction is shown as data; then the exit status is 1 (3 for
-    what is not modelled), and the reasons are on standard error.
+    what is not modelled), and the first reasons are on standard error.
 
       understudy disasm kernels.co --kernel saxpy
 
@@ -174,13 +176,17 @@ def disasm(
             raise UsageError("--kernel is for files that name their kernels")
         else:
             lines = _of_code(data, chosen or DEFAULT_GPU, address, {})
-        worst = ExitCode.OK
+        worst, told = ExitCode.OK, 0
         for text, refusal in lines:
             if text:
                 print(text)
             if refusal is not None:
-                report(refusal)
+                told += 1
+                if told <= MOST_REASONS:
+                    report(refusal)
                 worst = max(worst, exit_code(refusal))
+        if told > MOST_REASONS:
+            print(f"{told - MOST_REASONS} more of them", file=sys.stderr)
     except WireError as error:
         raise (error.at("file", shown) if shown else error) from None
     raise typer.Exit(worst)
