@@ -150,7 +150,7 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--check", "memory"], "--check, --findings and --suppressions go with --agent (or --device rocm)"),
+        (["--check", "memory"], "--check, --findings and --suppressions go with --agent, --device rocm or refsi"),
         (["--trace-waves", "3"], "--trace-waves goes with --agent, --device rocm or refsi"),
         (["--registers-at", "end"], "--registers-at goes with --agent (or --device rocm)"),
         (
@@ -158,6 +158,8 @@ def test_what_cannot_be_run(capfd: Capture, tmp_path: Path) -> None:
             "--registers-at: a report shows them, say which with --report",
         ),
         (["--agent", "gfx900", "--findings", "a.json"], "--findings and --suppressions go with --check"),
+        (["--device", "refsi", "--findings", "a.json"], "--findings and --suppressions go with --check"),
+        (["--device", "refsi", "--check", "memory"], "check 'memory' in profile refsidrv"),
         (["--agent", "gfx900", "--check", "memory,leaks"], "check leaks of a program whose run-time library"),
     ],
 )

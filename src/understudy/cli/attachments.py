@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from understudy.cli.exits import UsageError, of_options
 
 if TYPE_CHECKING:
     from understudy.cli.reporting import Report
+    from understudy.core.findings import Finding
     from understudy.device.hsa.device import HsaDevice
 
 FLETCHER_PROFILES: Final = ("spec", "hardware")
@@ -127,18 +128,23 @@ def fletcher(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
 def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
     """RefSi devices behind the driver library: of either family, as the program opens them."""
     profile = wanted.profile_of(REFSI_PROFILES)
-    from understudy.attach.refsi import Options, Server, build_library
-    from understudy.cli.serve_refsi import teller
+    from understudy.attach.refsi import Options, Server, build_library, events
+    from understudy.cli.serve_refsi import settings_of, teller
+    from understudy.core.checks import default_checks
 
+    check = wanted.check if profile == "spec" or wanted.check != default_checks() else ""
+    settings = settings_of(profile, wanted.engine, check, wanted.suppressions if check else None, wanted.equal_stores)
     library = build_library()
+    findings: list[Finding] = []
     with ExitStack() as stack:
         records = wanted.records(stack)
         more: dict[str, Any] = {"count_instructions": True} if records.shows_code else {}
         more |= {"trace_instances": wanted.trace_waves} if wanted.trace_waves else {}
-        options = Options((("profile", profile), *more.items()), True, records.open_refsi, records.close_refsi)
+        options = Options((*settings.items(), *more.items()), True, records.open_refsi, records.close_refsi)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         server = stack.enter_context(Server(options))
-        server.probes.subscribe(teller(wanted.trace, say, errors=False))
+        server.probes.subscribe(teller(wanted.trace, say, errors=False, checks=False))
+        server.probes.subscribe(lambda event: findings.extend(getattr(event, "findings", ())), events.Checked)
         path = Path(folder, "refsi.sock")
         server.listen(path)
         thread = threading.Thread(target=server.serve, name="refsi", daemon=True)
@@ -148,6 +154,8 @@ def refsi(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
         finally:
             server.close()
             thread.join()
+        if check:
+            _tell(wanted, findings)
         if not server.sessions:
             say("no program has opened a RefSi device (if its RPATH says where another librefsidrv.so is: --preload)")
 
@@ -205,20 +213,25 @@ def rocm(wanted: Wanted, say: Say) -> Iterator[Mapping[str, str]]:
             device.close()
         for line in moments.missed():
             say(line)
-        if wanted.check:
-            from understudy.cli.told import tell_findings
-
-            tell_findings(checked.findings, sys.stderr)
-        if wanted.findings_file is not None:
-            from understudy.cli.told import write_findings
-
-            write_findings(wanted.findings_file, Path(wanted.program), checked.findings)
-        if wanted.report is not None:
-            wanted.report.found(checked.findings)
+        _tell(wanted, checked.findings)
         if wanted.json_file is not None:
             verdicts.write(wanted.json_file, checked.findings)
         if not server.sessions:
             say("no program has opened /dev/kfd (a program that is linked statically, or runs as another user, cannot)")
+
+
+def _tell(wanted: Wanted, findings: Sequence[Finding]) -> None:
+    """What checks have found: on standard error, and where it is to be written."""
+    if wanted.check:
+        from understudy.cli.told import tell_findings
+
+        tell_findings(findings, sys.stderr)
+    if wanted.findings_file is not None:
+        from understudy.cli.told import write_findings
+
+        write_findings(wanted.findings_file, Path(wanted.program), findings)
+    if wanted.report is not None:
+        wanted.report.found(findings)
 
 
 ATTACHMENTS: Final[dict[str, Attachment]] = {"fletcher": fletcher, "refsi": refsi, "rocm": rocm}

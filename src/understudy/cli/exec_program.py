@@ -79,7 +79,7 @@ def exec_program(
             autocompletion=completion.cards,
         ),
     ] = None,
-    engine: Annotated[Engine, typer.Option("--engine", help="ROCm: what runs kernels.")] = Engine.JIT,
+    engine: Annotated[Engine, typer.Option("--engine", help="ROCm, RefSi: what runs kernels.")] = Engine.JIT,
     time_limit: Annotated[
         float | None, typer.Option("--time-limit", metavar="SECONDS", help="ROCm: how long one kernel may run.")
     ] = None,
@@ -156,14 +156,15 @@ def exec_program(
         trace_waves=trace_waves, registers_at=tuple(registers_at or ()),
     )  # fmt: skip
     is_rocm = bool(agents) or "rocm" in (devices or ())
-    if trace_waves and not is_rocm and "refsi" not in (devices or ()):
+    has_checks = is_rocm or "refsi" in (devices or ())
+    if trace_waves and not has_checks:
         raise UsageError("--trace-waves goes with --agent, --device rocm or refsi")
     if registers_at and not is_rocm:
         raise UsageError("--registers-at goes with --agent (or --device rocm)")
     if registers_at and report is None:
         raise UsageError("--registers-at: a report shows them, say which with --report")
-    if (check or findings or suppressions) and not is_rocm:
-        raise UsageError("--check, --findings and --suppressions go with --agent (or --device rocm)")
+    if (check or findings or suppressions) and not has_checks:
+        raise UsageError("--check, --findings and --suppressions go with --agent, --device rocm or refsi")
     check_outputs(findings, suppressions, wanted.check, equal_stores)
     for path in code or ():
         with reading(path), path.open("rb") as file:

@@ -60,7 +60,8 @@ def serve_refsi(
     from understudy.attach.refsi import Options, Server, build_library, default_socket, events, make_private
     from understudy.cli.serving import SWITCH_INTERVAL_S, ended_by_signals
 
-    options = Options(_settings(profile, engine, check, suppressions, equal_stores), shared_memory)
+    settings = settings_of(profile.value, engine.value, checked(check), suppressions, equal_stores)
+    options = Options(tuple(settings.items()), shared_memory)
     path = socket
     if path is None:
         path = default_socket()
@@ -89,17 +90,14 @@ def serve_refsi(
         raise typer.Exit(ExitCode.GUEST)
 
 
-def _settings(
-    profile: Profile, engine: Engine, check: str, suppressions: Path | None, equal_stores: bool
-) -> tuple[tuple[str, Any], ...]:
+def settings_of(profile: str, engine: str, check: str, suppressions: Path | None, equal_stores: bool) -> dict[str, Any]:
     """Those of the devices; an error at once for what hosts could not open."""
     from understudy.device.refsi.settings import Settings
 
-    settings: dict[str, Any] = {"profile": profile.value, "engine": engine.value}
-    if checked(check):
+    settings: dict[str, Any] = {"profile": profile, "engine": engine, "equal_stores": equal_stores}
+    if check:
         settings["check"] = check
     check_equal_stores(equal_stores, check or default_checks())
-    settings["equal_stores"] = equal_stores
     if suppressions is not None:
         if not check:
             raise UsageError("--suppressions goes with --check")
@@ -107,13 +105,16 @@ def _settings(
             read_suppressions(suppressions)
         settings["suppressions"] = str(suppressions)
     Settings.of(None, settings)
-    return tuple(settings.items())
+    return settings
 
 
-def teller(trace: bool, say: Callable[[str], None], *, errors: bool = True) -> Callable[[Event], None]:
+def teller(
+    trace: bool, say: Callable[[str], None], *, errors: bool = True, checks: bool = True
+) -> Callable[[Event], None]:
     """A probe that says what becomes of host programs; of equal findings the first few.
 
-    With `trace` it says who comes and goes, with `errors` what the program's own standard error was told as well.
+    With `trace` it says who comes and goes, with `errors` what the program's own standard error was told as well, with
+    `checks` what these have found.
     """
     from understudy.attach.refsi import events
 
@@ -135,7 +136,7 @@ def teller(trace: bool, say: Callable[[str], None], *, errors: bool = True) -> C
                 findings.tell("turned away", f"turned away: {reason}")
             case events.Told(error=error) if errors:
                 findings.tell(f"error {rule_of(error)}", f"error: {error.in_full()}")
-            case events.Checked(findings=found):
+            case events.Checked(findings=found) if checks:
                 for each in found:
                     say(f"{each}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 from tests.attach.refsi.rig import COMPILERS, needs_compiler
 from tests.attach.rig import ended
+from tests.cli.test_run import content
 from understudy.attach.refsi import INCLUDE
 from understudy.cli import main
 
@@ -135,6 +137,25 @@ def test_the_server_tells_what_checks_find(host: str, tmp_path: Path, check: str
         assert [line.partition(" at 0x")[0] for line in found] == [
             "error: memory/out-of-bounds: write of 8 bytes"
         ] * status
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_exec_tells_what_checks_find(capfd: Capture, host: str, tmp_path: Path, engine: str) -> None:
+    """On standard error behind the program, in a file, and in the report, as of ROCm's; the status is its own."""
+    found, report, quiet = tmp_path / "found.json", tmp_path / "run.html", tmp_path / "suppressions"
+    command = ["exec", "--device", "refsi", "--profile", "spec", "--check", "memory,races", "--engine", engine]
+    code, out, err = run(capfd, *command, "--findings", str(found), "--report", str(report), "--", host, "past")
+    assert (code, out) == (0, "")
+    assert [line.partition(" at 0x")[0] for line in err.splitlines() if "memory/" in line] == [
+        "error: memory/out-of-bounds: write of 8 bytes"
+    ]
+    assert "1 finding" in err.splitlines()
+    (finding,) = json.loads(found.read_text("utf-8"))
+    assert (finding["check"], finding["kind"], finding["size"]) == ("memory", "out-of-bounds", 8)
+    assert "out-of-bounds" in content(report)
+    quiet.write_text("memory/out-of-bounds\n")
+    code, _, err = run(capfd, *command, "--suppressions", str(quiet), "--", host, "past")
+    assert (code, err.splitlines()[-1]) == (0, "checked: no findings")
 
 
 def test_checks_that_hosts_could_not_have_are_refused_at_once(capfd: Capture, tmp_path: Path) -> None:
