@@ -50,7 +50,7 @@ TITLES: Final = {
 
 def report(found: dict[str, Any]) -> str:
     """Machine, date, command and one table per question, in Markdown."""
-    parts = [machine_lines(found)]
+    parts = ["\n".join([machine_lines(found), *map(later_line, found.get("later", []))])]
     rows = [Row(**row) for row in found["rows"]]
     if any(row.met is False for row in rows):
         parts.append(missed(rows))
@@ -96,6 +96,15 @@ def machine_lines(found: dict[str, Any]) -> str:
             f"- {found['date']}, `{found['command']}`: {found['seconds']} s, with a load average of "
             f"{facts['load_before']} when it began",
         )
+    )
+
+
+def later_line(found: dict[str, Any]) -> str:
+    """Which tables were measured another time, when and on what."""
+    names, facts = ", ".join(f"`{name}`" for name in found["questions"]), found["machine"]
+    return (
+        f"- but {names}: {facts['cpu']}, {facts['cores']} cores, {found['date']}, `{found['command']}`: "
+        f"{found['seconds']} s, with a load average of {facts['load_before']} when it began"
     )
 
 

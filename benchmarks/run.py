@@ -1,5 +1,7 @@
 """Run all benchmarks, each in a process of its own, and save what they found: results/latest.json.
 
+`--only` runs some, and puts their rows in the place of those that are there; when and where is kept beside them.
+
 `report.py` makes the table of docs/performance.md from it; `history.py` keeps what all runs found and tells what became
 slower.
 """
@@ -12,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -69,6 +72,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run all benchmarks and save the results.")
     parser.add_argument("--quick", action="store_true", help="less work: for trying out, not for numbers to keep")
     parser.add_argument("--output", type=Path, default=RESULTS, help="where to save the results")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", choices=SCRIPTS, help="these, in place of their rows there"
+    )
     options = parser.parse_args()
     begin = time.monotonic()
     found: dict[str, Any] = {
@@ -76,13 +82,31 @@ def main() -> None:
         "command": "make bench" if not options.quick else "python benchmarks/run.py --quick",
         "machine": machine(),
     }
-    found["rows"] = [row for name in SCRIPTS for row in run(name, options.quick)]
+    found["rows"] = [row for name in options.only or SCRIPTS for row in run(name, options.quick)]
     found["seconds"] = round(time.monotonic() - begin)
+    print(f"{len(found['rows'])} results in {found['seconds']} s: {options.output}")
+    if options.only:
+        found["command"] = f"python benchmarks/run.py --only {' '.join(options.only)}"
+        found = instead(json.loads(options.output.read_text(encoding="utf-8")), found, options.only)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print(f"{len(found['rows'])} results in {found['seconds']} s: {options.output}")
-    if not options.quick:
+    if not options.quick and not options.only:
         compare(found)
+
+
+def instead(found: dict[str, Any], now: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Results with the rows of some questions as they are now, and with what is known of these in `later`."""
+    rows = {name: [row for row in found["rows"] if row["question"] == name] for name in SCRIPTS}
+    rows |= {name: [row for row in now["rows"] if row["question"] == name] for name in names}
+    own = {key: now[key] for key in ("date", "command", "machine", "seconds")} | {"questions": list(names)}
+    later = [
+        each | {"questions": [name for name in each["questions"] if name not in names]}
+        for each in found.get("later", [])
+    ]
+    return found | {
+        "rows": [row for name in SCRIPTS for row in rows[name]],
+        "later": [each for each in [*later, own] if each["questions"]],
+    }
 
 
 def compare(found: dict[str, Any]) -> None:

@@ -116,3 +116,27 @@ def test_plots_of_one_run_of_rows_of_nothing_and_of_odd_names(history: Any, plot
     assert "| 1.00 ms | 1.00 ms |  |" in text
     assert "| a\\|b &lt;c&gt; |  | 0 ms | 0 ms |  |" in text
     assert "make bench" in plots.page([])
+
+
+def test_some_rows_may_be_measured_later(modules: tuple[Any, Any]) -> None:
+    """They stand in the place of those that were there, and it is said when and on what."""
+    run, report = importlib.import_module("run"), importlib.import_module("report")
+    rows = [{"question": name, "what": "a", "best": 1.0} for name in ("gcn", "gcn_checks", "checks")]
+    facts = MACHINE | {"cpu": "other", "load_before": 0.5}
+    now = {"date": "2026-11-26", "command": "run", "machine": facts, "seconds": 3}
+    first = run.instead({"rows": rows}, now | {"rows": [rows[1] | {"best": 2.0}] * 2}, ["gcn_checks"])
+    assert [(row["question"], row["best"]) for row in first["rows"]] == [
+        ("gcn", 1.0), ("gcn_checks", 2.0), ("gcn_checks", 2.0), ("checks", 1.0),
+    ]  # fmt: skip
+    again = run.instead(first, now | {"rows": [], "date": "2026-11-27"}, ["gcn_checks", "gcn"])
+    assert [row["question"] for row in again["rows"]] == ["checks"]
+    (later,) = again["later"]
+    assert report.later_line(later) == (
+        "- but `gcn_checks`, `gcn`: other, 2 cores, 2026-11-27, `run`: 3 s, with a load average of 0.5 when it began"
+    )
+
+
+def test_all_results_are_of_a_script(modules: tuple[Any, Any]) -> None:
+    run = importlib.import_module("run")
+    found = json.loads(run.RESULTS.read_text(encoding="utf-8"))
+    assert {row["question"] for row in found["rows"]} <= set(run.SCRIPTS)
