@@ -119,6 +119,7 @@ def test_of_a_program_by_itself(engine: str) -> None:
 
 def test_an_error_keeps_them_in_other_processes_and_tracebacks() -> None:
     for error in (of_wave()[0], of_hart()[0]):
+        assert error.__context__ is error.__cause__ is None  # what Dask and others pickle, too
         again = pickle.loads(pickle.dumps(error))
         assert again.registers == error.registers
         assert error.__notes__ == again.__notes__ == [str(error.registers)]

@@ -110,9 +110,12 @@ class Launch:
         if self._failure is not None:
             raise self._failure
         if self._result is None:
+            value, stuck = 1, None
             try:
                 value = self.signal.wait(Condition.LT, 1, timeout_seconds)
-            except RuleError as stuck:
+            except RuleError as error:
+                stuck = error  # raised out here, or each would be what led to the other
+            if stuck is not None:
                 self._fail(self.queue.error or stuck)
             if value >= 1:
                 if self.queue.error is not None:

@@ -28,7 +28,7 @@ def registers_read(insn: Insn, wave: Wave, lane: int | None, said: str) -> Regis
         first = n if n in pairs else n - 1 if n - 1 in pairs else None
         if first is not None:
             scalars[pairs[first]] = wave.s64(first)
-        else:
+        elif n < len(wave.sgpr):
             scalars["m0" if n == M0 else f"s{n}"] = int(wave.sgpr[n])
     vectors = {} if lane is None else {f"v{n}": int(wave.vgpr[n, lane]) for n in sorted(found.v_reads)}
     return Registers(insn.pc, said, scalars, vectors, lane)
