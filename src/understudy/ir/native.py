@@ -29,7 +29,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from understudy.core.errors import ModelBug
 from understudy.ir import llvm, softfloat
 from understudy.ir.native_source import layout_or_none
-from understudy.ir.object_cache import ObjectCache
+from understudy.ir.object_cache import ObjectCache, default_folder
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=type[ctypes.Structure])
@@ -288,6 +288,30 @@ class Module:
 def link(objects: ObjectCache, *functions: Function[Any]) -> llvm.Code:
     """Optimised machine code of functions and what they call, kept in `objects`."""
     return llvm.Code(Module(objects, functions, "").image(llvm.OPTIMISED))
+
+
+class Natives:
+    """Native functions that are linked together into this process when one of them is first wanted."""
+
+    def __init__(self, *functions: Function[Any]) -> None:
+        self._functions = {each.name: each for each in functions}
+        self._called: dict[str, Callable[..., int]] = {}
+
+    @cached_property
+    def code(self) -> llvm.Code:
+        """All of it."""
+        return link(ObjectCache(default_folder()), *self._functions.values())
+
+    def address(self, name: str) -> int:
+        """Where one of them starts."""
+        return self.code.address(name)
+
+    def function(self, name: str) -> Callable[..., int]:
+        """One of them, for Python."""
+        if name not in self._called:
+            words = [ctypes.c_uint64] * len(self._functions[name].parameters)
+            self._called[name] = self.code.function(name, ctypes.c_uint64, *words, is_brief=True)
+        return self._called[name]
 
 
 def _translator() -> str:

@@ -10,7 +10,6 @@ import ctypes
 import weakref
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -65,9 +64,7 @@ from understudy.engine.gcn.races.codes import (
 from understudy.engine.gcn.races.events import FEW, returns
 from understudy.engine.gcn.races.launches import Launch, Launches
 from understudy.engine.gcn.races.telling import ATOMIC, GROUPS, KERNELS, LOAD, WAVES, Party, Telling, is_scalar
-from understudy.ir import llvm
-from understudy.ir.native import link
-from understudy.ir.object_cache import ObjectCache, default_folder
+from understudy.ir.native import Natives
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import LANES, WORDS_AT
 
@@ -80,25 +77,12 @@ CELLS: Final = (64 << 30, 16 << 30, 4 << 30)
 """Bytes for cells, as many of them as this process has addresses for; they cost nothing until they are used."""
 WORTH: Final = 256 << 20
 """Bytes of cells from which on they are given back when nothing in them matters any more."""
-FUNCTIONS: Final = (
+NATIVES: Final = Natives(
     native_look.look, native_look.look_ahead, native_look.look_scalar, native_look.open_access,
     native_look.stored_codes, native_order.start_races, native_order.leave_barrier, native_order.arrive,
     native_order.come, native_order.finish, native_order.over, native_order.go_on,
 )  # fmt: skip
-
-
-@cache
-def code() -> llvm.Code:
-    """All of it, linked into this process."""
-    return link(ObjectCache(default_folder()), *FUNCTIONS)
-
-
-@cache
-def function(name: str) -> Callable[..., int]:
-    """One of them, for Python."""
-    found = next(each for each in FUNCTIONS if each.name == name)
-    words = [ctypes.c_uint64] * len(found.parameters)
-    return code().function(name, ctypes.c_uint64, *words, is_brief=True)
+function: Final = NATIVES.function
 
 
 class Learnt(NamedTuple):
@@ -157,9 +141,9 @@ class NativeGroup:
             row.hints, row.slots = (at + n * ROW_BYTES + offset for offset in (HINTS_AT, SLOTS_AT))
             row.clashes = at + most_waves * ROW_BYTES + n * CLASHES * CLASH_BYTES
             for name in ("look_ahead", "look_scalar", "go_on", "arrive", "finish"):
-                setattr(row, name, code().address(name))
+                setattr(row, name, NATIVES.address(name))
         self.fetch = fetch
-        self.start = code().address(native_order.start_races.name)
+        self.start = NATIVES.address(native_order.start_races.name)
         self.barriers: dict[int, dict[int, int]] = {}
         """What waves that have come to each barrier had acquired; likewise those that have ended."""
         self.ended: dict[int, int] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import numpy as np
@@ -58,38 +57,23 @@ from understudy.engine.riscv.races.codes import (
 )
 from understudy.engine.riscv.races.telling import HOST, Telling
 from understudy.engine.riscv.races.watch import MOST_BYTES, Cell, Extents, Outstanding, tell_host
-from understudy.ir import llvm
-from understudy.ir.native import link
-from understudy.ir.object_cache import ObjectCache, default_folder
+from understudy.ir.native import Natives
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import RACES as RACES_WORD
 from understudy.isa.riscv.state import Hart
 
 DWORD: Final = 4
-FUNCTIONS: Final = (
+NATIVES: Final = Natives(
     native_look.look, native_look.look_many, native_look.known_event, native_look.made_event, native_look.make_known,
     native_look.suspect,
     native_order.fence, native_order.begin_group, native_order.begin_next_group,
     native_order.barrier, native_order.release, native_order.settle,
     native_order.refresh, native_order.is_before, native_order.forget_suspects,
 )  # fmt: skip
+function: Final = NATIVES.function
 CALLED: Final = ("look", "look_many", "fence")
 """Those that translated code calls."""
 Words = npt.NDArray[np.uint32]
-
-
-@cache
-def code() -> llvm.Code:
-    """All of it, linked into this process."""
-    return link(ObjectCache(default_folder()), *FUNCTIONS)
-
-
-@cache
-def function(name: str) -> Callable[..., int]:
-    """One of them, for Python."""
-    found = next(each for each in FUNCTIONS if each.name == name)
-    words = [ctypes.c_uint64] * len(found.parameters)
-    return code().function(name, ctypes.c_uint64, *words, is_brief=True)
 
 
 @dataclass(slots=True)
@@ -176,7 +160,7 @@ class NativeHartRaces:
             row.bounds, row.suspects = self._bounds[slot].ctypes.data, self._suspects[slot].ctypes.data
             row.entries, row.hints = self._entries[slot].base_host, self._hints[slot].ctypes.data
             for name in CALLED:
-                setattr(row, name, code().address(name))
+                setattr(row, name, NATIVES.address(name))
         race.next = race.floor = race.step
         self._at = ctypes.addressof(race)
         self._more: dict[int, tuple[int, list[tuple[int, int, int, int]]]] = {}
@@ -238,7 +222,7 @@ class NativeHartRaces:
     @property
     def starter(self) -> tuple[int, int]:
         """The machine code that begins a group where Python need not, and what it takes."""
-        return code().address("begin_next_group"), self._at
+        return NATIVES.address("begin_next_group"), self._at
 
     def end(self) -> None:
         """A kernel command is over."""
