@@ -134,7 +134,7 @@ def carried(o: Any, w: int, x: Marks, y: Marks) -> Marks:
     if found is None or found.is_whole or found.halves is not None:
         return opaque(o, w, found)
     bits = found.bits(o)
-    return Mark(w, bits=o.or_(w, bits, o.sub(w, o.const(w, 0), bits)))
+    return Mark(w, bits=o.or_(w, bits, o.sub(w, o.const(w, 0), bits)), whole=found.whole(o))
 
 
 def shifted(o: Any, name: str, w: int, x: Marks, n: Any, number: int | None, y: Marks) -> Marks:
@@ -171,7 +171,7 @@ def widened(o: Any, name: str, to: int, w: int, x: Marks) -> Marks:
         return Mark(to, halves=(x, None))
     if name == "sext" and x.is_whole:
         return Mark(to, whole=x.whole(o))
-    return Mark(to, bits=getattr(o, name)(to, w, x.bits(o)))
+    return Mark(to, bits=getattr(o, name)(to, w, x.bits(o)), whole=x.whole(o))
 
 
 def narrowed(o: Any, to: int, w: int, x: Marks) -> Marks:
