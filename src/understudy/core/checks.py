@@ -30,7 +30,7 @@ CHECKS: Final[dict[str, str]] = {
     LEAKS: "what the host allocated and had not freed when the device was closed; with memory",
     INIT: "values of registers and memory that nobody has written, where they decide something or the host reads them",
     FIDELITY: "values that hardware only approximates, where they decide something",
-    RACES: "accesses of the same byte by different waves or harts, one of them a store, that nothing orders",
+    RACES: "accesses of the same byte by waves, harts or the host, one of them a store, that nothing orders",
     WAITS: "results of GCN code that are used before they are waited for; RISC-V code that is stored without FENCE.I",
     SYNC: "barriers that not all work-items of a group reach; signals and packets that wait for what never comes",
 }

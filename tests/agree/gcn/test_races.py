@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +17,18 @@ from tests.agree.gcn.programs import Builder, listing, start, weighted
 from tests.agree.gcn.race_programs import END, Maker
 from tests.engine.gcn.jit.test_contiguous import every_lanes
 from tests.engine.gcn.programs import dwords, program
+from understudy.core.checks import RACES
 from understudy.core.findings import Finding, FindingLog
 from understudy.engine.gcn.group import Groups
 from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.races.telling import UNIT
 from understudy.engine.gcn.races.watch import RaceWatch
 from understudy.engine.gcn.reference.engine import ReferenceEngine, Stepper
 from understudy.isa.gcn.target import target
+
+HostAccess = tuple[str, int, int]
+"""By the host: what it does, from where on, and to how many bytes."""
+DATA = 0x20_0000
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -46,16 +53,24 @@ def test_random_programs_do_what_they_do_without(name: str) -> None:
         assert differences(expected, outcome) == [], listing(made.target, code)
 
 
-def found_by(engine: Any, text: str, name: str, options: dict[str, Any], equal_stores: bool) -> tuple[Any, list[int]]:
-    """What is told of two launches of a program, and what they leave; `engine` None: without the check."""
+def found_by(
+    engine: Any, text: str, name: str, options: dict[str, Any], equal_stores: bool, host: Sequence[HostAccess] = ()
+) -> tuple[Any, list[int]]:
+    """What is told of two launches of a program, and what they leave; `engine` None: without the check.
+
+    `host`: what the host does behind them, which has waited for neither; without any it has.
+    """
     made, told = program(text + "|s_endpgm", name, **options), list[Finding]()
     watch = RaceWatch(made.memory, FindingLog(told), equal_stores)
     for _ in range(2):
         watch.begin()
+        watch.launches.unseen |= {watch.launches.present.number} if host else set()
         if engine is None:
             ReferenceEngine().run(made)
         else:
             engine.run(replace(made, races=watch))
+    for each in host:
+        told.append(Finding(RACES, f"flags of {sorted(watch.host(*each))}", ""))
     return [each.as_dict() for each in told], dwords(made, END // 4)
 
 
@@ -75,4 +90,28 @@ def test_both_engines_find_the_same(name: str, lanes: int) -> None:
         assert one[0] == other[0], text
         assert one[1] == other[1] == expected, text
         many += len(one[0])
+    assert many > 8
+
+
+@pytest.mark.parametrize("name", ["gfx803", "gfx900"])
+def test_both_engines_find_the_same_where_the_host_waits_for_nothing(name: str) -> None:
+    """And what they find of waves is what they find where it does."""
+    many = 0
+    for number in range(6):
+        rng = np.random.default_rng([20, number])
+        text = Maker(rng, name).text()
+        options = {"groups": [(n, 0, 0) for n in range(2)], "size": (128, 1, 1), "lds_bytes": 1024}
+        host = [
+            (
+                str(rng.choice(["read", "write", "free"])),
+                DATA + int(rng.integers(0, END)),
+                int(rng.choice([4, 64, END])),
+            )
+            for _ in range(6)
+        ]
+        one, other = (found_by(each, text, name, options, False, host) for each in (ReferenceEngine(), JitEngine()))
+        assert one[0] == other[0], text
+        waited = found_by(ReferenceEngine(), text, name, options, False)
+        assert [each for each in one[0] if each["unit"].startswith("wave")] == waited[0]
+        many += sum(each["unit"] == UNIT for each in one[0])
     assert many > 8

@@ -16,6 +16,7 @@ from understudy.engine.gcn.jit.tier import Tier
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
+    from understudy.device.hsa.host_order import HostOrder
     from understudy.engine.gcn.barriers import Barriers
     from understudy.engine.gcn.marks.check import MarkCheck
     from understudy.engine.gcn.moments import Moments
@@ -30,7 +31,7 @@ class Compute:
     """The engine of one device. `fences` are those of a strict memory, whose engine is theirs; None: it is coherent.
 
     `marks`: what looks after marks, for the checks that need them; `waits`: what looks at waits, `barriers`: at
-    barriers; `races`: what looks for races.
+    barriers; `races`: what looks for races, `host_order`: at the host's part in them.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Compute:
         barriers: Barriers | None = None,
         races: RaceWatch | None = None,
         moments: Moments | None = None,
+        host_order: HostOrder | None = None,
     ) -> None:
         self.fences = fences
         self.marks = marks
@@ -49,6 +51,7 @@ class Compute:
         self.barriers = barriers
         self.races = races
         self.moments = moments
+        self.host_order = host_order
         self._settings = settings
         self._engine: Engine | None = None
         self._lock = threading.Lock()
@@ -105,6 +108,8 @@ class Compute:
 
     def forget(self) -> None:
         """The device is in another state: what runs next comes after all that ran."""
+        if self.host_order is not None:
+            self.host_order.saw_all()
         if self.races is not None:
             self.races.forget()
 

@@ -63,8 +63,10 @@ from understudy.isa.gcn.target import GFX9
 
 if TYPE_CHECKING:
     from understudy.device.hsa.fences import Fences
+    from understudy.device.hsa.host_order import HostOrder
     from understudy.device.hsa.sync import PacketSync
     from understudy.engine.gcn.memory import GpuMemory
+    from understudy.engine.gcn.races.watch import RaceWatch
 
 
 class HsaDevice(Device[Settings]):
@@ -96,7 +98,6 @@ class HsaDevice(Device[Settings]):
         if self.log is not None:
             self.log.namers.append(self.locators.complete)
         self.marks = marks_of(settings.checks, memory.gpu, self.log)
-        memory.gpu.on_write = None if self.marks is None else self.marks.marking.written
         self.memory, self.apertures, self.watched = memory.gpu, memory.apertures, memory.watched
         self.fine_mtype = memory.fine_mtype
         self._sync = sync = _sync(settings, self.log, executor)
@@ -105,7 +106,11 @@ class HsaDevice(Device[Settings]):
         waits, barriers = waits_of(settings.checks, self.log), Barriers.of(settings.checks, self.log)
         races = races_of(settings.checks, memory.gpu, self.log, settings.equal_stores)
         self.moments = Moments(settings.snapshots) if settings.snapshots else None
-        compute = Compute(settings, fences, self.marks, waits, barriers, races, self.moments)
+        self._host_order = order = None if races is None else _host_order(races, self._is_host)
+        memory.gpu.on_read, memory.gpu.on_write = None if order is None else order.reads, self._written
+        if self.marks is None and order is None:
+            memory.gpu.on_write = None
+        compute = Compute(settings, fences, self.marks, waits, barriers, races, self.moments, order)
         self._compute = compute
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)
         self._timestamps = timestamps = Timestamps(settings, ticks)
@@ -243,12 +248,15 @@ class HsaDevice(Device[Settings]):
 
     def free(self, address: int) -> None:
         """Give back what `allocate` gave, when no packet is processed; `RuleError` where nothing begins there."""
+        self._gives_back(address)
         self._memory.free(address)
 
     def view(self, address: int, size: int) -> memoryview:
         """Guest memory as this process sees it, without a copy."""
         if self._fences is not None:
             self._fences.looked(address, size)
+        if self._host_order is not None:
+            self._host_order.reads(address, size)
         if self.marks is not None:  # who looks at memory may write it
             self.marks.marking.written(address, size)
         return self._memory.heap.view(address, size)
@@ -276,6 +284,7 @@ class HsaDevice(Device[Settings]):
 
     def unmap(self, address: int) -> None:
         """Take out what `map` put there."""
+        self._gives_back(address)
         self._memory.unmap(address)
 
     def map_at(
@@ -405,6 +414,8 @@ class HsaDevice(Device[Settings]):
         if queue.is_destroyed:
             raise RuleError(f"queue {queue.number} was destroyed already")
         self._table.destroy(queue)
+        if self._host_order is not None:
+            self._host_order.destroyed(queue.number)
 
     def set_active(self, queue: Queue, active: bool) -> None:
         """Stop processing a queue's packets, when one that runs has ended, or go on. Nothing waits for other queues."""
@@ -452,6 +463,7 @@ class HsaDevice(Device[Settings]):
     def process(self, packets: int = ALL) -> int:
         """Process up to `packets` packets now, on this thread; how many were."""
         done = self._executor.work(packets)
+        self._nothing_runs()
         self.tell_lints()
         return done
 
@@ -477,6 +489,8 @@ class HsaDevice(Device[Settings]):
     def wait_idle(self, timeout_seconds: float | None = None) -> bool:
         """Wait until it is so; False if it is not in time."""
         is_idle = self._executor.wait_idle(timeout_seconds)
+        if is_idle:
+            self._nothing_runs()
         self.tell_lints()
         return is_idle
 
@@ -486,6 +500,7 @@ class HsaDevice(Device[Settings]):
         A kernel that runs, on the device's thread or on another one, is ended (`Stopped`), and is waited for.
         """
         self._executor.close()
+        self._nothing_runs()
         self._compute.close()
         if self._sync is not None:
             self._sync.closed()
@@ -525,6 +540,12 @@ class HsaDevice(Device[Settings]):
         """The host's wait for a signal ended: a strict memory tells what the host does not see yet."""
         if self._fences is not None:
             self._fences.waited(signal)
+        self.saw(signal)
+
+    def saw(self, signal: int) -> None:
+        """A signal's value was read: that may tell the host that kernels are over."""
+        if self._host_order is not None:
+            self._host_order.saw(signal)
 
     def signal_changed(self) -> None:
         """The host changed a signal."""
@@ -549,6 +570,28 @@ class HsaDevice(Device[Settings]):
             return None
         return RuleError("nothing is left to do on any queue", rule=rules.SIGNAL_WAIT)
 
+    def _is_host(self) -> bool:
+        """Whether this thread is the host's, and not in a callback of a packet."""
+        return not self._executor.is_mine and not threading.current_thread().name.startswith("understudy")
+
+    def _nothing_runs(self) -> None:
+        """The host has had packets processed until there was nothing left to do, or knows that by other means."""
+        if self._host_order is not None and self._is_host():
+            self._host_order.saw_all()
+
+    def _gives_back(self, address: int) -> None:
+        """The host frees or unmaps what begins at an address."""
+        block = self._memory.heap.block(address)
+        if self._host_order is not None and block is not None:
+            self._host_order.frees(address, block.size)
+
+    def _written(self, address: int, size: int) -> None:
+        """Memory was written, not by a kernel."""
+        if self.marks is not None:
+            self.marks.marking.written(address, size)
+        if self._host_order is not None:
+            self._host_order.writes(address, size)
+
     def never(self, address: int) -> None:
         """The host waits for a signal for good, of which checks are told."""
         if self._sync is not None:
@@ -568,6 +611,13 @@ def _fences(
     from understudy.device.hsa.fences import Fences
 
     return Fences(memory, settings, telemetry, findings, sync)
+
+
+def _host_order(races: RaceWatch, is_host: Callable[[], bool]) -> HostOrder:
+    """The host's part in races."""
+    from understudy.device.hsa.host_order import HostOrder  # few programs ask for checks
+
+    return HostOrder(races, is_host)
 
 
 def _sync(settings: Settings, log: FindingLog | None, executor: Executor) -> PacketSync | None:

@@ -41,6 +41,9 @@ class World(Protocol):
     def waited(self, signal: int) -> None:
         """The host's wait for the signal at this address ended as it should."""
 
+    def saw(self, signal: int) -> None:
+        """Somebody has read the value of the signal at this address otherwise."""
+
     def progress(self) -> bool:
         """Do what can be done now on this thread; False where nothing could be."""
 

@@ -112,6 +112,15 @@ class BarrierValuePacket(Record, size=64):
     completion_signal: int = u64(default=0)
 
 
+def signals_waited_for(data: bytes) -> list[int] | None:
+    """Signals that a packet waits for by itself, without zeros; None of one that does not say what it waits for."""
+    if data[0] in (PacketType.BARRIER_AND, PacketType.BARRIER_OR):
+        return [handle for handle in BarrierPacket.parse(data).dep_signal if handle]
+    if data[0] == PacketType.VENDOR_SPECIFIC and data[2] == AmdFormat.BARRIER_VALUE:
+        return [BarrierValuePacket.parse(data).signal]
+    return None
+
+
 class Pm4IbPacket(Record, size=64):
     """amd_aql_pm4_ib: the processor's own commands, which only the runtime sends."""
 

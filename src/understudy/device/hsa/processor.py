@@ -7,6 +7,7 @@ wait is looked at again when something has changed. Who executes, and when, is `
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +50,7 @@ from understudy.device.hsa.packets import (
     BarrierValuePacket,
     PacketType,
     is_pm4,
+    signals_waited_for,
 )
 from understudy.device.hsa.pm4 import Pm4
 from understudy.device.hsa.queue_scratch import QueueScratch
@@ -279,18 +281,27 @@ class Processor:
 
     def _handled(self, handler: Handler, queue: Queue, index: int, data: bytes) -> int | None:
         """What a handler gives; the check of races hears of what the packet has waited for, or is waited for by."""
-        races = self._compute.races
+        races, is_barred = self._compute.races, bool(data[1] & _BARRIER)
         if races is None:
             return handler(queue, index, data)
-        if data[1] & _BARRIER:
+        host = None if queue.is_adopted else self._compute.host_order
+        if is_barred:
             races.wait(queue.number, for_all=False)
         if handler == self._kernel:
             races.begin(queue.number, index, {each.number: each.words[_LIMIT] for each in self._queues})
-            return handler(queue, index, data)
-        instructions = handler(queue, index, data)
-        if instructions is not None:
+            with nullcontext() if host is None else host.kernel(queue.number, is_barred=is_barred):
+                done: int | None = handler(queue, index, data)
+        else:
+            done = handler(queue, index, data)
+            if done is None:
+                return None
             races.wait(queue.number, for_all=True)
-        return instructions
+            if host is not None:
+                host.waited(queue.number, signals_waited_for(data), is_barred=is_barred)
+        handle = int.from_bytes(data[SIGNAL_AT:PACKET_BYTES], "little")
+        if host is not None and handle:
+            host.completes(queue.number, handle, is_kernel=handler == self._kernel)
+        return done
 
     # ---- the packets ---------------------------------------------------------------------------------------------
 

@@ -135,7 +135,9 @@ class Signal:
         if order not in LOAD_ORDERS:
             _refuse(order, LOAD_ORDERS, "load")
         self._user("load")
-        return self.word.load()
+        value = self.word.load()
+        self._world.saw(self.address)
+        return value
 
     def store(self, value: int, order: str = "screl") -> None:
         """Signal Store; of a doorbell: tell the packet processor that packets up to number `value` are there."""
@@ -166,6 +168,7 @@ class Signal:
             _refuse(order, RMW_ORDERS, operation)
         self._user(operation)
         before = self.word.rmw(operation, value)
+        self._world.saw(self.address)
         self._notify()
         return before
 
@@ -183,6 +186,7 @@ class Signal:
             _refuse(order, RMW_ORDERS, "cas")
         self._user("cas")
         before = self.word.cas(expected, value)
+        self._world.saw(self.address)
         if before == signed(expected, self.bits):
             self._notify()
         return before

@@ -15,12 +15,7 @@ from understudy.core.errors import UnderstudyError
 from understudy.core.findings import Finding, FindingLog
 from understudy.core.words import signed
 from understudy.device.hsa import rules
-from understudy.device.hsa.packets import (
-    AmdFormat,
-    BarrierPacket,
-    BarrierValuePacket,
-    PacketType,
-)
+from understudy.device.hsa.packets import BarrierValuePacket, PacketType, signals_waited_for
 from understudy.device.hsa.queues import Queue
 from understudy.device.hsa.signals import Condition, Signal
 from understudy.engine.gcn.strict.findings import Finding as Stale
@@ -110,12 +105,7 @@ def _next(queue: Queue) -> str:
 
 def _handles(queue: Queue) -> list[int]:
     """Signals that the next packet of a queue waits for, if it is one that waits."""
-    data = queue.packet(queue.load_read_index())
-    if data[0] in (PacketType.BARRIER_AND, PacketType.BARRIER_OR):
-        return [handle for handle in BarrierPacket.parse(data).dep_signal if handle]
-    if data[0] == PacketType.VENDOR_SPECIFIC and data[2] == AmdFormat.BARRIER_VALUE:
-        return [BarrierValuePacket.parse(data).signal]
-    return []
+    return signals_waited_for(queue.packet(queue.load_read_index())) or []
 
 
 def _waits(queue: Queue) -> str:

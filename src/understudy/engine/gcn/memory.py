@@ -105,8 +105,9 @@ class GpuMemory(Stateful):
     code have come to the end of a turn, and these go on with what is there then.
 
     `tables_address` is the host address of the level-1 table. `version` counts changes of the mappings. `guard` hears
-    of accesses to what is not plain memory, if memory is looked after; `on_write` of what `write` stores. Addresses
-    have `bits` bits, at most 48: at `limit` and beyond there is never anything.
+    of accesses to what is not plain memory, if memory is looked after; `on_read` of what `read` is asked for, before it
+    looks, `on_write` of what `write` has stored. Addresses have `bits` bits, at most 48: at `limit` and beyond there is
+    never anything.
     """
 
     def __init__(self, bits: int = ADDRESS_BITS) -> None:
@@ -121,6 +122,7 @@ class GpuMemory(Stateful):
         self.tables_address = int(self._level1.ctypes.data)
         self.version = 0
         self.guard: MemoryCheck | None = None
+        self.on_read: Callable[[int, int], None] | None = None
         self.on_write: Callable[[int, int], None] | None = None
 
     def __repr__(self) -> str:
@@ -255,6 +257,8 @@ class GpuMemory(Stateful):
 
     def read(self, address: int, size: int) -> bytes:
         """`size` bytes from `address`; an `AccessFault` where not all of them can be read."""
+        if self.on_read is not None:
+            self.on_read(address, size)
         found = self.plain(address, size)
         if found is not None:
             return found.view[address - found.base : address - found.base + size].tobytes()

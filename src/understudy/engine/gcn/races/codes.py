@@ -117,6 +117,8 @@ class Race(ctypes.Structure):
     ranges: int
     """Numbers of first waves, and the launch of those from there on."""
     range_count: int
+    over_count: int
+    """Of those, how many are of launches that came before all that is done now."""
     pages: int
     page_count: int
     free: int

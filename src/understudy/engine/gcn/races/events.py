@@ -33,14 +33,18 @@ from understudy.engine.gcn.races.telling import (
     LOAD,
     STORE,
     WAVES,
+    Met,
     Party,
     Telling,
     is_scalar,
 )
+from understudy.engine.gcn.races.touched import PIECE, Touched
 from understudy.isa.gcn.insn import Insn
 
 EVENTS: Final = (1 << 32 - LANE_BITS) - 1
 """Accesses that cells have numbers for."""
+SITES: Final = 1 << 32
+"""More than there are instructions that access memory."""
 FEW: Final = 4
 """Words of an atomic or load whose releases are looked through at once."""
 AGAINST: Final = {
@@ -80,6 +84,11 @@ class Event:
             return store.is_single and space == "global"
         return False
 
+    @property
+    def may_be_atomic(self) -> bool:
+        """Whether it is an atomic access of global memory in that sense, as far as machine code shows it."""
+        return self.access == ATOMIC or self.is_coherent or (self.access == STORE and self.is_single)
+
 
 class EventJudge:
     """Looks at the accesses of waves. `equal_stores`: stores that leave memory as it is are told of, too."""
@@ -101,12 +110,14 @@ class EventJudge:
         """A launch runs next."""
 
     def forget(self) -> None:
-        """Whatever ran so far is over before what runs next."""
+        """Whatever ran so far is over before what runs next. Cells stay where the host has not waited for it."""
+        self._atomics.clear()
+        if self.launches.unseen:
+            return
         for cells in self._cells.values():
             cells.clear()
         self._events = [None]
         self._known.clear()
-        self._atomics.clear()
 
     def begin_group(self) -> None:
         """A work-group's waves are next."""
@@ -220,7 +231,8 @@ class EventJudge:
         """What the words that are read have released; atomics hand it on with their own."""
         stores = np.concatenate([cells[STORED][at] for cells, at, _ in self._cells[space].parts(addresses)])
         events = [self._events[number] for number in np.unique(stores >> LANE_BITS).tolist()]
-        clocks: list[Clock] = [each.clock for each in events if each is not None]
+        is_over = self.launches.is_over
+        clocks: list[Clock] = [each.clock for each in events if each is not None and not is_over(each.wave.launch)]
         places, atomics = np.unique(addresses).tolist(), self._atomics[space]
         clocks += [atomics[place] for place in places if place in atomics]
         wave = event.wave
@@ -299,6 +311,31 @@ class EventJudge:
                 _party(other, () if is_scalar(other.insn) else (lane,)),
                 between, space, int(addresses[items[0]]), size, len(items),
             )  # fmt: skip
+
+    # ---- the host ------------------------------------------------------------------------------------------------
+    def met(self, access: str, address: int, size: int) -> list[Met]:
+        """What launches that the host has not waited for have done to bytes that it accesses, in their order."""
+        touched, unseen = Touched(), self.launches.unseen
+        for start in range(address, address + size, PIECE):
+            addresses = np.arange(start, min(start + PIECE, address + size))
+            for cells, at, chosen in self._cells["global"].parts(addresses):
+                for row in (STORED, UPDATED) if access == LOAD else (STORED, UPDATED, LOADED, ALSO_LOADED):
+                    codes = cells[row][at].astype(np.int64)
+                    for number in np.unique(codes >> LANE_BITS).tolist():
+                        event = self._events[number]
+                        if event is not None and event.wave.launch.number in unseen:
+                            places = np.flatnonzero(codes >> LANE_BITS == number)
+                            key = event.wave.launch.number * SITES + event.site
+                            keys = np.full(len(places), key)
+                            touched.add(row, keys, addresses[chosen][places], codes[places])
+            touched.end_piece()
+        made = []
+        for key, first in touched.found.items():
+            event = self._events[first.code >> LANE_BITS]
+            assert event is not None
+            party = _party(event, () if is_scalar(event.insn) else (first.code & LANE_MASK,))
+            made.append(Met(party, key // SITES, first.address, first.size, event.may_be_atomic))
+        return sorted(made, key=Met.order)
 
 
 def _party(event: Event, lanes: tuple[int, ...]) -> Party:

@@ -1,4 +1,7 @@
-"""Kernels that run, and which of them are over before others by rule: the barrier bit, signals, the end of a queue."""
+"""Kernels that run, and which of them are over before others by rule: the barrier bit, signals, the end of a queue.
+
+And of which of them the host does not know yet that they are over.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,10 @@ class Launches:
     def __init__(self) -> None:
         self.present = Launch(0)
         self.earlier: list[Launch] = []
+        self.unseen: set[int] = set()
+        """Numbers of launches that the host may not rely on: it has not waited for them."""
+        self._over = 0
+        """Up to this number all are over, whatever the others say."""
         self._behind: dict[int, int] = {}
         """By queue: the launch from which on, backwards, all are over before its next ones."""
         self._own: dict[int, int] = {}
@@ -32,7 +39,7 @@ class Launches:
         self.present = Launch(self.present.number + 1, queue, packet, {} if seen is None else dict(seen))
         is_alone = all(map(self.is_before, self.earlier))
         if is_alone:
-            self.forget()
+            self._forget(self.present.number - 1)
         self.earlier.append(self.present)
         return is_alone
 
@@ -45,12 +52,22 @@ class Launches:
         queue = self.present.queue
         if launch is self.present:
             return False
-        if launch.seen.get(queue, 0) <= self.present.packet or self._behind.get(queue, 0) >= launch.number:
+        if self.is_over(launch) or launch.seen.get(queue, 0) <= self.present.packet:
+            return True
+        if self._behind.get(queue, 0) >= launch.number:
             return True
         return launch.queue == queue and self._own.get(queue, 0) >= launch.number
 
+    def is_over(self, launch: Launch) -> bool:
+        """Whether one was over before all that may run beside the present one."""
+        return launch.number <= self._over
+
     def forget(self) -> None:
         """All are over."""
+        self._forget(self.present.number)
+
+    def _forget(self, last: int) -> None:
+        self._over = last
         self.earlier.clear()
         self._behind.clear()
         self._own.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.gcn.races.codes import (
+    GLOBAL,
     LANE_AT,
     LEAST,
     LINE_BITS,
@@ -49,24 +50,53 @@ def site_of(race: Race, pc: int, kind: int) -> int:
     return number
 
 
+@inlined
+def page_key(address: int, space: int) -> int:
+    """What a page of memory is found by."""
+    return (address >> PAGE_BITS | space << SPACE_TAG) + 1
+
+
+@inlined
+def page_slot(race: Race, address: int, space: int) -> int:
+    """Where in the table the cells of a page are, or would be."""
+    key, slots = page_key(address, space), U64.at(race.pages)
+    at = (key * MIX) >> PAGE_SHIFT
+    while slots[2 * at] != 0 and slots[2 * at] != key:
+        at = at + 1 & PAGES - 1
+    return at
+
+
 @native
 def page_of(race: Race, address: int, space: int) -> int:
     """The cells of a page of memory; 0 where there is no room for more."""
-    key = (address >> PAGE_BITS | space << SPACE_TAG) + 1
+    at = page_slot(race, address, space)
     slots = U64.at(race.pages)
-    at = (key * MIX) >> PAGE_SHIFT
-    while slots[2 * at] != 0:
-        if slots[2 * at] == key:
-            return slots[2 * at + 1]
-        at = at + 1 & PAGES - 1
+    if slots[2 * at] != 0:
+        return slots[2 * at + 1]
     if race.page_count >= PAGES >> 1:
         race.full = NO_PAGES
         return 0
     made = cells(race, PAGE_BYTES)
     if made:
         race.page_count += 1
-        slots[2 * at], slots[2 * at + 1] = key, made
+        slots[2 * at], slots[2 * at + 1] = page_key(address, space), made
     return made
+
+
+@native
+def codes_of(race: Race, address: int, size: int, row: int, codes: int) -> int:
+    """Who has touched each byte of global memory: in `codes`; how many bytes that is said of.
+
+    They end with a page; 0 where nobody has touched any of it.
+    """
+    end = min(address + size, (address >> PAGE_BITS) + 1 << PAGE_BITS)
+    at = page_slot(race, address, GLOBAL)
+    page = U64.at(race.pages)[2 * at + 1] if U64.at(race.pages)[2 * at] != 0 else 0
+    if not page:
+        return 0
+    for byte in range(end - address):
+        U64.at(codes)[byte] = code_at(page, address + byte, row)
+    return end - address
 
 
 @native

@@ -19,7 +19,7 @@ from understudy.core.checks import RACES
 from understudy.core.errors import BeyondModel, ModelBug, NoHostMemory
 from understudy.core.space import Ram
 from understudy.engine.clocks import Clock, join
-from understudy.engine.gcn.races import native_look, native_order
+from understudy.engine.gcn.races import native_cells, native_look, native_order
 from understudy.engine.gcn.races.cells import Flags, Places
 from understudy.engine.gcn.races.codes import (
     BY_PYTHON,
@@ -27,6 +27,7 @@ from understudy.engine.gcn.races.codes import (
     CLASHES,
     COHERENT,
     FIRST_UID,
+    FREE,
     FULL,
     HINT_BYTES,
     HINTS,
@@ -40,6 +41,7 @@ from understudy.engine.gcn.races.codes import (
     RANGES,
     RELEASES,
     ROW_BYTES,
+    ROWS,
     SITE_AT,
     SITE_SLOTS,
     SITES,
@@ -49,12 +51,14 @@ from understudy.engine.gcn.races.codes import (
     SLOTS_AT,
     SPACE_AT,
     SPACES,
+    STORED,
     TICK_AT,
     TICKS,
     TOLD,
     TOLD_BYTES,
     UID_AT,
     UIDS,
+    UPDATED,
     Group,
     Race,
     Slot,
@@ -63,7 +67,8 @@ from understudy.engine.gcn.races.codes import (
 )
 from understudy.engine.gcn.races.events import FEW, returns
 from understudy.engine.gcn.races.launches import Launch, Launches
-from understudy.engine.gcn.races.telling import ATOMIC, GROUPS, KERNELS, LOAD, WAVES, Party, Telling, is_scalar
+from understudy.engine.gcn.races.telling import ATOMIC, GROUPS, KERNELS, LOAD, WAVES, Met, Party, Telling, is_scalar
+from understudy.engine.gcn.races.touched import PIECE, Touched
 from understudy.ir.native import Natives
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import LANES, WORDS_AT
@@ -77,10 +82,12 @@ CELLS: Final = (64 << 30, 16 << 30, 4 << 30)
 """Bytes for cells, as many of them as this process has addresses for; they cost nothing until they are used."""
 WORTH: Final = 256 << 20
 """Bytes of cells from which on they are given back when nothing in them matters any more."""
+MOST_KEPT: Final = 1024
+"""Launches that are kept because the host has not waited for them."""
 NATIVES: Final = Natives(
     native_look.look, native_look.look_ahead, native_look.look_scalar, native_look.open_access,
     native_look.stored_codes, native_order.start_races, native_order.leave_barrier, native_order.arrive,
-    native_order.come, native_order.finish, native_order.over, native_order.go_on,
+    native_order.come, native_order.finish, native_order.over, native_order.go_on, native_cells.codes_of,
 )  # fmt: skip
 function: Final = NATIVES.function
 
@@ -201,6 +208,7 @@ class NativeJudge:
         self._bounds_read = 0
         self._atomics: dict[str, dict[int, dict[int, int]]] = defaultdict(dict)
         """What atomics have released, by space and address."""
+        self._fetch: Callable[[int], Insn]
         self._counts: list[int] = []
         """Of each pair of sites: what was told of."""
         self._insns: dict[int, Insn] = {}
@@ -236,19 +244,23 @@ class NativeJudge:
     def forget(self) -> None:
         """Whatever ran so far is over before what runs next."""
         race = self.race
-        self._launches.clear()
         for found in (self._waves, self._learnt, self._bounds, self._atomics):
             found.clear()
         if race.told_count:  # and told of, when their launches were over
             self._tables["told_slots"].clear()
             race.told_count = 0
             self._counts.clear()
-        race.range_count = race.group_count = race.bound_count = self._bounds_read = 0
-        if race.free - self._cells.base_host > WORTH or race.next_uid > UIDS // 2:
+        race.bound_count = self._bounds_read = 0
+        is_full = race.free - self._cells.base_host > WORTH or race.next_uid > UIDS // 2
+        if is_full or not self.launches.unseen or len(self._launches) > MOST_KEPT:
+            self._launches.clear()
+            race.range_count = race.group_count = 0
+        if is_full:
             self._cells.clear()
             self._tables["pages"].clear()
             race.page_count, race.next_uid = 0, FIRST_UID
             self._bare()
+        race.over_count = race.range_count
         race.floor = race.next_uid
 
     # ---- what orders waves ---------------------------------------------------------------------------------------
@@ -442,9 +454,38 @@ class NativeJudge:
             for clock in clocks:
                 self.learn(wave, wave.group.own(clock))
 
+    # ---- the host ------------------------------------------------------------------------------------------------
+    def met(self, access: str, address: int, size: int) -> list[Met]:
+        """What launches that the host has not waited for have done to bytes that it accesses, in their order."""
+        numbers = np.array([each.number for each, _ in self._launches], np.int64)
+        ranges = np.frombuffer(self._tables["ranges"].view, np.uint64)[: 2 * self.race.range_count].reshape(-1, 2)
+        launches = numbers[ranges[:, 1].astype(np.int64)]
+        unseen = np.isin(launches, list(self.launches.unseen))
+        room, touched, at = np.zeros(PIECE, np.uint64), Touched(), address
+        while at < address + size and unseen.any():
+            count = min(address + size, (at | PIECE - 1) + 1) - at
+            for row in (STORED, UPDATED) if access == LOAD else range(ROWS):
+                if not function("codes_of")(ctypes.addressof(self.race), at, count, row, room.ctypes.data):
+                    break
+                which = np.searchsorted(ranges[:, 0], room[:count] >> np.uint64(UID_AT), side="right") - 1
+                places = np.flatnonzero((which >= 0) & unseen[which])
+                codes = room[places].view(np.int64)
+                keys = launches[which[places]] << SITES.bit_length() | codes >> SITE_AT & SITES - 1
+                touched.add(row, keys, at + places, codes)
+            touched.end_piece()
+            at += count
+        made = []
+        for key, first in touched.found.items():
+            code = first.code & (1 << 64) - 1
+            is_atomic = first.row == UPDATED or code & FREE != 0
+            party = self._party(code, self._fetch)
+            made.append(Met(party, key >> SITES.bit_length(), first.address, first.size, is_atomic))
+        return sorted(made, key=Met.order)
+
     # ---- telling -------------------------------------------------------------------------------------------------
     def tell(self, fetch: Callable[[int], Insn]) -> None:
         """Tell of what was found since; `fetch` decodes an instruction."""
+        self._fetch = fetch
         rows = (Told.from_address(self.race.told + number * TOLD_BYTES) for number in range(self.race.told_count))
         self._counts += [0] * (self.race.told_count - len(self._counts))
         for number, told in sorted(

@@ -53,7 +53,7 @@ def start_races(group: Group, number: int, count: int) -> None:
         wave.uid, wave.bound, wave.is_waited = first + each, 0, 1
         set_tick(wave, FIRST_TICK)
         wave.generation, wave.passed, wave.known_count, wave.open = 0, 0, 0, 0
-        wave.is_alone = race.range_count == 1
+        wave.is_alone = race.range_count - race.over_count == 1
         wave.group_floor, wave.group_span, wave.global_floor = first << UID_AT, count << UID_AT, floor
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from understudy.core.checks import RACES
@@ -19,10 +21,15 @@ ATOMIC: Final = "atomic"
 WAVES: Final = "waves of a work-group"
 GROUPS: Final = "work-groups"
 KERNELS: Final = "kernels"
+HOST: Final = "the host and a kernel that it has not waited for,"
+UNIT: Final = "the host"
+FREE: Final = "free"
+"""What the host does, beside reading and writing."""
 SUGGESTION: Final = {
     WAVES: "a barrier between them, or atomics",
     GROUPS: "a release and an acquire between them, atomics, or a kernel for each",
     KERNELS: "the barrier bit, or a wait for the first one's completion signal",
+    HOST: "a wait for the kernel's completion signal before it",
 }
 """By whose accesses they are."""
 Site = tuple[object, ...]
@@ -50,6 +57,25 @@ class Party:
         return ",".join(map(str, self.group))
 
 
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What a launch that the host has not waited for has done to some of the bytes that the host accesses.
+
+    `launch` is its number, `address` that of the first of `size` bytes. `is_atomic`: it is an atomic access, or may be
+    one: a load with glc, a store by a single lane.
+    """
+
+    party: Party
+    launch: int
+    address: int
+    size: int
+    is_atomic: bool
+
+    def order(self) -> tuple[int, ...]:
+        """In which those of one access by the host are told of."""
+        return self.launch, self.address, self.party.insn.pc
+
+
 class Telling:
     """Tells a log of races in a memory."""
 
@@ -60,11 +86,35 @@ class Telling:
 
     def tell(self, one: Party, other: Party, between: str, space: str, address: int, size: int, count: int) -> None:
         """An access of `size` bytes races with an earlier one of `other`, in `count` of its lanes."""
-        kind = f"{other.access}-{one.access}"
-        site = (kind, between, space, *((each.insn.pc, each.insn.words) for each in (other, one)))
+        sites = tuple((each.insn.pc, each.insn.words) for each in (other, one))
+        made = partial(
+            Finding, pc=one.insn.pc, insn=text(one.insn), lanes=one.lanes, unit=one.unit, group=one.where, count=count
+        )
+        self._tell(sites, made, one.access, other, between, space, address, size)
+
+    def tell_host(self, access: str, met: Met) -> None:
+        """The host reads, writes or frees memory that a launch has accessed, which it has not waited for."""
+        other = met.party
+        sites = ((other.insn.pc, other.insn.words),)
+        self._tell(sites, partial(Finding, unit=UNIT), access, other, HOST, "global", met.address, met.size)
+
+    def _tell(
+        self,
+        sites: Site,
+        made: Callable[..., Finding],
+        access: str,
+        other: Party,
+        between: str,
+        space: str,
+        address: int,
+        size: int,
+    ) -> None:
+        """Tell of an access and of the earlier one of `other`, once for each pair of `sites`; `made`: by whom."""
+        kind = f"{other.access}-{access}"
+        site = (kind, between, space, *sites)
         known = self._told.get(site)
         if known is not None:
-            self.log.note(replace(known, count=count))
+            self.log.note(replace(known, count=made(RACES, kind, "").count))
             return
         where = Finding(
             RACES, kind, "", pc=other.insn.pc, insn=text(other.insn), lanes=other.lanes, unit=other.unit,
@@ -73,15 +123,14 @@ class Telling:
         for namer in self.log.namers:
             namer(where)
         what = f"offset {address:#x} of LDS" if space == "LDS" else f"{address:#x}{self._name(space, address)}"
-        message = f"{one.access} of {size} bytes at {what} and a {other.access} of the same by {between} in no order"
+        message = f"{access} of {size} bytes at {what} and a {other.access} of the same by {between} in no order"
         allocation = None
         if space == "global" and self.memory.guard is not None:
             below, _ = self.memory.guard.allocations.around(address)
             allocation = below if below is not None and address < below.end else None
-        finding = Finding(
-            RACES, kind, message, access=one.access, space=space, address=address, size=size, pc=one.insn.pc,
-            insn=text(one.insn), lanes=one.lanes, unit=one.unit, group=one.where, other=where.place,
-            suggestion=SUGGESTION[between], allocation=allocation, count=count,
+        finding = made(
+            RACES, kind, message, access=access, space=space, address=address, size=size, other=where.place,
+            suggestion=SUGGESTION[between], allocation=allocation,
         )  # fmt: skip
         self._told[site] = replace(finding)
         self.log.note(finding)

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from understudy.core.findings import FindingLog
 from understudy.engine.gcn.races.launches import Launches
-from understudy.engine.gcn.races.telling import Telling
+from understudy.engine.gcn.races.telling import FREE, LOAD, Met, Telling
 
 if TYPE_CHECKING:
     from understudy.engine.gcn.memory import GpuMemory
     from understudy.engine.gcn.races.events import EventJudge
     from understudy.engine.gcn.races.native_judge import NativeJudge
+
+ATOMIC_BYTES: Final = 8
+"""The most that one reads or writes to pass on that something is done."""
 
 
 class RaceWatch:
@@ -59,6 +62,20 @@ class RaceWatch:
         """Whatever ran so far is over before what runs next."""
         self.launches.forget()
         self._forget()
+
+    def host(self, access: str, address: int, size: int) -> set[int]:
+        """The host reads, writes or frees memory: tell of what launches do there that it has not waited for.
+
+        The numbers of those that have told it what it reads: by an atomic, or by what may be one.
+        """
+        judges = [vars(self)[name] for name in ("events", "native") if name in vars(self)]
+        found: list[Met] = [met for judge in judges for met in judge.met(access, address, size)]
+        flags = [met for met in found if met.is_atomic and size <= ATOMIC_BYTES and access != FREE]
+        told = {met.launch for met in flags if access == LOAD}
+        for met in found:
+            if met not in flags and met.launch not in told:
+                self.telling.tell_host(access, met)
+        return told
 
     def _forget(self) -> None:
         if "events" in vars(self):
