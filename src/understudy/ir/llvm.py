@@ -13,6 +13,7 @@ from typing import Any, Final
 from understudy.core.errors import ModelBug
 from understudy.ir.host import host, is_x86
 from understudy.ir.loader import Loaded, load
+from understudy.ir.masked_choices import kept_apart
 
 QUICK: Final = 0
 """Tier for first use: no passes, fastest code generation."""
@@ -20,6 +21,9 @@ SOON: Final = 1
 """Tier for what somebody waits for: the passes that cost little, fastest code generation."""
 OPTIMISED: Final = 2
 """Tier for hot code: a short pass list, full code generation."""
+
+CODE: Final = "choices kept apart"
+"""What else decides about it: another word here, and code that was kept is made anew."""
 
 __all__ = ["OPTIMISED", "QUICK", "SOON", "Code", "compile_ir", "host_features", "host_key", "is_x86"]
 
@@ -52,7 +56,7 @@ def host_key() -> str:
     import llvmlite
 
     found = host()
-    parts = (found.triple, found.name, found.features, llvmlite.__version__, found.version)
+    parts = (found.triple, found.name, found.features, llvmlite.__version__, found.version, CODE)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -93,6 +97,10 @@ def _compiled(text: str, tier: int) -> bytes:
     if tier != QUICK:
         passes = _PASSES if tier == OPTIMISED else _QUICK_PASSES
         _optimise(binding, module, machine, passes, inline="alwaysinline" in text)
+    if tier == OPTIMISED and "avx512f" in host_features():
+        made = str(module)
+        apart = kept_apart(made)
+        module = module if apart == made else binding.parse_assembly(apart)
     return bytes(machine.emit_object(module))
 
 
