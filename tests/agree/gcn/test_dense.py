@@ -1,0 +1,23 @@
+"""Programs over few registers and known numbers do on optimised code what they do on the reference engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.agree.gcn.bench import Translated, widths
+from tests.agree.gcn.dense import dense
+from tests.agree.gcn.fuzz import TARGETS, check
+from tests.agree.gcn.shrink import report, shrink
+from understudy.engine.gcn.jit.tier import Tier
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_dense_programs_agree(name: str) -> None:
+    engines = [Translated(lanes, Tier.OPTIMISED) for lanes in widths()]
+    for number in range(40):
+        rng = np.random.default_rng([102, number])
+        program, state = dense(rng, name, int(rng.integers(6, 30)))
+        failed = check(program, state, [engines[-1 - number % 4 % len(engines)]])
+        assert failed is None, f"seed 102, number {number}, {failed.engine}\n{report(shrink(failed))}"
