@@ -2,7 +2,8 @@
 
 The kernels of kernels/gcn.cl on gfx803 and gfx900 with `init`, `fidelity` and `races`, each alone, the first two, and
 all of them, in CPU time of one thread, alternately with the unchecked run; results are compared bit for bit. `races`
-also on kernels that gather. Peer: our own unchecked run.
+also on kernels that gather. The longer kernels also with two threads on both sides, by the clock; `races` looks at one
+wave after the other, so it has one of them. Peer: our own unchecked run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from gcn import Gpu, cases, compiled
-from harness import Row, alternate, cpu, main
+from harness import Row, alternate, cpu, main, wall
 from understudy.core.checks import FIDELITY, INIT, RACES
 from understudy.core.findings import Finding, FindingLog
 from understudy.engine.gcn.jit.engine import JitEngine, Launch
@@ -35,17 +36,22 @@ KERNELS: Final = 6
 """Behind them are those that gather, or go over matrices in other ways."""
 GATHERING: Final = 12.0
 """The target of those, for all checks."""
+LONGER: Final = (1, 2, 3, 4)
+"""Kernels that are worth a second thread."""
+TWO: Final = ((INIT,), (INIT, FIDELITY), ALL)
 
 
-def factors(processor: str, path: Path, rounds: int, quick: bool) -> Iterator[Row]:
+def factors(processor: str, path: Path, rounds: int, quick: bool, threads: int = 1) -> Iterator[Row]:
     """One row for each kernel and choice of checks."""
     gpu = Gpu(path, processor)
     for number, case in enumerate(cases(quick)):
+        if threads > 1 and number not in LONGER:
+            continue
         plain, expected = gpu.dispatch(case)
-        engine = JitEngine(threads=1, tier=Tier.OPTIMISED)
+        engine = JitEngine(threads=threads, tier=Tier.OPTIMISED)
         without = engine.prepare(plain)
         without.run()
-        for kinds in KINDS if number < KERNELS else ((RACES,),):
+        for kinds in TWO if threads > 1 else KINDS if number < KERNELS else ((RACES,),):
             dispatch, result = gpu.dispatch(case)
             values, told = tuple(kind for kind in kinds if kind != RACES), list[Finding]()
             marking = Marking(gpu.memory, values) if values else None
@@ -57,10 +63,10 @@ def factors(processor: str, path: Path, rounds: int, quick: bool) -> Iterator[Ro
                 raise AssertionError(f"{case.kernel} with {kinds}: another result")
             if told or (marking is not None and marking.sights.counts()):
                 raise AssertionError(f"{case.kernel} with {kinds}: something was told of")
-            sides = [partial(cpu, each) for each in (checked, without.run)]
+            sides = [partial(cpu if threads == 1 else wall, each) for each in (checked, without.run)]
             ours, theirs = alternate(rounds, *sides)
             best, typical = ours.best / theirs.best, ours.median / theirs.median
-            what = f"{processor} {case.title}: {', '.join(kinds)}"
+            what = f"{processor} {case.title}: {', '.join(kinds)}" + (f", {threads} threads" if threads > 1 else "")
             target = MOST.get(kinds) if number < KERNELS else GATHERING
             yield Row(QUESTION, what, "x", best, typical, target=target, lower=True, absolute=target is not None)
         engine.close()
@@ -78,7 +84,8 @@ def measure(quick: bool = False) -> list[Row]:
     rounds, rows = (3 if quick else 15), []
     with tempfile.TemporaryDirectory() as folder:
         for processor in ("gfx803", "gfx900"):
-            rows += factors(processor, compiled(processor, Path(folder)), rounds, quick)
+            path = compiled(processor, Path(folder))
+            rows += [*factors(processor, path, rounds, quick), *factors(processor, path, rounds, quick, threads=2)]
     return rows
 
 
