@@ -476,3 +476,21 @@ def test_a_lane_has_no_more_private_memory_than_flat_scratch_says() -> None:
     )
     with pytest.raises(AccessFault, match="a lane has 0x8 bytes of private memory, as FLAT_SCRATCH says"):
         engine().run(dispatch)
+
+
+@pytest.mark.parametrize("lanes", WIDTHS)
+def test_a_known_number_is_a_float_in_several_strips(lanes: int) -> None:
+    """What it is as a float is made anew in each: chunks without lanes leave out what is in the first."""
+    text = """
+s_mov_b32 s20, 0x40490fdb
+v_cvt_f32_u32_e32 v1, v0
+s_mov_b32 exec_lo, 0x8000
+s_mov_b32 exec_hi, 0
+v_mul_f32 v2, s20, v1
+s_mov_b64 exec, -1
+v_add_f32 v3, s20, v1
+"""
+    made = [program(text + store(3), "gfx900") for _ in range(2)]
+    for one, dispatch in zip((ReferenceEngine(), engine(tier=Tier.OPTIMISED, lanes=lanes)), made, strict=True):
+        one.run(dispatch)
+    assert dwords(made[0], 64) == dwords(made[1], 64)

@@ -58,8 +58,8 @@ class ScalarFile:
             w = int(kind[1:])
             self.cur[name] = Value(w, False, self.text.let(f"load {kind}, ptr {self._at(name)}"))
         known = self.cur[name]
-        if self.in_strip and known.number is None:  # forms made inside a strip must not be used behind it
-            return Value(known.w, False, known.ir)
+        if self.in_strip:  # forms made inside a strip must not be used behind it
+            return Value(known.w, False, known.ir, number=known.number)
         return known
 
     def _assign(self, name: str, kind: str, v: Value) -> None:
