@@ -96,3 +96,11 @@ def test_names_are_whole_names() -> None:
     text = "%s = or <4 x i32> %s.1, %b\n%t = select <4 x i1> %m, <4 x i32> %s, <4 x i32> %s.1"
     *_, last = kept_apart(text).split("\n")
     assert last == "%t = select <4 x i1> %m, <4 x i32> %apart.1, <4 x i32> %s.1"
+
+
+def test_functions_that_prefer_narrow_registers() -> None:
+    """That alone may be left of what was said of them: on hosts with narrower ones there are no wider ones."""
+    text = "%s = or <16 x i32> %a, %b\n%t = select <16 x i1> %m, <16 x i32> %s, <16 x i32> %b"
+    made = kept_apart(f'{text}\nattributes #0 = {{ "prefer-vector-width"="256" }}')
+    assert made.count('call <8 x i32> asm "", "=v,0"') == 2
+    assert kept_apart(text).count('call <16 x i32> asm "", "=v,0"') == 1

@@ -18,7 +18,7 @@ MADE: Final = re.compile(
     rf"^ *{NAME} = (?:(?:or|xor)(?: disjoint)? <|(?:tail )?call [^@\n]*@llvm\.copysign\.|bitcast <[^%\n]*> {NAME} to)",
     re.MULTILINE,
 )
-WIDTH: Final = re.compile(r'"min-legal-vector-width"="(\d+)"')
+WIDTH: Final = re.compile(r'"(?:min-legal|prefer)-vector-width"="(\d+)"')
 OPERAND: Final = re.compile(rf"<(\d+) x (i\d+|half|float|double)> {NAME}")
 BITS: Final = {"i1": 1, "half": 16, "float": 32, "double": 64}
 NARROWEST: Final = 128
