@@ -92,6 +92,12 @@ def test_what_is_no_choice_by_bits_stays_as_it_is() -> None:
     assert kept_apart(text) == text
 
 
+def test_functions_without_the_instruction_stay_as_they_are() -> None:
+    text = "%s = or <8 x i32> %a, %b\n%t = select <8 x i1> %m, <8 x i32> %s, <8 x i32> %b"
+    text += '\nattributes #0 = { "target-features"="+avx2,-avx512f,-avx512vl" }'
+    assert kept_apart(text) == text
+
+
 def test_names_are_whole_names() -> None:
     text = "%s = or <4 x i32> %s.1, %b\n%t = select <4 x i1> %m, <4 x i32> %s, <4 x i32> %s.1"
     *_, last = kept_apart(text).split("\n")

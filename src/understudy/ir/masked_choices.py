@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import Final
 
 SELECT: Final = " = select <"
+WITHOUT: Final = "-avx512f"
+"""Of functions for hosts that have narrower vectors: they have no VPTERNLOG."""
 NAME: Final = r"(%[\w.$-]+)"
 MADE: Final = re.compile(
     rf"^ *{NAME} = (?:(?:or|xor)(?: disjoint)? <|(?:tail )?call [^@\n]*@llvm\.copysign\.|bitcast <[^%\n]*> {NAME} to)",
@@ -28,7 +30,7 @@ WIDEST: Final = 512
 
 def kept_apart(text: str) -> str:
     """Optimised IR that means the same, in which no mask can be folded into a choice by bits."""
-    if SELECT not in text:
+    if SELECT not in text or WITHOUT in text:
         return text
     choices, lines = _choices(text), list[str]()
     widest = min([WIDEST, *(max(int(width), NARROWEST) for width in WIDTH.findall(text))])
