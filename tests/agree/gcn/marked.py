@@ -29,6 +29,7 @@ from tests.agree.gcn.bench import (
 )
 from tests.agree.gcn.bench import _error as error_of
 from tests.agree.gcn.fuzz import TARGETS
+from tests.agree.gcn.mark_programs import met
 from tests.agree.gcn.programs import Builder, listing, start, weighted
 from understudy.core.findings import Finding
 from understudy.engine.gcn.api import Dispatch
@@ -139,6 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     while time.monotonic() < until and failed < given.failures:
         for name in given.target or TARGETS:
             lines = one(name, f"{given.seed}/{number}")
+            if name in ("gfx803", "gfx900"):
+                lines += met(name, widths()[number % len(widths())], [given.seed, number])[0]
             failed += bool(lines)
             if lines:
                 print(f"==== {name} seed {given.seed} number {number}", *lines, sep="\n", flush=True)

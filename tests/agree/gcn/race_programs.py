@@ -21,7 +21,9 @@ END: Final = 0x5000
 
 
 class Maker:
-    """Writes one program for a target that has `v_add_u32` with or without a carry."""
+    """Writes one program for a target that has `v_add_u32` with or without a carry: `fewest` to `most` accesses."""
+
+    fewest, most = 3, 15
 
     def __init__(self, rng: np.random.Generator, name: str) -> None:
         self.rng = rng
@@ -32,7 +34,7 @@ class Maker:
         """The program, without its last instruction."""
         rounds = int(self.rng.integers(1, 4))
         self._put(f"s_mov_b32 s20, {rounds}", "again:")
-        for number in range(int(self.rng.integers(3, 16))):
+        for number in range(int(self.rng.integers(self.fewest, self.most + 1))):
             self._access()
             if self._chance(0.2):
                 self._burst()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.agree.gcn.fuzz import TARGETS
+from tests.agree.gcn.mark_programs import met
 from tests.agree.gcn.marked import one
+from tests.engine.gcn.jit.test_contiguous import every_lanes
 
 
 @pytest.mark.slow
@@ -31,3 +34,16 @@ def test_what_has_phases_is_left_before_the_first() -> None:
 def test_operands_that_come_from_memory_are_left_to_the_reference_engine() -> None:
     """ds_add_src2, whose operand lies in LDS: translated code did not tell of one that nobody has written."""
     assert one("gfx900", "12/20") == []
+
+
+@pytest.mark.slow
+@every_lanes
+@pytest.mark.parametrize("name", ["gfx803", "gfx900"])
+def test_marks_are_met_now_and_then(name: str, lanes: int) -> None:
+    """Both engines see the same, wherever code that takes registers for unmarked meets marks."""
+    many = np.zeros(3, int)
+    for number in range(4):
+        wrong, counts = met(name, lanes, [20, number, lanes])
+        assert wrong == []
+        many += counts
+    assert (many > 0).all()

@@ -13,13 +13,15 @@ from tests.engine.gcn.jit.test_counts import made, random_text
 from tests.engine.gcn.jit.test_jit import engine
 from tests.engine.gcn.rig import DATA
 from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.native_atomics import atomic
 from understudy.engine.gcn.jit.native_memory import by_lane
 from understudy.engine.gcn.jit.native_scheduler import schedule
+from understudy.engine.gcn.jit.native_unmark import unmark
 from understudy.engine.gcn.jit.tier import Tier
 from understudy.ir.native import link
 from understudy.ir.object_cache import ObjectCache
-from understudy.isa.gcn.state import LDS_BASE, LDS_SIZE, STATE_BYTES, WORDS_AT
+from understudy.isa.gcn.state import EXEC, FULL, LDS_BASE, LDS_SIZE, SGPR_AT, STATE_BYTES, WORDS_AT, Wave
 
 LANES = 8
 
@@ -79,3 +81,27 @@ def test_lanes_as_python(size: int, store: int) -> None:
     lds, places = chance.integers(0, 1 << 62, 16, np.uint64), chance.integers(0, 140, LANES, np.uint64)
     data = chance.integers(0, 1 << 32, 4 * LANES, np.uint32)
     both(by_lane, lds, layout.SPACES.index("lds"), store, size, places, data, 0xB7, 0, LANES)
+
+
+@pytest.mark.parametrize("exec_", [FULL, FULL >> 28])
+@pytest.mark.parametrize("marked", [(0, 3), (0, 70), (0, 200), (1, 70), (0, 9), (0, 255)])
+def test_unmarking_as_python(marked: tuple[int, int], exec_: int) -> None:
+    """Of registers that are read 3 and 70, in lanes that are off 200 as well; named are also 9 and 255, and not 10."""
+    code = link(ObjectCache(), unmark)
+    compiled = code.function(unmark.name, ctypes.c_uint64, *[ctypes.c_uint64] * 3)
+    every = [1 << 3 | 1 << 70, 1 << 200, 1 << 3 | 1 << 70 | 1 << 200 | 1 << 9 | 1 << 255]
+    sets = np.array([each >> 64 * n & FULL for each in every for n in range(4)], np.uint64)
+    results = []
+    for each in (compiled, unmark):
+        states = np.zeros(2 * TWIN + STATE_BYTES, np.uint8)
+        states[SGPR_AT + 4 * EXEC :][:8].view(np.uint64)[:] = exec_
+        twins = [Wave(states[start : start + STATE_BYTES]) for start in (TWIN, 2 * TWIN)]
+        twins[marked[0]].vgpr[marked[1], 41] = 8
+        twins[0].vgpr[10] = 1
+        answer = each(int(states.ctypes.data), 3, int(sets.ctypes.data))
+        results.append((answer, states.tobytes()))
+        is_read = marked[1] in (3, 70) or (marked[1] == 200 and exec_ != FULL)
+        assert answer == is_read
+        assert twins[marked[0]].vgpr[marked[1]].any() == is_read
+        assert twins[0].vgpr[10].all()
+    assert results[0] == results[1]

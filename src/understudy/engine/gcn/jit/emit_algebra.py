@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from understudy.engine.gcn.jit.basics import Observed
 from understudy.engine.gcn.jit.emit_control import Base, Control, GuestAddress
 from understudy.engine.gcn.jit.emit_float import Floats
@@ -11,8 +9,9 @@ from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
+from understudy.engine.gcn.jit.emit_twin import Twin
+from understudy.engine.gcn.jit.emit_unmarked import UnmarkedTwin
 from understudy.engine.gcn.jit.float_control import FloatControl
-from understudy.engine.gcn.jit.home import twin
 from understudy.engine.gcn.jit.region import Region
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.composed import Composed
@@ -33,27 +32,6 @@ class RegionIntegers(Integers):
         return self.trunc(w, 64, Value(64, False, self.base.at(n)))
 
 
-class Twin(
-    Composed,
-    scalars=ScalarFile,
-    vectors=VectorFile,
-    memory=Memory,
-):
-    """Registers and memory that hold marks of a kind where the wave's hold values."""
-
-    def __init__(self, number: int, of: Algebra) -> None:
-        home, text = twin(number), of.text
-        self.scalars = ScalarFile(text, of.ints, of.scalars.in_place, home)
-        self.vectors = VectorFile(text, of.ints, self.scalars, home)
-        self.memory = Memory(text, of.ints, self.vectors, of.control, of.memory.addresses)
-        self.known: dict[int, tuple[Value, Any]] = {}
-        """What is known of values that hold marks."""
-
-    def begin(self) -> None:
-        """What is known so far is not known from here on."""
-        self.known = {}
-
-
 class Algebra(
     Composed,
     ints=RegionIntegers,
@@ -64,9 +42,19 @@ class Algebra(
     control=Control,
     hardware=Hardware,
 ):
-    """`isa.gcn.algebra.WaveAlgebra`, without what only the reference engine does. `twins` hold marks, by kind."""
+    """`isa.gcn.algebra.WaveAlgebra`, without what only the reference engine does. `twins` hold marks, by kind.
 
-    def __init__(self, text: LaneText, region: Region, observed: Observed, kinds: int = 0) -> None:
+    Of `kinds` of marks, vector registers are taken for unmarked by those whose numbers are in `unmarked`.
+    """
+
+    def __init__(
+        self,
+        text: LaneText,
+        region: Region,
+        observed: Observed,
+        kinds: int = 0,
+        unmarked: frozenset[int] = frozenset(),
+    ) -> None:
         self.text = text
         self.mode = Mode()
         target = region.blocks[region.start].nodes[0].insn.target
@@ -89,4 +77,9 @@ class Algebra(
             self.control.before_end, self.control.before_barrier = races.finish, races.arrive
         self.float_control = FloatControl(text)
         self.hardware = Hardware(text, self.ints, self.scalars, self.control, self.memory, self.float_control)
-        self.twins = [Twin(number, self) for number in range(kinds)]
+        parts = text, self.ints, self.scalars.in_place, self.control, self.memory
+        self.twins = [Twin(number, *parts) for number in range(kinds)]
+        self.unmarked = [UnmarkedTwin(number, *parts) for number in sorted(unmarked)]
+        """Those of them that take vector registers for unmarked."""
+        for each in self.unmarked:
+            self.twins[each.kind] = each

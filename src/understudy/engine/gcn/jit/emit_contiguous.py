@@ -173,7 +173,11 @@ class Place:
 
 
 class Contiguous:
-    """Loads and stores of a chunk."""
+    """Loads and stores of a chunk.
+
+    `beside` are memories of marks, of which there should be none: the same is read there at the same time, and zeros
+    are stored. `marks`: all that was read there together, a vector, if anything was.
+    """
 
     def __init__(self, text: LaneText, addresses: Addresses, caches: InlineCaches, helpers: Helpers) -> None:
         self.text = text
@@ -181,6 +185,12 @@ class Contiguous:
         self.caches = caches
         self.helpers = helpers
         self.gathers = Gathers(text)
+        self.beside: list[Contiguous] = []
+        self.marks = ""
+
+    def note(self, marks: str) -> None:
+        """More marks were read."""
+        self.marks = self._together([each for each in (self.marks, marks) if each])
 
     def access(
         self,
@@ -201,34 +211,49 @@ class Contiguous:
         data = tuple(text.bits(value, True) for value in stored or ())
         first = self.addresses.first(address)
         in_line = self.addresses.side_by_side(address, first, size)
-        place = self._place(space, kind, first, size, bound)
+        place, *others = (each._place(space, kind, first, size, bound) for each in (self, *self.beside))
+        beside = list(zip(self.beside, others, strict=True))
         near, other_way, far, done = (text.fresh(stem) for stem in ("near", "other", "far", "done"))
-        ready = text.let(f"and i1 {in_line}, {place.fits}")
+        fits, one_fits = place.fits, place.one_fits
+        for each in others if space != "lds" else ():
+            fits = one_fits = text.let(f"and i1 {fits}, {each.fits}")
+        ready = text.let(f"and i1 {in_line}, {fits}")
         if stored is not None and not self._is_masked(bits):
             every = text.let(f"bitcast <{lanes} x i1> {m} to i{lanes}")
             ready = text.let(f"and i1 {ready}, {text.let(f'icmp eq i{lanes} {every}, -1')}")
         text.branch(ready, near, other_way, LIKELY)
         text.start(near)
-        arms = []
+        arms = list[tuple[list[str], str]]()
+        """What is found, last marks, and the block behind."""
         if stored is None:
-            arms.append((self._whole(place.pointer, bits, m if is_partial and bound is None else ""), near))
+            within = m if is_partial and bound is None else ""
+            found, *marks = (self._whole(each.pointer, bits, within) for each in (place, *others))
+            arms.append(([*found, *self._marks(marks)], near))
         else:
             self._store_whole(place.pointer, bits, data, m)
+            for each in others:
+                self._store_whole(each.pointer, bits, ["zeroinitializer"] * len(data), m)
         text.put(f"br label %{done}")
         text.start(other_way)
         if stored is None:
             wrong = text.let(f"and <{lanes} x i1> {self.addresses.differing(address, first)}, {m}")
-            arms.append(self._broadcast(wrong, m, place, bits, done, is_partial and bound is None))
+            arms.append(self._broadcast(wrong, m, [place, *others], one_fits, bits, done, is_partial and bound is None))
         if bound is not None:
             m = text.bits(ints.and_(1, active, ints.ult(32, address, bound)), True)
         if stored is None:
             if self._is_masked(bits):
-                run = self._run(space, place)
-                offsets, inside = self.gathers.inside(bits, address.w, addresses, m, run)
-                gathered = text.fresh("gathered")
+                runs = [each._run(space, at) for each, at in ((self, place), *beside)]
+                ways = [self.gathers.inside(bits, address.w, addresses, m, run) for run in runs]
+                gathered, inside = text.fresh("gathered"), ways[0][1]
+                for _, also in ways[1:]:
+                    inside = text.let(f"and i1 {inside}, {also}")
                 text.branch(inside, gathered, far)
                 text.start(gathered)
-                arms.append(([self.gathers.read(bits, address.w, addresses, offsets, m, run)], gathered))
+                read, *marks = (
+                    [self.gathers.read(bits, address.w, addresses, offsets, m, run)]
+                    for run, (offsets, _) in zip(runs, ways, strict=True)
+                )
+                arms.append(([*read, *self._marks(marks)], gathered))
                 text.put(f"br label %{done}")
             else:
                 text.put(f"br label %{far}")
@@ -236,6 +261,9 @@ class Contiguous:
             text.put(f"br label %{far}")
         text.start(far)
         slow = self.helpers.call(kind, space, bits, addresses, m, data, place.cache)
+        zeros = ("zeroinitializer",) * len(data)
+        marks = [each.helpers.call(kind, space, bits, addresses, m, zeros, at.cache) for each, at in beside]
+        slow += self._marks(marks)
         if is_partial:
             slow = [self._within(m, each) for each in slow]
         leave = text.label
@@ -245,10 +273,24 @@ class Contiguous:
             return []
         arms.append((slow, leave))
         vector = text.itype(32, True)
-        return [
+        values = [
             Value(32, True, text.let(f"phi {vector} " + ", ".join(f"[ {arm[k]}, %{label} ]" for arm, label in arms)))
             for k in range(len(slow))
         ]
+        if beside:
+            self.note(text.bits(values.pop()))
+        return values
+
+    def _marks(self, found: Sequence[Sequence[str]]) -> list[str]:
+        """All marks that were read at once, as one vector; none without memories of marks."""
+        every = [name for each in found for name in each]
+        return [self._together(every)] if every else []
+
+    def _together(self, names: Sequence[str]) -> str:
+        every = names[0]
+        for name in names[1:]:
+            every = self.text.let(f"or {self.text.itype(32, True)} {every}, {name}")
+        return every
 
     def _place(self, space: str, kind: str, first: str, size: int, bound: Value | None) -> Place:
         """Where an access goes, and what fits there; addresses in LDS may have a bound as well."""
@@ -333,27 +375,46 @@ class Contiguous:
             text.put(f"store <{count * lanes} x i{part}> {whole}, ptr {pointer}, align 1")
 
     def _broadcast(
-        self, wrong: str, m: str, place: Place, bits: int, done: str, is_partial: bool
+        self, wrong: str, m: str, places: Sequence[Place], fits: str, bits: int, done: str, is_partial: bool
     ) -> tuple[list[str], str]:
-        """One place for all lanes, where the active ones want the same and the first is among them."""
+        """One place for all lanes, where the active ones want the same and the first is among them.
+
+        Places behind the first are of memories of marks.
+        """
         text, lanes = self.text, self.text.lanes
         leads = text.let(f"extractelement <{lanes} x i1> {m}, i64 0")
         none = text.let(f"icmp eq i{lanes} {text.let(f'bitcast <{lanes} x i1> {wrong} to i{lanes}')}, 0")
         same = text.let(f"and i1 {leads}, {none}")
         label, otherwise = text.fresh("same"), text.fresh("else")
-        text.branch(text.let(f"and i1 {same}, {place.one_fits}"), label, otherwise)
+        text.branch(text.let(f"and i1 {same}, {fits}"), label, otherwise)
         text.start(label)
-        found = []
-        for k in range(max(1, bits // 32)):
-            at = text.let(f"getelementptr i32, ptr {place.pointer}, i64 {k}")
-            one = text.let(f"load i{min(bits, 32)}, ptr {at}, align 1")
-            if bits < 32:
-                one = text.let(f"zext i{bits} {one} to i32")
-            value = text.splat("i32", one)
-            found.append(self._within(m, value) if is_partial else value)
+        found, *marks = (self._dwords(place.pointer, bits) for place in places)
+        every = [name for each in marks for name in each]
+        if every:
+            one = every[0]
+            for name in every[1:]:
+                one = text.let(f"or i32 {one}, {name}")
+            found.append(one)
+        values = [text.splat("i32", each) for each in found]
+        if is_partial:
+            values = [self._within(m, each) for each in values]
         text.put(f"br label %{done}")
         text.start(otherwise)
-        return found, label
+        return values, label
+
+    def _dwords(self, pointer: str, bits: int) -> list[str]:
+        """Those of one lane."""
+        text, found = self.text, []
+        for k in range(max(1, bits // 32)):
+            at = text.let(f"getelementptr i32, ptr {pointer}, i64 {k}")
+            one = text.let(f"load i{min(bits, 32)}, ptr {at}, align 1")
+            found.append(text.let(f"zext i{bits} {one} to i32") if bits < 32 else one)
+        return found
+
+
+def is_in_line(space: str, bits: int) -> bool:
+    """Whether such accesses are written here."""
+    return bits in WIDTHS and space != "gds"
 
 
 def bound_of(space: str, address: Value, where: Value | None) -> Value | None:

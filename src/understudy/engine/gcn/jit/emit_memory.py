@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_atomic import Atomics
-from understudy.engine.gcn.jit.emit_contiguous import WIDTHS, Addresses, Contiguous
+from understudy.engine.gcn.jit.emit_contiguous import Addresses, Contiguous, is_in_line
 from understudy.engine.gcn.jit.emit_control import Control, word
 from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers, InlineCaches, fits_within
 from understudy.engine.gcn.jit.emit_integer import Integers
@@ -101,7 +101,7 @@ class Memory:
 
     def _load(self, space: str, bits: int, address: Value, where: Value | None) -> list[Value]:
         self._look("load", space, bits, address, where)
-        if bits in WIDTHS and space != "gds":
+        if is_in_line(space, bits):
             return self.contiguous.access(space, bits, address, self.vectors.active(), where)
         mask = self._masked(where)
         values = self._helped("load", space, bits, address, mask, ())
@@ -119,7 +119,7 @@ class Memory:
             self.helpers.or_leave(some)
             return
         self._look("store", space, bits, address, where)
-        if bits in WIDTHS and space != "gds":
+        if is_in_line(space, bits):
             self.contiguous.access(space, bits, address, self.vectors.active(), where, values)
             return
         self._helped("store", space, bits, address, self._masked(where), values)

@@ -16,6 +16,7 @@ from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import GuestAddress, set_word, word
 from understudy.engine.gcn.jit.emit_held import HeldLoops
 from understudy.engine.gcn.jit.emit_strip import Resume, StripEmitter
+from understudy.engine.gcn.jit.emit_unmarked import Entries, sets
 from understudy.engine.gcn.jit.float_control import of_mode
 from understudy.engine.gcn.jit.held import held_loops
 from understudy.engine.gcn.jit.home import TWIN
@@ -30,10 +31,18 @@ from understudy.isa.gcn.state import EXEC, Mode
 
 
 class RegionEmitter:
-    """Writes one region for chunks of `lanes` lanes."""
+    """Writes one region for chunks of `lanes` lanes, with marks of `kinds`.
+
+    Vector registers are taken for unmarked by those that are `unmarked`, too.
+    """
 
     def __init__(
-        self, region: Region, lanes: int, observed: Observed = Observed.NEVER, kinds: tuple[str, ...] = ()
+        self,
+        region: Region,
+        lanes: int,
+        observed: Observed = Observed.NEVER,
+        kinds: tuple[str, ...] = (),
+        unmarked: frozenset[str] = frozenset(),
     ) -> None:
         self.region = region
         self.liveness = Liveness(region, observed)
@@ -42,15 +51,16 @@ class RegionEmitter:
         self._open = self._strip()
         self._doubtful: set[int] = set()
         self.text = LaneText(lanes)
-        self._algebra = Algebra(self.text, region, observed, len(kinds))
+        numbers = frozenset(number for number, kind in enumerate(kinds) if kind in unmarked)
+        self._algebra = Algebra(self.text, region, observed, len(kinds), numbers)
         self._perform = self._performer(kinds)
         self._control = self._algebra.control
         self._float_control = self._algebra.float_control
         self._strips = StripEmitter(self.text, self._algebra, self._perform)
         loops = held_loops(region, self.liveness, lanes)
-        self._loops = HeldLoops(
-            self.text, loops, [each.vectors for each in (self._algebra, *self._algebra.twins)], self._control
-        )
+        marked = (each for each in self._algebra.twins if each not in self._algebra.unmarked)
+        held = [self._algebra.vectors, *(each.vectors for each in marked)]
+        self._loops = HeldLoops(self.text, loops, held, self._control)
 
     def _performer(self, kinds: tuple[str, ...]) -> Callable[[Insn], None]:
         """What writes an instruction: its meaning over the algebra, or over values with marks."""
@@ -76,13 +86,14 @@ class RegionEmitter:
             self._emit_block(block)
         self._loops.ways(self.liveness)
         body = text.taken()
-        self._entries()
+        self._entries(name)
         entries = text.taken()
         self._exit()
         end = text.taken()
         self._header(name)
         return "\n".join(
             [
+                *self._constants(),
                 *(*text.lines, *entries, *body, *text.tail, *end, "}"),
                 *sorted(text.declarations.values()),
                 f"attributes #0 = {{ nounwind {vector_width(text.lanes)} }}",
@@ -126,10 +137,22 @@ class RegionEmitter:
         cases = " ".join(f"i64 {index}, label %e{index}" for index in range(len(self.region.entries)))
         put(f"switch i64 %where, label %bad [ {cases} ]")
 
-    def _entries(self) -> None:
+    def _constants(self) -> list[str]:
+        if not self._algebra.unmarked:
+            return []
+        words = [f"i64 {word}" for each in sets(self.region, self.liveness) for word in each]
+        return [f"@sets = private constant [{len(words)} x i64] [{', '.join(words)}]"]
+
+    def _entries(self, name: str) -> None:
+        unmarked = sum(1 << each.kind for each in self._algebra.unmarked)
+        looks = Entries(self.text, self._algebra.memory.helpers, self._control.base, unmarked)
         for index, place in enumerate(self.region.entries):
             self.text.start(f"e{index}")
             self._control.base.enter(place[0])
+            if unmarked:
+                looks.look(name, index, place[0])
+            elif self._algebra.twins:
+                set_word(self.text, layout.UNMARKED, "0")
             self._float_control.set(of_mode(place[1]))
             self.text.put(f"br label %{self._control.labels[place]}")
         self.text.start("bad")

@@ -10,7 +10,10 @@ from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_algebra import Algebra
 from understudy.engine.gcn.jit.emit_control import set_word
+from understudy.engine.gcn.jit.emit_helpers import LIKELY
+from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import VectorFile
+from understudy.engine.gcn.jit.emit_unmarked import leave_where_marked
 from understudy.engine.gcn.jit.float_control import FloatControl
 from understudy.engine.gcn.jit.liveness import Live
 from understudy.engine.gcn.jit.strip import Strip
@@ -37,6 +40,7 @@ class StripEmitter:
         self.algebra = algebra
         self.perform = perform
         self.twins = algebra.twins
+        self.unmarked = algebra.unmarked
         self.scalars = algebra.scalars
         self.vectors = algebra.vectors
         self.memory = algebra.memory
@@ -83,20 +87,26 @@ class StripEmitter:
                 self._body(strip, live)
                 text.put(f"br label %latch{g}")
             else:
+                text.start(f"chunks{g}")
                 self._chunks(strip, live, execmask)
             body, text.lines = text.lines, outer
             for each in self._files:
                 self._variables(each)
+            is_early = self._look_ahead(g)
             if vectors.loop is None:
                 text.put(f"br label %pre{g}")
                 text.start(f"pre{g}")
                 text.put(f"br label %loop{g}")
+            else:
+                text.put(f"br label %chunks{g}")
             text.lines += body
             if vectors.loop is None:
                 self._end(g)
-            self._leave(g, strip, index)
+            self._leave(g, strip, index, is_early)
             if strip.is_across and vectors.dirty:
                 self._second_loop(g, execmask, live)
+        for twin in self.unmarked:
+            twin.scalars.know()
         for file in self._files:
             for n, name in file.written_masks.items():
                 collected = Value(64, False, text.let(f"load i64, ptr %{name}"))
@@ -106,6 +116,11 @@ class StripEmitter:
     def _files(self) -> list[VectorFile]:
         """The wave's vector registers, and those of its twins."""
         return [self.vectors, *(each.vectors for each in self.twins)]
+
+    @property
+    def _memories(self) -> list[Memory]:
+        """The wave's memory, and those of its twins."""
+        return [self.memory, *(each.memory for each in self.twins)]
 
     @contextmanager
     def _in_strip(self) -> Iterator[None]:
@@ -143,11 +158,13 @@ class StripEmitter:
 
     def _chunks(self, strip: Strip, live: Live, execmask: str) -> None:
         """Every chunk by itself, in a loop that holds its registers."""
-        text, g, caches = self.text, self.vectors.label, self.memory.caches
-        taken = caches.taken
+        text, g = self.text, self.vectors.label
+        caches = [each.caches for each in self._memories]
+        taken = [each.taken for each in caches]
         for number in range(LANES // text.lanes):
             label, first = f"{g}.{number}", number * text.lanes
-            caches.taken = dict(taken)
+            for cache, before in zip(caches, taken, strict=True):
+                cache.taken = dict(before)
             for file in self._files:
                 file.chunk(label, number)
             text.put(f"%sh{label} = add i64 0, {first}")
@@ -166,7 +183,10 @@ class StripEmitter:
             self.memory.races.begin_chunk()
         for each in self.twins:
             each.begin()
+        self.memory.contiguous.marks = ""
         self._doing(strip)
+        if self.unmarked:
+            leave_where_marked(self.text, self.vectors, self.memory.contiguous)
         if self.memory.races is not None:
             self.memory.races.end_chunk()
         for file in self._files if not strip.is_across else ():
@@ -179,10 +199,10 @@ class StripEmitter:
     def _doing(self, strip: Strip) -> None:
         for offset, node in enumerate(strip.nodes):
             self.control.index = self.control.block.nodes.index(node, strip.first + offset)
-            for memory in (self.memory, *(each.memory for each in self.twins)):
+            for memory in self._memories:
                 memory.begin(strip.phase)
             self.perform(node.insn)
-        for memory in (self.memory, *(each.memory for each in self.twins)):
+        for memory in self._memories:
             memory.begin(0)
 
     def _lasting(self, file: VectorFile, live: Live) -> list[int]:
@@ -225,14 +245,35 @@ class StripEmitter:
         text.put(f"br label %latch{x}")
         self._end(x)
 
-    def _leave(self, g: str, strip: Strip, index: int) -> None:
-        """Where a helper could not do its work: remember how far the strip is, and hand over behind it."""
-        if not (strip.loads or strip.stores or self.vectors.leaves):
+    def _look_ahead(self, g: str) -> bool:
+        """Leave before the loop where scalar registers that were taken for unmarked are not; whether any were."""
+        text, marked = self.text, [each for twin in self.unmarked for each in twin.scalars.looked_at()]
+        if marked:
+            any_, on = marked[0], text.fresh("on")
+            for each in marked[1:]:
+                any_ = text.let(f"or i1 {any_}, {each}")
+            text.branch(text.let(f"icmp eq i1 {any_}, 0"), on, f"early{g}", LIKELY)
+            text.start(on)
+        return bool(marked)
+
+    def _leave(self, g: str, strip: Strip, index: int, is_early: bool) -> None:
+        """Where a helper could not do its work: remember how far the strip is, and hand over behind it.
+
+        `is_early`: it may also be left before its first chunk, because of marks.
+        """
+        if not (strip.loads or strip.stores or self.vectors.leaves or is_early):
             return
         text, nodes, masks = self.text, self.control.block.nodes, self.vectors.written_masks
         twins = [each.vectors.written_masks for each in self.twins]
         if max(map(len, (masks, *twins))) > layout.PARTIALS:
             raise Untranslated
+        behind = nodes[index].insn.pc if index < len(nodes) else nodes[-1].insn.next_pc
+        if is_early:
+            with text.apart(f"early{g}"):
+                set_word(text, layout.UNMARKED, str(layout.MET))
+                set_word(text, layout.SIDE_EXIT, str(len(self.resumes)))
+                set_word(text, layout.LANE, "0")
+                self.control.hand_over(layout.RESUME, behind, index)
         with text.apart(f"leave{g}"):
             set_word(text, layout.SIDE_EXIT, str(len(self.resumes)))
             if self.vectors.loop is None:
@@ -243,6 +284,5 @@ class StripEmitter:
                 for k, name in enumerate(each.vectors.written_masks.values()):
                     state = each.vectors.home.state
                     set_word(text, layout.PARTIAL + k, text.let(f"load i64, ptr %{name}"), state)
-            behind = nodes[index].insn.pc if index < len(nodes) else nodes[-1].insn.next_pc
             self.control.hand_over(layout.RESUME, behind, index)
         self.resumes.append(Resume([node.insn for node in strip.nodes], list(masks), [list(each) for each in twins]))

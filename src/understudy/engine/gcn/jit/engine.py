@@ -150,13 +150,13 @@ class JitEngine:
                 spaces[key] = CodeSpace(target, *parts, memory, self.tally, kinds, self.limit)
             return spaces[key]
 
-    def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
+    def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch, marked: tuple[int, ...] = ()) -> bool:
         """Make code that can be entered at a place part of the table; False where there is none to be made.
 
-        The caller holds the lock.
+        The caller holds the lock. `marked`: of each kind of marks the vector registers that have any, one bit each.
         """
         try:
-            code.install(place, fetch, self.tier)
+            code.install(place, fetch, self.tier, marked)
         except Untranslated:
             return False
         return True

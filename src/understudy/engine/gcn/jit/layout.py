@@ -42,11 +42,15 @@ CLOCK: Final = CHECKED + 1
 """Host address of what s_memtime tells: a `native_clock.Clock`; 0: instructions."""
 RACES: Final = CLOCK + 1
 """Host address of what the check of races knows of the wave: a `races.codes.WaveRow`; 0 without."""
+UNMARKED: Final = RACES + 1
+"""Host address of code that takes vector registers for unmarked: twins have no marks in those that it names; or MET."""
+MET: Final = 1
+"""Such code was left because it has met marks: code that follows them is to run in its place."""
 RACE_SLOTS: Final = 64
 """Accesses of a strip of translated code that the check of races looks at, each in a slot of its own."""
 QUIET: Final = HELPERS
 """Of a twin: host address of the table of what is only counted (`marks.sights`)."""
-INLINE_CACHE: Final = RACES + 1
+INLINE_CACHE: Final = UNMARKED + 1
 """From here on: for each access in translated code, three words about the run of memory that it met last."""
 INLINE_CACHE_WORDS: Final = 3
 """Its first guest address, how far from there a chunk of dwords may begin (0: nowhere; of scalar accesses and atomics:
@@ -77,14 +81,18 @@ DROWSE: Final = 10
 SITE: Final = 11
 """The instruction at pc is one whose meaning scalar registers decide: its own code does it (`threaded.site`)."""
 UNTOLD: Final = 12
-"""Of the scheduler, or of such code: there is none for what scalar registers say now."""
+"""Of the scheduler, or of such code: there is none for what scalar registers say now; nor any that follows marks."""
 UNEVEN: Final = 13
 """Of the scheduler: a barrier opens that not all work-items of the group have come to, and somebody looks at that."""
+MARKED: Final = 14
+"""Of code that takes vector registers for unmarked: they are not where it was entered, so that other code goes on."""
 LOOKS: Final = 1
 LOOKED: Final = 2
 """Of the context: whether somebody does, and has been told of the barrier that opens."""
 SITE_KEY: Final = 1 << 40
 """Beside MODE, in the code table: the code of one such instruction, not what begins there."""
+MARKED_KEY: Final = 1 << 39
+"""Likewise: code that follows marks, not that which takes registers for unmarked."""
 
 NAPS: Final = 1024
 """Pauses without real work in between after which the host's thread pauses as well."""
@@ -100,6 +108,7 @@ HELPER_NAMES: Final = (
     "atomic",
     "note",
     "reach",
+    "unmark",
 )
 HELPER_INDEX: Final = {name: index for index, name in enumerate(HELPER_NAMES)}
 

@@ -24,6 +24,8 @@ from understudy.engine.gcn.jit.layout import (
     LIMIT,
     LOOKED,
     LOOKS,
+    MARKED,
+    MARKED_KEY,
     MISS,
     NAPS,
     OUT_OF_FUEL,
@@ -65,7 +67,7 @@ from understudy.isa.gcn.state import (
 CODE_SLOTS: Final = 1 << 12
 """Rows of a code table."""
 KEY_SHIFT: Final = 29
-"""Brings `layout.SITE_KEY` among the numbers of rows: far from what begins at the same place."""
+"""Brings `layout.SITE_KEY` and `MARKED_KEY` among the numbers of rows: far from what begins at the same place."""
 
 
 @layout
@@ -204,5 +206,7 @@ def dispatch(wave: int) -> int:
         why = call(row.function, wave, row.entry)
         if why == SITE:
             words[KEY] = SITE_KEY
+        elif why == MARKED:
+            words[KEY] = MARKED_KEY
         elif why != JUMP:
             return why

@@ -7,7 +7,7 @@ from typing import Final
 
 from understudy.engine.gcn.jit.context import Context
 from understudy.engine.gcn.jit.home import TWIN
-from understudy.engine.gcn.jit.layout import CODE, GRANTED, LIMIT, TEMPLATE
+from understudy.engine.gcn.jit.layout import CODE, GRANTED, LIMIT, TEMPLATE, UNMARKED
 from understudy.ir.native import U32, U64, call, copy, fill, fill_lines, inlined, layout, native, signed
 from understudy.isa.gcn.state import (
     EXEC,
@@ -75,6 +75,8 @@ def start_marks(ctx: Context, kind: int, count: int) -> None:
         fill(twin, 0, ctx.first_rows * ROW_BYTES)
         blank = twin + ctx.first_rows * ROW_BYTES
         fill(blank, first.undefined, (ctx.blank_rows - ctx.first_rows) * ROW_BYTES)
+        if ctx.blank_rows > ctx.first_rows:
+            U64.at(ctx.states + number * STATE_BYTES + WORDS_AT)[UNMARKED] = 0
         copy(twin + SGPR_AT, first.sgprs, 4 * SGPRS)
         U64.at(twin + WORDS_AT)[SCC] = first.undefined & 1
 

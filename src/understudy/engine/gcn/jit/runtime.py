@@ -16,11 +16,12 @@ from understudy.engine.gcn.jit.native_atomics import atomic
 from understudy.engine.gcn.jit.native_clock import host_clock
 from understudy.engine.gcn.jit.native_memory import by_lane, in_order, note, page_row, reach
 from understudy.engine.gcn.jit.native_scheduler import schedule
+from understudy.engine.gcn.jit.native_unmark import unmark
 from understudy.ir import llvm
 from understudy.ir.improving import Improving
 from understudy.ir.object_cache import ObjectCache
 
-FUNCTIONS: Final = (schedule, atomic, note, reach, page_row, by_lane, in_order, host_clock)
+FUNCTIONS: Final = (schedule, atomic, note, reach, unmark, page_row, by_lane, in_order, host_clock)
 WORTH: Final = 64
 """Batches of groups after which to optimise it."""
 

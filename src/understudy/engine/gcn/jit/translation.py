@@ -14,6 +14,7 @@ import numpy.typing as npt
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
 from understudy.engine.gcn.jit.counters import Tally
+from understudy.engine.gcn.jit.layout import MARKED_KEY
 from understudy.engine.gcn.jit.native_scheduler import CODE_SLOTS, KEY_SHIFT
 from understudy.engine.gcn.jit.outline import Outline
 from understudy.engine.gcn.jit.spans import Spans, fetch_of, holds
@@ -84,7 +85,42 @@ class Translation:
         return self.outline.is_closed
 
 
-Enterable: TypeAlias = "Translation | Program | Site"
+@dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """Code that follows marks, beside that which takes registers for unmarked: see `layout.MARKED_KEY`."""
+
+    made: Translation
+
+    def holds(self, memory: GpuMemory) -> bool:
+        """Whether memory still has the code that this was made of."""
+        return self.made.holds(memory)
+
+    @property
+    def rows(self) -> dict[BlockKey, tuple[int, int]]:
+        """Of each place where it can be entered: the function, and the number it is called with."""
+        return {_beside(place): row for place, row in self.made.rows.items()}
+
+    @property
+    def live(self) -> dict[BlockKey, int]:
+        """Waves begin in the other code."""
+        return {}
+
+    @property
+    def spans(self) -> Spans:
+        """The code that this was made of."""
+        return self.made.spans
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no instruction leads out of it."""
+        return self.made.is_closed
+
+
+def _beside(place: BlockKey) -> BlockKey:
+    return place[0], place[1] | MARKED_KEY
+
+
+Enterable: TypeAlias = "Translation | Beside | Program | Site"
 """Code that the table leads to."""
 
 
@@ -183,6 +219,10 @@ class CodeSpace:
         """By the places of their blocks."""
         self._made: dict[BlockKey, Translation] = {}
         self._kept: list[Translation] = []
+        self._following: dict[Translation, Beside] = {}
+        """By what takes registers for unmarked: what does the same, and follows marks."""
+        self._replaced: set[Translation] = set()
+        """Those in whose place the latter runs."""
         self._sites: dict[BlockKey, Site] = {}
         self._steps: dict[BlockKey, tuple[int, ...]] = {}
         """Words of instructions that the reference engine executes, where code might have begun."""
@@ -201,7 +241,7 @@ class CodeSpace:
     def check(self, memory: GpuMemory) -> None:
         """Forget what was made of code that memory no longer holds."""
         made: list[Enterable] = [*dict.fromkeys(self.programs.values()), *dict.fromkeys(self._made.values())]
-        made += self._sites.values()
+        made += *self._sites.values(), *self._following.values()
         good = {each for each in made if each.holds(memory)}
         if len(good) == len(made):
             return
@@ -209,13 +249,17 @@ class CodeSpace:
         self.tried &= self.programs.keys()
         self._made = {place: each for place, each in self._made.items() if each in good}
         self._sites = {place: each for place, each in self._sites.items() if each in good}
+        self._following = {code: each for code, each in self._following.items() if each in good}
         self.table = Table()
         for each in made:
             if each in good:
                 self.table = self.table.with_code(each)
 
-    def install(self, place: BlockKey, fetch: Fetch, tier: Tier | None) -> None:
-        """Have the table lead to code that begins at a place. `Untranslated` where there is none to be made."""
+    def install(self, place: BlockKey, fetch: Fetch, tier: Tier | None, marked: tuple[int, ...] = ()) -> None:
+        """Have the table lead to code that begins at a place. `Untranslated` where there is none to be made.
+
+        `marked`: of each kind of marks the vector registers that have any, one bit each.
+        """
         if self.table.holds(place):
             return
         if self.limit is not None and place[0] >= self.limit:
@@ -244,9 +288,30 @@ class CodeSpace:
             region = self.translator.region(place, fetch)
             if region is None:
                 raise Untranslated
-            self.keep(self.translator.compiled(region, llvm.compile_ir).linked())
+            unmarked = self.translator.unmarked(region, marked)
+            self.keep(self.translator.compiled(region, llvm.compile_ir, unmarked).linked())
         else:
             self._begin(place, tier)
+
+    def follow_marks(self, function: int, entry: BlockKey | None) -> None:
+        """Have code that follows marks for what a function does that takes registers for unmarked, and has met some.
+
+        From here on in its place, though waves of other threads may still run it; or only where that finds some when it
+        is entered, as at `entry`.
+        """
+        code = next(made for made in self._kept if made.address == function)
+        following = self._following.get(code)
+        if following is None:
+            region = self.translator.region(code.outline.start, fetch_of(self.target, code.spans))
+            assert region is not None
+            following = Beside(self.translator.compiled(region, llvm.compile_ir).linked())
+            self._following[code] = following
+            self._kept.append(following.made)
+        if entry is not None:
+            self.table = self.table.with_code(following, _beside(entry))
+        elif code not in self._replaced:
+            self._replaced.add(code)
+            self._take(following.made)
 
     def tell(self, place: BlockKey, insn: Insn, fetch: Fetch) -> bool:
         """Have code for what an instruction means with its numbers; False where the reference engine executes that."""

@@ -12,8 +12,10 @@ from understudy.core.errors import GuestFault
 from understudy.engine.gcn.jit.basics import BlockKey, CompileIr, Fetch, Observed, Untranslated
 from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_record
 from understudy.engine.gcn.jit.emit_region import RegionEmitter
+from understudy.engine.gcn.jit.emit_unmarked import named
+from understudy.engine.gcn.jit.liveness import Liveness
 from understudy.engine.gcn.jit.outline import Outline
-from understudy.engine.gcn.jit.region import Region, discover, node_of
+from understudy.engine.gcn.jit.region import Node, Region, discover, node_of
 from understudy.engine.gcn.jit.spans import Spans, joined
 from understudy.engine.gcn.jit.translation import Compiled
 from understudy.engine.gcn.memory import GpuMemory
@@ -72,12 +74,28 @@ class Translator:
         first = found.blocks.get(place)
         return None if first is None or (first.nodes[0].is_step and not first.nodes[0].is_site) else found
 
-    def compiled(self, region: Region, compile_ir: CompileIr) -> Compiled:
-        """Emit and compile, unless an object is kept."""
-        known = self._remembered(region)
+    def unmarked(self, region: Region, marked: tuple[int, ...]) -> frozenset[str]:
+        """The kinds of marks that need not be followed through vector registers at first: see `emit_unmarked`.
+
+        `marked`: of each kind the registers that have marks where the region begins, one bit each.
+        """
+        if not self.marks:
+            return frozenset()
+        from understudy.engine.gcn.marks.sources import is_source  # few programs ask for checks
+
+        read = Liveness(region, self.observed).before(region.blocks[region.start], 0).active & named(region)
+        nodes = [node for block in region.blocks.values() for node in block.nodes if not node.is_step]
+        if any(_is_irregular(node) for node in nodes):
+            return frozenset()
+        kinds = (kind for kind, own in zip(self.marks, marked, strict=True) if not own & read)
+        return frozenset(kind for kind in kinds if not any(is_source(kind, node.insn) for node in nodes))
+
+    def compiled(self, region: Region, compile_ir: CompileIr, unmarked: frozenset[str] = frozenset()) -> Compiled:
+        """Emit and compile, unless an object is kept. `unmarked`: see there."""
+        known = self._remembered(region, unmarked)
         if known is not None:
             return known
-        emitter = RegionEmitter(region, self.lanes, self.observed, self.marks)
+        emitter = RegionEmitter(region, self.lanes, self.observed, self.marks, unmarked)
         text = emitter.emit("region")
         outline = Outline.of(region, emitter.resumes, emitter.liveness.rows())
         key = hashlib.sha256(llvm.host_key().encode() + text.encode()).hexdigest()
@@ -85,7 +103,7 @@ class Translator:
         if image is None:
             image = compile_ir(text, llvm.OPTIMISED)
             self.cache.put(key, image)
-        if self.cache.get(place := self._record_key(region)) is None:
+        if self.cache.get(place := self._record_key(region, unmarked)) is None:
             self.cache.put(place, to_record(key, outline, region.start[0]))
         return Compiled(outline, spans_of(region), key, image)
 
@@ -114,17 +132,24 @@ class Translator:
 
         return found
 
-    def _remembered(self, region: Region) -> Compiled | None:
+    def _remembered(self, region: Region, unmarked: frozenset[str]) -> Compiled | None:
         """What the cache has, without emitting it once more."""
-        record = self.cache.get(self._record_key(region))
+        record = self.cache.get(self._record_key(region, unmarked))
         if record is None:
             return None
         key, outline = from_record(record, region.start[0])
         image = self.cache.get(key)
         return None if image is None else Compiled(outline, spans_of(region), key, image)
 
-    def _record_key(self, region: Region) -> str:
-        return record_key(region, self.target.name, self.lanes, self.observed.value, *self.kinds)
+    def _record_key(self, region: Region, unmarked: frozenset[str]) -> str:
+        options = self.target.name, self.lanes, self.observed.value, *self.kinds
+        return record_key(region, *options, sorted(unmarked))
+
+
+def _is_irregular(node: Node) -> bool:
+    """Whether what it does with marks is not known beforehand, or done in phases, between which it is not left."""
+    found = node.effects
+    return found.indexes or (found.phases > 1 and not found.is_repeatable)
 
 
 def spans_of(region: Region) -> Spans:

@@ -77,8 +77,11 @@ class CodeMaker(Protocol):
     def heat(self, slot: int) -> npt.NDArray[np.uint64]:
         """The counters of blocks of a thread."""
 
-    def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch) -> bool:
-        """Make code that can be entered at a place part of the table; False where there is none to be made."""
+    def install(self, code: CodeSpace, place: BlockKey, fetch: Fetch, marked: tuple[int, ...] = ()) -> bool:
+        """Make code that can be entered at a place part of the table; False where there is none to be made.
+
+        `marked`: of each kind of marks the vector registers that have any, one bit each.
+        """
 
     def tell(self, code: CodeSpace, place: BlockKey, insn: Insn, fetch: Fetch) -> bool:
         """Have code for what an instruction means with its numbers; False where the reference engine executes that."""
@@ -383,10 +386,15 @@ class Worker:
                 dispatch = self.dispatch
                 if not (dispatch.memory.guard is None and dispatch.marks is None and dispatch.races is None):
                     self.stepper.begin_group(self.group, int(self._words[AT["template"]]))
+                if wave.words[layout.UNMARKED] == layout.MET:
+                    self._follow_marks(wave)
+                wave.words[layout.UNMARKED] = 0
                 if why == layout.MISS:
                     self._miss(wave)
                 elif why == layout.STEP:
                     self._steps(wave, 1)
+                elif why == layout.UNTOLD and wave.words[layout.KEY] == layout.MARKED_KEY:
+                    self._follow_marks(wave, (wave.pc, int(wave.words[MODE])))
                 elif why == layout.UNTOLD:
                     self._tell(wave)
                 elif why == layout.UNEVEN:
@@ -421,11 +429,18 @@ class Worker:
     def _miss(self, wave: Wave) -> None:
         place = (int(wave.words[PC]), int(wave.words[MODE]))
         before = time.perf_counter()
-        is_there = self.engine.install(self.code, place, lambda pc: self.stepper.fetch(pc))
+        marked = tuple(_marked(twin) for twin in wave.twins)
+        is_there = self.engine.install(self.code, place, lambda pc: self.stepper.fetch(pc), marked)
         self.looked_up += time.perf_counter() - before
         if not is_there:  # under the check of races there may be code behind each single instruction that it looks at
             is_apart = self.dispatch.races is not None or self.code.limit is not None
             self._steps(wave, 1 if is_apart else STEPS)
+
+    def _follow_marks(self, wave: Wave, entry: BlockKey | None = None) -> None:
+        """Have code that follows marks, from here on or only where that which ran was entered with some."""
+        before = time.perf_counter()
+        self.code.follow_marks(int(wave.words[layout.FUNCTION]), entry)
+        self.looked_up += time.perf_counter() - before
 
     def _tell(self, wave: Wave) -> None:
         """Have code for what the instruction means now, and go on with it; or execute the instruction."""
@@ -521,6 +536,11 @@ class Worker:
         if self.dispatch.memory.guard is None and self.dispatch.races is None:
             return False
         return effects(insn, Mode.decode(int(wave.words[MODE]))).phases > 1
+
+
+def _marked(twin: Wave) -> int:
+    """The vector registers that have marks, one bit each."""
+    return sum(1 << n for n in np.flatnonzero(twin.vgpr.any(axis=1)).tolist())
 
 
 def _fuel(wave: Wave) -> int:

@@ -52,7 +52,7 @@ class Kind:
         """An instruction begins."""
         raise NotImplementedError
 
-    def read(self, w: int, bits: Any) -> Mark:
+    def read(self, w: int, bits: Any) -> Marks:
         """The mark that a register of the twin holds."""
         return Mark(w, bits=bits)
 
@@ -318,7 +318,7 @@ class MarkedAlgebra(MarkedIntegers):
                 continue
             marks = kind.twin.load(space, bits, address.value, lanes)
             self._note(LOADED, kind, marks, where, Access(space, bits, address.value))
-            found.append([Mark(32, bits=each) for each in marks])
+            found.append([kind.read(32, each) for each in marks])
         return [Marked(value, tuple(marks)) for value, *marks in zip(values, *found, strict=True)]
 
     def store(
@@ -395,7 +395,7 @@ class MarkedAlgebra(MarkedIntegers):
             how = "swap" if kind == "swap" else "or"
             data = bits_of(self.base, bits, own)
             old = getattr(each.twin, which)(space, how, bits, address.value, data, None, lanes)
-            marks.append(Mark(bits, bits=old))
+            marks.append(each.read(bits, old))
         value = getattr(self.base, which)(space, kind, bits, address.value, v.value, other, lanes)
         return Marked(value, tuple(marks))
 
@@ -408,7 +408,7 @@ class MarkedAlgebra(MarkedIntegers):
         for kind in self.kinds:
             marks = kind.twin.scalar_load(dwords, address.value, *lanes)
             self._note(LOADED, kind, marks, where, Access("global", 32 * dwords, address.value))
-            found.append([Mark(32, bits=each) for each in marks])
+            found.append([kind.read(32, each) for each in marks])
         return [Marked(value, tuple(marks)) for value, *marks in zip(values, *found, strict=True)]
 
     def scalar_store(self, address: Marked, values: Sequence[Marked], where: Marked | None = None) -> None:

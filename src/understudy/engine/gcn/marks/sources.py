@@ -10,6 +10,11 @@ from understudy.isa.gcn.insn import Insn
 EXACT_BY_STEPS: Final = ("v_div_fixup", "v_rcp_iflag")
 
 
+def is_source(kind: str, insn: Insn) -> bool:
+    """Whether results of an instruction are marked by themselves."""
+    return source_of(kind, insn) is True
+
+
 def source_of(kind: str, insn: Insn) -> bool | None:
     """Whether results of an instruction are marked by themselves (True), never (False), or as their operands (None).
 

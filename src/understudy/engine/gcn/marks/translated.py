@@ -18,7 +18,7 @@ from understudy.engine.gcn.jit.layout import QUIET
 from understudy.engine.gcn.marks.algebra import ATOMIC, LANES, LOADED, STORED, Access, Kind, MarkedAlgebra
 from understudy.engine.gcn.marks.sights import PC_BITS, SLOTS, code_of, slot_of
 from understudy.engine.gcn.marks.sources import source_of
-from understudy.engine.marks.mark import Mark
+from understudy.engine.marks.mark import Mark, Marks
 from understudy.ir.builder import Value
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
@@ -44,8 +44,10 @@ class TranslatedKind(Kind):
         self.insn = insn
         return source_of(self.name, insn)
 
-    def read(self, w: int, bits: Any) -> Mark:
+    def read(self, w: int, bits: Any) -> Marks:
         """The mark that a register of the twin holds."""
+        if bits.number == 0:
+            return None
         known = self.twin.known.get(id(bits))
         if known is None:
             known = self.twin.known[id(bits)] = bits, Mark(w, bits=bits)

@@ -14,7 +14,6 @@ from typing import Any, Final, cast
 from understudy.core.errors import ModelBug
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
-from understudy.engine.gcn.jit.emit_algebra import Twin
 from understudy.engine.gcn.jit.emit_control import Base, Control, set_word, word
 from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_hardware import Hardware
@@ -22,6 +21,8 @@ from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import REGISTERS, WHOLE, ScalarFile, VectorFile
 from understudy.engine.gcn.jit.emit_strip import StripEmitter
+from understudy.engine.gcn.jit.emit_twin import Twin
+from understudy.engine.gcn.jit.emit_unmarked import UnmarkedTwin
 from understudy.engine.gcn.jit.float_control import FloatControl, of_mode
 from understudy.engine.gcn.jit.liveness import EVERYTHING
 from understudy.engine.gcn.jit.region import Block, Region
@@ -298,7 +299,7 @@ class HandlerStrips(StripEmitter):
 
     control: HandlerControl
 
-    def _leave(self, g: str, strip: Strip, index: int) -> None:
+    def _leave(self, g: str, strip: Strip, index: int, is_early: bool = False) -> None:
         """Say which instruction could not be finished, and from which lane on."""
         if not (strip.loads or strip.stores):
             return
@@ -325,6 +326,7 @@ class HandlerAlgebra(
     def __init__(self, text: LaneText, record: Record, region: Region, mode: Mode) -> None:
         self.mode = mode
         self.twins: list[Twin] = []
+        self.unmarked: list[UnmarkedTwin] = []
         self.ints = HandlerIntegers(text, record)
         self.floats = Floats(text, self.ints)
         self.floats.mode = mode
