@@ -37,6 +37,12 @@ def test_operands_that_come_from_memory_are_left_to_the_reference_engine() -> No
 
 
 @pytest.mark.slow
+def test_what_waits_is_done_before_a_scalar_instruction_that_may_be_left() -> None:
+    """s_movreld, whose M0 may be undefined: a vector instruction before it was not done."""
+    assert one("gfx803", "777/15") == []
+
+
+@pytest.mark.slow
 @every_lanes
 @pytest.mark.parametrize("name", ["gfx803", "gfx900"])
 def test_marks_are_met_now_and_then(name: str, lanes: int) -> None:

@@ -51,7 +51,7 @@ class Strip:
     """Nothing that might leave the strip may follow: finishing it begins anew with the first instruction."""
     reads_scc: bool = False
     is_marked: bool = False
-    """Whether it may be left because of what decides EXEC."""
+    """Whether it may be left because of what decides EXEC, and scalar instructions because of registers' numbers."""
 
     @property
     def is_last(self) -> bool:
@@ -130,6 +130,7 @@ class Strip:
             or found.writes_exec
             or found.across
             or found.memory
+            or (self.is_marked and found.indexes_scalars)
         )
 
 
