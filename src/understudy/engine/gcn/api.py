@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import GuestFault, ModelBug
+from understudy.core.host_address import host_address
 from understudy.core.limits import Watch, past_steps
 from understudy.core.words import align_up
 from understudy.engine.gcn.host_clock import HostClock
 from understudy.engine.gcn.memory import LIMIT, GpuMemory
-from understudy.isa.gcn.state import LANES, PTR32, SGPRS, VGPRS, WINDOW_MASK, Wave
+from understudy.isa.gcn.state import FULL, LANES, PTR32, SGPRS, VGPRS, WINDOW_MASK, Wave
 from understudy.isa.gcn.target import Target
 
 if TYPE_CHECKING:
@@ -74,6 +75,18 @@ class Shapes:
     waves: Words32
     execs: Words64
     vgprs: Words32
+    most_waves: int = field(init=False)
+    """Waves of the largest group."""
+    addresses: tuple[int, int, int] = field(init=False)
+    """Where the three arrays lie in this process."""
+
+    def __post_init__(self) -> None:
+        """Find what is asked for at each launch. A `ModelBug` where machine code could not read the arrays."""
+        arrays = self.waves, self.execs, self.vgprs
+        if not all(array.flags.c_contiguous for array in arrays):
+            raise ModelBug("shapes: arrays must have their elements in order, without gaps")
+        object.__setattr__(self, "most_waves", max(self.waves.tolist(), default=0))
+        object.__setattr__(self, "addresses", tuple(map(host_address, arrays)))
 
     @classmethod
     def of(cls, sizes: list[tuple[int, int, int]], vgprs: int) -> Shapes:
@@ -81,18 +94,19 @@ class Shapes:
 
         `vgprs` 1 to 3: whether lanes get the x, y and z of their work-item in v0, v1 and v2.
         """
-        counts = [-(-x * y * z // LANES) for x, y, z in sizes]
+        items = [x * y * z for x, y, z in sizes]
+        counts = [-(-each // LANES) for each in items]
         most = max(counts)
-        execs = np.zeros((len(sizes), most), np.uint64)
-        rows = np.zeros((len(sizes), most, vgprs, LANES), np.uint32)
-        for shape, (x, y, z) in enumerate(sizes):
-            flat = np.arange(counts[shape] * LANES, dtype=np.uint32).reshape(-1, LANES)
-            ids = (flat % x, flat // x % y, flat // (x * y))
-            there = flat < x * y * z
-            for register in range(vgprs):
-                rows[shape, : counts[shape], register] = np.where(there, ids[register], 0)
-            execs[shape, : counts[shape]] = np.packbits(there, axis=1, bitorder="little").view(np.uint64)[:, 0]
-        return cls(np.array(counts, np.uint32), execs, rows)
+        execs = [[FULL >> max(0, min(LANES * n - each, LANES)) for n in range(1, most + 1)] for each in items]
+        numbers = np.arange(most * LANES, dtype=np.uint32)
+        rows = np.zeros((len(sizes), vgprs, most * LANES), np.uint32)
+        for shape, ((x, y, _), there) in enumerate(zip(sizes, items, strict=True)):
+            ids = numbers[:there]
+            for register, size in enumerate((x, y, there)[:vgprs]):
+                rows[shape, register, :there] = ids % size if size < there else ids
+                ids = ids if register + 1 == vgprs else ids // size
+        by_waves = rows.reshape(len(sizes), vgprs, most, LANES).swapaxes(1, 2)
+        return cls(np.array(counts, np.uint32), np.array(execs, np.uint64), np.ascontiguousarray(by_waves))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,7 +196,7 @@ class Dispatch:
             (shapes.vgprs.shape[:2] == shapes.execs.shape, "shapes must agree on the number of shapes and waves"),
             (shapes.vgprs.shape[2] <= VGPRS, f"a wave has {VGPRS} vector registers at most"),
             (shapes.execs.shape[1] <= MAX_WAVES, f"a work-group has {MAX_WAVES} waves at most"),
-            ((shapes.waves <= shapes.execs.shape[1]).all(), "every wave of a shape must have its EXEC"),
+            (shapes.most_waves <= shapes.execs.shape[1], "every wave of a shape must have its EXEC"),
             (
                 not is_table or not len(groups) or int(groups[:, 3].max()) < len(shapes.waves),
                 "a group must name a shape that exists",
@@ -206,7 +220,7 @@ class Dispatch:
     @property
     def most_waves(self) -> int:
         """Waves of the largest work-group."""
-        return int(self.shapes.waves.max(initial=0))
+        return self.shapes.most_waves
 
     @property
     def scratch_wave_bytes(self) -> int:

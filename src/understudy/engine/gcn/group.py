@@ -63,15 +63,18 @@ class Runner(Protocol):
         """Execute until the wave waits or ends, at most `count` instructions; how many retired."""
 
 
-def start_wave(dispatch: Dispatch, wave: Wave, group: int, number: int, slot: int, lds: int) -> None:
+def start_wave(
+    dispatch: Dispatch, wave: Wave, group: int, number: int, slot: int, lds: int, *, is_blank: bool = False
+) -> None:
     """Put wave `number` of group `group` into its first state, with private memory `slot` and LDS at host `lds`.
 
-    The engine's own words of the block are left alone.
+    The engine's own words of the block are left alone. `is_blank`: all registers are 0 so far.
     """
     shapes = dispatch.shapes
     x, y, z, shape = dispatch.groups[group].tolist()
     undefined = 0 if dispatch.poison is None else dispatch.poison
-    wave.vgpr[:] = undefined
+    if undefined or not is_blank:
+        wave.vgpr[:] = undefined
     first = shapes.vgprs[shape, number]
     wave.vgpr[: len(first)] = first
     _start_registers(dispatch, wave, (x, y, z), number, int(shapes.waves[shape]), slot)

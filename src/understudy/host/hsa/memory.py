@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import operator
 import threading
 from bisect import bisect_right, insort
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from understudy.core.errors import BeyondModel, RuleError, WireError
+from understudy.core.host_address import host_address
 from understudy.core.space import PAGE_SIZE, Ram
 from understudy.core.words import align_up
 from understudy.device.hsa.device import HsaDevice
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 KEPT: Final = 64
 """Types of arrays that are known to be shareable."""
 _start: Final = operator.attrgetter("start")
-_BYTE: Final = ctypes.c_char
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,8 +105,8 @@ class Arrays:
         The array itself stays what it is for those who hold it, but kernels must not be given it any more.
         """
         with self._lock:
-            block = self._holder(_host(array), array.nbytes)
-        if block is None or block.start != _host(array):
+            block = self._holder(host_address(array), array.nbytes)
+        if block is None or block.start != host_address(array):
             self._not_freed(array)
             raise RuleError("the array does not begin an array of the device, expected one that gpu.array() made")
         self.drop(block)
@@ -116,7 +115,7 @@ class Arrays:
         """A check is told of an array that is given back though it is not the device's."""
         guard = self._device.memory.guard
         if guard is not None:
-            guard.not_freed(self._gone.get(_host(array), self.find(array) or 0))
+            guard.not_freed(self._gone.get(host_address(array), self.find(array) or 0))
 
     def drop(self, block: Block) -> None:
         """Give a block back, where the device has not gone back to before it."""
@@ -135,7 +134,7 @@ class Arrays:
 
     def block(self, array: NDArray[Any]) -> Block:
         """The block of an array that is device memory."""
-        found = self._holder(_host(array), array.nbytes)
+        found = self._holder(host_address(array), array.nbytes)
         assert found is not None
         return found
 
@@ -158,7 +157,7 @@ class Arrays:
             raise WireError("the array has gaps between its elements, expected a contiguous one")
         if not size:
             return 0  # the null pointer: there is nothing to point to
-        start = _host(array)
+        start = host_address(array)
         with self._lock:
             block = self._holder(start, size)
         return None if block is None else block.address + start - block.start
@@ -179,7 +178,7 @@ class Arrays:
 
     def _enter(self, data: NDArray[np.uint8], size: int, address: int) -> Block:
         with self._lock:
-            block = Block(_host(data), size, address, data, self._device.block(address))
+            block = Block(host_address(data), size, address, data, self._device.block(address))
             insort(self._blocks, block, key=_start)
             return block
 
@@ -275,14 +274,6 @@ def checked_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def _name(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
     """What faults call an array."""
     return f"array {dtype}{list(shape)}"
-
-
-def _host(array: Any) -> int:
-    """Where an array lies in this process."""
-    try:
-        return ctypes.addressof(_BYTE.from_buffer(array))
-    except (TypeError, ValueError, BufferError):  # an empty or read-only one, or no buffer of bytes in order
-        return int(array.ctypes.data)
 
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:

@@ -8,6 +8,7 @@ contradicts itself or is silent, the prologues that LLVM writes and what `choice
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -119,7 +120,7 @@ def launch(
     if not 0 <= entry < around.memory.limit:
         raise DispatchRefused(f"the kernel's entry {entry:#x} lies beyond all memory", BAD_CODE, KERNEL_OBJECT)
     shapes, groups = work_groups(packet, plan.workitem_id)
-    most_waves = int(shapes.waves.max(initial=0))
+    most_waves = shapes.most_waves
     _check_registers(plan.vgprs, most_waves)
     scratch, lane_bytes = around.scratch, packet.private_segment_size + WORD - 1 & -WORD
     gap = _scratch_gap(around.memory, scratch, lane_bytes) if lane_bytes else 0
@@ -188,29 +189,37 @@ def work_groups(packet: KernelDispatchPacket, workitem_id: int) -> tuple[Shapes,
 
 
 def _table(grid: Size, workgroup: Size, registers: int) -> tuple[Shapes, Words32]:
-    counts = [-(-items // each) for items, each in zip(grid, workgroup, strict=True)]
-    total = counts[0] * counts[1] * counts[2]
-    numbers = np.arange(total, dtype=np.uint32)
-    groups = np.zeros((total, 4), np.uint32)
-    groups[:, 0] = numbers % counts[0]
-    groups[:, 1] = numbers // counts[0] % counts[1]
-    groups[:, 2] = numbers // (counts[0] * counts[1])
+    counts = tuple(-(-items // each) for items, each in zip(grid, workgroup, strict=True))
     # In each direction a group is full or what is left over at the edge.
-    sizes = [(each, items - (count - 1) * each) for items, each, count in zip(grid, workgroup, counts, strict=True)]
-    kinds: dict[tuple[int, int, int], int] = {}
-    shape = np.zeros((2, 2, 2), np.uint32)
-    for edge in itertools.product((0, 1), repeat=3):
-        size = (sizes[0][edge[0]], sizes[1][edge[1]], sizes[2][edge[2]])
-        shape[edge] = kinds.setdefault(size, len(kinds))
-    last = [(groups[:, axis] == counts[axis] - 1).astype(np.intp) for axis in range(3)]
-    groups[:, 3] = shape[last[0], last[1], last[2]]
-    shapes = Shapes.of(list(kinds), registers)
-    for array in (groups, shapes.waves, shapes.execs, shapes.vgprs):
+    rests = [items - (count - 1) * each for items, each, count in zip(grid, workgroup, counts, strict=True)]
+    ends = tuple(full != rest for full, rest in zip(workgroup, rests, strict=True))
+    sizes = [workgroup, rests]
+    shapes = Shapes.of([(sizes[x][0], sizes[y][1], sizes[z][2]) for x, y, z in _edges(ends)], registers)
+    for array in (shapes.waves, shapes.execs, shapes.vgprs):
         array.setflags(write=False)
-    return shapes, groups
+    return shapes, (_small_ids if prod(counts) <= SMALL_GRID else _ids)(counts, ends)
+
+
+def _edges(ends: tuple[bool, ...]) -> Iterator[tuple[int, ...]]:
+    """Whether groups are at the edge in x, y and z, for each shape in order. `ends`: where those there are others."""
+    return itertools.product(*((0, 1) if differs else (0,) for differs in ends))
+
+
+def _ids(counts: tuple[int, ...], ends: tuple[bool, ...]) -> Words32:
+    """The table of groups: so many in x, y and z."""
+    groups = np.zeros((*reversed(counts), 4), np.uint32)
+    for axis, count in enumerate(counts):
+        if count > 1:
+            groups[..., axis] = np.arange(count, dtype=np.uint32).reshape(-1, *(1,) * axis)
+    for shape, edge in enumerate(_edges(ends)):  # one at more edges is behind those at fewer
+        groups[(*(slice(-at or None, None) for at in reversed(edge)), 3)] = shape
+    table = groups.reshape(-1, 4)
+    table.setflags(write=False)
+    return table
 
 
 _small_table = lru_cache(KEPT)(_table)
+_small_ids = lru_cache(KEPT)(_ids)
 
 
 def _user_words(

@@ -6,16 +6,17 @@ import ctypes
 import threading
 import time
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.core.errors import ModelBug, UnderstudyError
+from understudy.core.host_address import host_address
 from understudy.core.limits import Stopped, note_interrupt
 from understudy.core.order import Arbiter
-from understudy.core.words import signed
+from understudy.core.words import align_up, signed
 from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
 from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout, native_clock
@@ -35,9 +36,11 @@ from understudy.isa.gcn.state import (
     PC,
     RETIRED,
     RUNNING,
+    SGPR_AT,
     SLEPT,
     STATE_BYTES,
     STATUS,
+    WORDS_AT,
     Mode,
     Wave,
     aligned,
@@ -62,6 +65,10 @@ LENT_SECONDS: Final = TICK_SECONDS / 10
 """How long an earlier kernel goes on in the time of a later one, which began in its time."""
 ROUNDS: Final = 16
 """Orders of waves drawn in advance; they repeat."""
+KEPT: Final = 64
+"""Seeds and numbers of waves whose orders are kept."""
+LINE: Final = 64
+"""Bytes that LDS begins at a multiple of."""
 MOST_FUEL: Final = 1 << 62
 """Turns and limits that are longer never end: translated code counts them in signed words."""
 STEPS: Final = 64
@@ -97,8 +104,12 @@ class Worker:
         count = max(dispatch.most_waves, 1)
         marking = dispatch.marks
         kinds = 0 if marking is None else len(marking.kinds)
-        self._states = aligned(kinds * TWIN + count * STATE_BYTES)
-        self.lds = aligned(max(dispatch.lds_bytes, 1))
+        states, lds = kinds * TWIN + count * STATE_BYTES, align_up(max(dispatch.lds_bytes, 1), LINE)
+        memory = aligned(states + 2 * lds)
+        self._states, self._blank_lds = memory[:states], memory[states + lds :]
+        self.lds = memory[states : states + max(dispatch.lds_bytes, 1)]
+        self._states_at = host_address(memory)
+        self._lds_at = self._states_at + states
         blocks = [self._states[n * STATE_BYTES : (n + 1) * STATE_BYTES] for n in range(count)]
         self.waves = [Wave(block, index) for index, block in enumerate(blocks)]
         for n, wave in enumerate(self.waves if kinds else ()):
@@ -106,7 +117,7 @@ class Worker:
             wave.twins = tuple(Wave(self._states[start : start + STATE_BYTES]) for start in starts)
         self.context = np.zeros(len(AT), np.uint64)
         self._words = self.context.data
-        self._address = int(self.context.ctypes.data)
+        self._address = host_address(self.context)
         host = dispatch.clock
         self._clock = None if host is None else native_clock.words(host, engine.runtime.host_clock)
         self._keep: list[object] = []
@@ -264,33 +275,32 @@ class Worker:
         dispatch, shapes = self.dispatch, self.dispatch.shapes
         most = len(self.waves)
         if len(dispatch.groups):
+            words = self._engine_words(slot)
             for number, wave in enumerate(self.waves if dispatch.most_waves else ()):
-                start_wave(dispatch, wave, 0, number, slot * most + number, int(self.lds.ctypes.data))
-                self._engine_words(wave, slot)
+                start_wave(dispatch, wave, 0, number, slot * most + number, self._lds_at, is_blank=True)
+                for index, word in words:
+                    wave.words[index] = word
         if dispatch.marks is not None:
             self._prepare_marks(dispatch.marks, slot)
         if dispatch.races is not None:
             self._prepare_races(dispatch.races)
-        self.sgprs = np.array([wave.sgpr for wave in self.waves])
+        blocks = self._states[: most * STATE_BYTES].reshape(most, STATE_BYTES)
+        self.sgprs = blocks[:, SGPR_AT:WORDS_AT].view(np.uint32).copy()
         undefined = dispatch.poison or 0
-        arbiter = Arbiter(dispatch.seed)
-        order = np.array([arbiter.order(range(most)) for _ in range(ROUNDS)], np.uint32)
-        info = np.zeros(shapes.execs.shape, np.uint32)
-        info[:] = shapes.waves[:, None]
-        info[:, :1] |= np.uint32(1 << 31)
-        blank_lds = aligned(max(dispatch.lds_bytes, 1))
-        blank_lds[: dispatch.lds_bytes & ~3].view(np.uint32)[:] = undefined
-        fields: dict[str, npt.NDArray[Any]] = {
-            "states": self._states, "groups": np.ascontiguousarray(dispatch.groups), "order": order,
-            "shape_waves": shapes.waves, "execs": np.ascontiguousarray(shapes.execs),
-            "vgprs": np.ascontiguousarray(shapes.vgprs), "sgprs": self.sgprs, "info_words": info,
-            "lds": self.lds, "blank_lds": blank_lds,
+        if undefined:
+            self._blank_lds[: dispatch.lds_bytes & ~3].view(np.uint32)[:] = undefined
+        further = shapes.execs.shape[1] - 1
+        info = np.array([[1 << 31 | count, *[count] * further] for count in shapes.waves.tolist()], np.uint32)
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "groups": np.ascontiguousarray(dispatch.groups), "order": _orders(dispatch.seed, most),
+            "sgprs": self.sgprs, "info_words": info,
         }  # fmt: skip
-        for name, array in fields.items():
-            self._keep.append(array)
-            self.context[AT[name]] = int(array.ctypes.data)
+        self._keep += arrays.values()
         x, y, z = dispatch.group_id_sgprs
+        waves, execs, vgprs = shapes.addresses
         numbers = {
+            "shape_waves": waves, "execs": execs, "vgprs": vgprs,
+            "states": self._states_at, "lds": self._lds_at, "blank_lds": host_address(self._blank_lds),
             "rounds": ROUNDS, "most_waves": most, "rows": shapes.vgprs.shape[2],
             "group_x": x, "group_y": y, "group_z": z, "info": dispatch.group_info_sgpr,
             "entry": dispatch.entry, "mode": dispatch.mode,
@@ -298,19 +308,26 @@ class Worker:
             "lds_size": dispatch.lds_bytes,
             "undefined": undefined, "ticks": TICKS.address,
         }  # fmt: skip
+        context = self._words
+        for name, array in arrays.items():
+            context[AT[name]] = host_address(array)
         for name, number in numbers.items():
-            self.context[AT[name]] = number & FULL
+            context[AT[name]] = number & FULL
         self._enter()
 
-    def _engine_words(self, wave: Wave, slot: int) -> None:
-        gds = self.dispatch.gds
-        wave.words[layout.HELPERS] = self.engine.runtime.helpers_address
-        wave.words[layout.TABLES] = self.dispatch.memory.tables_address
-        wave.words[layout.HEAT] = self.engine.heat(slot).ctypes.data
-        wave.words[layout.GDS_BASE] = 0 if gds is None else gds.ctypes.data
-        wave.words[layout.GDS_SIZE] = 0 if gds is None else len(gds)
-        wave.words[layout.CHECKED] = self.dispatch.memory.guard is not None
-        wave.words[layout.CLOCK] = 0 if self._clock is None else self._clock.ctypes.data
+    def _engine_words(self, slot: int) -> list[tuple[int, int]]:
+        """The words of each wave that are the engine's, by number."""
+        dispatch, engine = self.dispatch, self.engine
+        gds = dispatch.gds
+        return [
+            (layout.HELPERS, engine.runtime.helpers_address),
+            (layout.TABLES, dispatch.memory.tables_address),
+            (layout.HEAT, host_address(engine.heat(slot))),
+            (layout.GDS_BASE, 0 if gds is None else host_address(gds)),
+            (layout.GDS_SIZE, 0 if gds is None else len(gds)),
+            (layout.CHECKED, dispatch.memory.guard is not None),
+            (layout.CLOCK, 0 if self._clock is None else host_address(self._clock)),
+        ]
 
     def _prepare_marks(self, marking: Marking, slot: int) -> None:
         """What twins are told of where marks are, and the first marks of waves."""
@@ -541,6 +558,13 @@ class Worker:
 def _marked(twin: Wave) -> int:
     """The vector registers that have marks, one bit each."""
     return sum(1 << n for n in np.flatnonzero(twin.vgpr.any(axis=1)).tolist())
+
+
+@lru_cache(KEPT)
+def _orders(seed: int | None, waves: int) -> npt.NDArray[np.uint32]:
+    """The orders in which so many waves run, one behind the other. Not to be written to."""
+    arbiter = Arbiter(seed)
+    return np.array([arbiter.order(range(waves)) for _ in range(ROUNDS)], np.uint32)
 
 
 def _fuel(wave: Wave) -> int:
