@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,6 +77,23 @@ def test_files_that_are_none(program: str, text: bytes, message: str) -> None:
     found = perform(Task(program, ""), text, run_generated)
     assert found["outcome"] == "fault"
     assert message in found["message"]
+
+
+def test_more_packets_than_the_ring_holds_are_all_processed() -> None:
+    lines = [f"add {number % 16} {number:#x} 1 1 0" for number in range(130)]
+    found = perform(Task("a.aql.txt", ""), "\n".join([*lines, ""]).encode(), run_generated)
+    cells = np.zeros(16, np.uint32)
+    np.add.at(cells, np.arange(130) % 16, np.arange(130, dtype=np.uint32))
+    assert (found["outcome"], found["digest"]) == ("ok", hashlib.sha256(cells.tobytes()).hexdigest()[:16])
+
+
+@pytest.mark.parametrize("before", [0, 70])
+def test_what_stops_the_queue_is_raised_with_its_packet(before: int) -> None:
+    lines = [*["add 1 1 1 1 0"] * before, "add 1 1 100 2000 0", *["add 1 1 1 1 0"] * 100]
+    found = perform(Task("a.aql.txt", ""), "\n".join([*lines, ""]).encode(), run_generated)
+    assert found["outcome"] == "fault"
+    assert f"AQL packet {before}" in found["message"]
+    assert "a work-group of 2000 work-items" in found["message"]
 
 
 @given(st.data())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -17,6 +16,8 @@ from understudy.device.acceldev.commands import Fence, Fill, Nop, UserCommand
 
 REFSI_BUFFER: Final = 0x4100_0000
 """Where RefSi's command buffer lies: behind what its commands write."""
+AQL_SLOTS: Final = 64
+"""Of the queue: so many packets are handed over at a time."""
 ADD: Final = """s_load_dwordx2 s[4:5], s[0:1], 0x0
 s_load_dword s6, s[0:1], {offset}
 s_waitcnt lgkmcnt(0)
@@ -75,17 +76,19 @@ def _user_command(line: str) -> UserCommand:
 def run_aql(task: Task, source: str, agent: str) -> tuple[bytes, float]:
     """What packets leave in their cells; whatever stops the queue is raised."""
     began = time.perf_counter()
+    lines = [line.split() for line in source.splitlines() if line]
     with GPUS.lent(agent, task) as gpu:
         kernel = GPUS.loaded(_adding(agent)).kernel("add")
-        arrays = gpu.zeros(AQL_CELLS, np.uint32), gpu.zeros((max(1, source.count("\n")), 4), np.uint32)
-        queue = gpu.queue(64)
-        for packet in _packets(gpu, kernel, *arrays, source):
-            queue.submit(packet)
+        cells, arguments = gpu.zeros(AQL_CELLS, np.uint32), gpu.zeros((max(1, len(lines)), 4), np.uint32)
+        queue = gpu.queue(AQL_SLOTS)
+        packets, arguments[: len(lines)] = _packets(kernel.address, gpu.address(cells), gpu.address(arguments), lines)
+        for at in range(0, len(packets), AQL_SLOTS):
+            queue.submit(*packets[at : at + AQL_SLOTS])
             if queue.error is not None:
                 raise queue.error
-        left = arrays[0].tobytes()
+        left = cells.tobytes()
         queue.destroy()
-        for array in arrays:
+        for array in (cells, arguments):
             gpu.free(array)
     return left, time.perf_counter() - began
 
@@ -103,25 +106,31 @@ def _adding(agent: str) -> bytes:
     )
 
 
-def _packets(gpu: Any, kernel: Any, cells: Any, numbers: Any, source: str) -> Iterator[bytes]:
-    """The packets that lines ask for. `numbers` are the rows of their arguments."""
+def _packets(kernel: int, cells: int, arguments: int, lines: list[list[str]]) -> tuple[list[bytes], Any]:
+    """The packets that lines ask for, and a row of arguments for each; by the addresses of what they name."""
     from understudy.device.hsa.launch.packet import KernelDispatchPacket
     from understudy.device.hsa.packets import BarrierPacket, PacketType
 
-    for row, line in enumerate(filter(None, source.splitlines())):
-        match line.split():
-            case ["add", *words] if len(words) == 5:
-                cell, value, grid, group, barrier = (int(each, 0) for each in words)
-                address = gpu.address(cells) + 4 * cell
-                numbers[row] = address & 0xFFFF_FFFF, address >> 32, value, 0
-                yield KernelDispatchPacket(
-                    kernel_object=kernel.address, dimensions=1, workgroup_size_x=group, workgroup_size_y=1,
-                    workgroup_size_z=1, grid_size_x=grid, grid_size_y=1, grid_size_z=1, barrier=barrier,
-                    kernarg_address=gpu.address(numbers) + 16 * row,
-                ).pack()  # fmt: skip
+    packets: list[bytes] = []
+    rows: list[tuple[int, ...]] = []
+    for words in lines:
+        row = (0, 0, 0, 0)
+        match words:
+            case ["add", *given] if len(given) == 5:
+                cell, value, grid, group, barrier = (int(each, 0) for each in given)
+                address = cells + 4 * cell
+                row = (address & 0xFFFF_FFFF, address >> 32, value, 0)
+                packet: Any = KernelDispatchPacket(
+                    kernel_object=kernel, dimensions=1, workgroup_size_x=group, grid_size_x=grid, barrier=barrier,
+                    kernarg_address=arguments + 16 * len(rows),
+                )  # fmt: skip
             case ["and"]:
-                yield BarrierPacket(packet_type=PacketType.BARRIER_AND).pack()
+                packet = BarrierPacket(packet_type=PacketType.BARRIER_AND)
             case ["or"]:
-                yield BarrierPacket(packet_type=PacketType.BARRIER_OR).pack()
+                packet = BarrierPacket(packet_type=PacketType.BARRIER_OR)
             case _:
-                raise WireError(f"{line!r} is no packet: add CELL VALUE GRID GROUP BARRIER, and, or")
+                text = f"{' '.join(words)!r} is no packet: add CELL VALUE GRID GROUP BARRIER, and, or"
+                raise WireError(text)
+        packets.append(packet.pack())
+        rows.append(row)
+    return packets, rows or np.zeros((0, 4), np.uint32)
