@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from understudy.isa.gcn.semantics import fp
-from understudy.isa.gcn.semantics.floating import biased_exponent, exponent, normalized
+from understudy.isa.gcn.semantics.floating import biased_exponent, normalized
 from understudy.isa.gcn.semantics.fp import Real, real
 from understudy.isa.gcn.word import Word
 
@@ -36,38 +36,44 @@ LIMITS: Final = {"s": Limits(64, 96, 23, -150), "d": Limits(128, 768, 53, -1075)
 def quotient_is_tiny(a: Word, b: Word) -> Word:
     """Whether |a / b| is below the normal numbers; both finite, not 0."""
     least = 1 - fp.bias(a.format)
-    difference = exponent(a) - exponent(b)
+    (a, of_a), (b, of_b) = exponent_and_fraction(a), exponent_and_fraction(b)
+    difference = a - b
     # Equal exponents: the quotient of the fractions decides.
-    return difference.slt(least) | (difference == least) & (fraction(a) < fraction(b))
+    return difference.slt(least) | (difference == least) & (of_a < of_b)
 
 
-def fraction(a: Word) -> Word:
-    """The digits below the leading one, a denormal's leading one not counted."""
-    return normalized(a, fp.is_tiny(a))[1]
+def exponent_and_fraction(a: Word) -> tuple[Word, Word]:
+    """The biased exponent, of a denormal that of its leading one, and the digits below the leading one."""
+    up, digits = normalized(a, fp.is_tiny(a))
+    return biased_exponent(a).umax(1) - up, digits
 
 
 def div_scale(a: Word, b: Word, c: Word) -> tuple[Word, Word]:
     """a (the denominator b or the numerator c) scaled for a division; and whether v_div_fmas must scale back."""
     t, limits = a.format, LIMITS[a.format]
     a, b, c = (x.fflush() for x in (a, b, c))
-    is_b, is_c = a == b, a == c
-    up, down = a.fldexp(limits.scale), a.fldexp(-limits.scale)
+    none = a.constant(32, 0)
+    up, down = none.const(limits.scale), none.const(-limits.scale)
+    up_for_b, down_for_b, up_for_c = (a == b).select(up, none), (a == b).select(down, none), (a == c).select(up, none)
     near = a.const(limits.near).sle(biased_exponent(c) - biased_exponent(b))
     inverse_tiny = fp.magnitude(b) > fp.power(t, fp.bias(t) - 1)
     tiny = quotient_is_tiny(c, b)
+    is_zero = fp.is_zero(b) | fp.is_zero(c)
     cases = (
-        # condition                        value                       scale back
-        (fp.is_zero(b) | fp.is_zero(c),    a.const(fp.quiet_nan(t)),   0),
-        (not_finite(b) | not_finite(c),    a,                          0),
-        (near,                             is_b.select(up, a),         1),
-        (fp.is_tiny(b),                    up,                         0),
-        (inverse_tiny & tiny,              is_b.select(down, a),       1),
-        (inverse_tiny,                     down,                       0),
-        (tiny,                             is_c.select(up, a),         1),
-        (biased_exponent(c) <= limits.tiny, up,                        0),
+        # condition                             scaled       scale back
+        (is_zero,                               none,        0),
+        (not_finite(b) | not_finite(c),         none,        0),
+        (near,                                  up_for_b,    1),
+        (fp.is_tiny(b),                         up,          0),
+        (inverse_tiny & tiny,                   down_for_b,  1),
+        (inverse_tiny,                          down,        0),
+        (tiny,                                  up_for_c,    1),
+        (biased_exponent(c) <= limits.tiny,     up,          0),
     )  # fmt: skip
-    result = fp.choose([(condition, value) for condition, value, _ in cases], a)
-    return result, fp.choose([(condition, back) for condition, _, back in cases], is_b.const(0))
+    power = fp.choose([(condition, value) for condition, value, _ in cases], none)
+    scaled = (power == 0).select(a, a.fldexp(power))
+    back = fp.choose([(condition, back) for condition, _, back in cases], near.const(0))
+    return is_zero.select(fp.quiet_nan(t), scaled), back
 
 
 def not_finite(a: Word) -> Word:
