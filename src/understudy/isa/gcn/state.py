@@ -6,9 +6,10 @@ codes (so that FLAT_SCRATCH, VCC, M0 and EXEC are scalar registers like the othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -161,6 +162,12 @@ class Mode:
         """Whether denormal (inputs, results) of a format are kept."""
         bits = self.denorm32 if fmt == "s" else self.denorm64
         return bool(bits & 1), bool(bits & 2)
+
+
+_MOST: Final[Mapping[str, Any]] = {each.name: 3 if each.type == "int" else True for each in fields(Mode)}
+_NONE: Final = Mode(denorm64=0, dx10_clamp=False, ieee=False)
+MODE_MASKS: Final = {name: replace(_NONE, **{name: most}).encode() for name, most in _MOST.items()}
+"""Bits of the word MODE, by what they decide."""
 
 
 class Wave(Shown):

@@ -10,12 +10,12 @@ from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.region import node_of
 from understudy.engine.gcn.threaded.flow import Listing
 from understudy.engine.gcn.threaded.front import Code, Front
-from understudy.engine.gcn.threaded.kind import Part, kind_of
+from understudy.engine.gcn.threaded.kind import IMPLIED, SHIFTS, Part, kind_of
 from understudy.engine.gcn.threaded.values import PART_COLUMNS, values_of
 from understudy.isa.gcn.encoding import operands
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics import source
-from understudy.isa.gcn.state import LANES, MODE_BITS, SGPR_AT
+from understudy.isa.gcn.state import LANES, MODE_BITS, SGPR_AT, VCC
 from understudy.isa.gcn.target import TARGETS
 
 MODES = (0xF0, 0x3C0 & MODE_BITS | 1 << 32)
@@ -26,11 +26,13 @@ def value(insn: Insn, part: Part) -> int:
     if part.field == "literal":
         assert insn.literal is not None
         return insn.literal
-    n = insn[part.field]
+    n = VCC if part.field == IMPLIED else insn[part.field]
     if part.role == "v":
         return 4 * LANES * (n & 0xFF)
     if part.role == "s":
         return SGPR_AT + 4 * (n & 0x7F)
+    if part.type in SHIFTS:
+        return SHIFTS[part.type][n]
     if part.role == "n":
         return (n | insn["offset1"] << 8 if part.type == "16" else n) & (1 << 64) - 1
     literal = insn.literal if n == operands.LITERAL else None

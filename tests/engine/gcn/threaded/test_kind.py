@@ -33,6 +33,9 @@ def kind(text: str, name: str = "gfx900", mode: int = MODE) -> Kind:
         ("global_load_dword v1, v[2:3], off offset:-4", "global_load_dword v9, v[8:9], off offset:4095"),
         ("s_load_dwordx4 s[4:7], s[0:1], 0x10", "s_load_dwordx4 s[8:11], s[2:3], 0x44"),
         ("s_cbranch_scc1 5", "s_cbranch_scc1 -7"),
+        ("v_add_u32_e32 v1, s2, v3", "v_add_u32_e32 v1, vcc_lo, v3"),
+        ("s_mov_b64 s[2:3], exec", "s_mov_b64 exec, vcc"),
+        ("v_add_u32_sdwa v1, v2, v3 src0_sel:BYTE_0", "v_add_u32_sdwa v1, v2, v3 src0_sel:WORD_1"),
     ],
 )
 def test_registers_constants_and_numbers_make_no_kind(one: str, other: str) -> None:
@@ -43,10 +46,11 @@ def test_registers_constants_and_numbers_make_no_kind(one: str, other: str) -> N
     ("one", "other"),
     [
         ("v_add_u32_e32 v1, v2, v3", "v_add_u32_e32 v1, s2, v3"),
-        ("v_add_u32_e32 v1, s2, v3", "v_add_u32_e32 v1, vcc_lo, v3"),
-        ("v_add_u32_e32 v1, 64, v3", "v_add_u32_e32 v1, 0x12345, v3"),
-        ("s_mov_b64 s[2:3], exec", "s_mov_b64 s[2:3], vcc"),
         ("ds_read_b32 v1, v2 offset:4", "ds_read_b32 v1, v2"),
+        ("global_load_dword v1, v[2:3], off", "global_load_dword v1, v2, s[4:5]"),
+        ("v_add_u32_sdwa v1, v2, v3 src0_sel:BYTE_0", "v_add_u32_sdwa v1, v2, v3 src0_sel:BYTE_0 dst_sel:BYTE_0"),
+        ("v_add_u32_sdwa v1, v2, v3 src0_sel:BYTE_0", "v_add_u32_sdwa v1, v2, v3"),
+        ("v_add_u32_sdwa v1, v2, v3 src0_sel:BYTE_0", "v_add_u32_sdwa v1, sext(v2), v3 src0_sel:BYTE_0"),
         ("v_add_f32_e64 v1, v2, v3", "v_add_f32_e64 v1, -v2, v3"),
         ("v_add_f32_e32 v1, v2, v3", "v_sub_f32_e32 v1, v2, v3"),
     ],
@@ -55,11 +59,43 @@ def test_what_a_handler_must_know_makes_a_kind(one: str, other: str) -> None:
     assert kind(one).key != kind(other).key
 
 
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("v_add_u32_e32 v1, v2, v3", "v_add_u32_e64 v1, v2, v3"),
+        ("v_add_u32_e32 v1, 64, v3", "v_add_u32_e32 v1, 0x12345, v3"),
+        ("s_add_u32 s1, s2, 5", "s_add_u32 s1, s2, 0x12345"),
+        ("v_cvt_f32_u32_e32 v1, v2", "v_cvt_f32_u32_e64 v1, v2"),
+        ("v_cmp_lt_u32_e32 vcc, s1, v2", "v_cmp_lt_u32_e64 s[2:3], s1, v2"),
+        ("v_cmpx_lt_f32_e32 vcc, s1, v2", "v_cmpx_lt_f32_e64 s[2:3], s1, v2"),
+        ("v_cmp_lt_u32_sdwa vcc, v1, v2", "v_cmp_lt_u32_sdwa s[2:3], v1, v2"),
+        ("v_cndmask_b32_e32 v1, v2, v3, vcc", "v_cndmask_b32_e64 v1, v2, v3, s[2:3]"),
+        ("v_add_co_u32_e32 v1, vcc, v2, v3", "v_add_co_u32_e64 v1, s[2:3], v2, v3"),
+        ("v_addc_co_u32_e32 v1, vcc, v2, v3, vcc", "v_addc_co_u32_e64 v1, s[2:3], v2, v3, s[4:5]"),
+    ],
+)
+def test_an_operation_is_the_same_in_short_and_in_long_form(short: str, long: str) -> None:
+    assert kind(short).key == kind(long).key
+
+
+def test_the_size_counts_where_the_next_address_does() -> None:
+    assert kind("v_readlane_b32 s1, v2, s3").insn.size == 8
+    assert kind("global_load_dword v1, v[2:3], off").insn.size == 8
+    assert kind("s_getpc_b64 s[2:3]").insn.size == 4
+
+
 def test_only_floats_care_for_their_mode() -> None:
     assert kind("v_add_u32_e32 v1, v2, v3").key == kind("v_add_u32_e32 v1, v2, v3", mode=UP).key
     assert kind("v_add_f32_e32 v1, v2, v3").key != kind("v_add_f32_e32 v1, v2, v3", mode=UP).key
     wide = MODE | 1 << 32  # pointers of 32 bits
     assert kind("global_load_dword v1, v[2:3], off").key != kind("global_load_dword v1, v[2:3], off", mode=wide).key
+    assert kind("v_add_u32_e32 v1, v2, v3").key == kind("v_add_u32_e32 v1, v2, v3", mode=wide).key
+
+
+@pytest.mark.parametrize("bit", [27, 28], ids=["GPR_IDX_EN", "VSKIP"])
+def test_scalars_do_not_care_for_what_mode_says_of_vectors(bit: int) -> None:
+    assert kind("s_add_u32 s1, s2, s3").key == kind("s_add_u32 s1, s2, s3", mode=MODE | 1 << bit).key
+    assert kind("v_add_u32_e32 v1, v2, v3").key != kind("v_add_u32_e32 v1, v2, v3", mode=MODE | 1 << bit).key
 
 
 def test_what_is_done_with_a_deferred_number_is_kept() -> None:

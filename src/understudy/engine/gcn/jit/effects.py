@@ -15,7 +15,7 @@ from understudy.isa.gcn.algebra import WaveIntegers
 from understudy.isa.gcn.hwreg import HW_GPR_ALLOC, HW_STATUS
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.semantics.execute import execute
-from understudy.isa.gcn.state import EXEC, INDEXED_SGPRS, VCC, Mode
+from understudy.isa.gcn.state import EXEC, FULL, INDEXED_SGPRS, MODE_MASKS, VCC, Mode
 
 ANY: object = object()
 """Stands for every value."""
@@ -76,6 +76,8 @@ class Effects:
     hwreg_written: int | None = None
     hardware: bool = False
     """Looks at or writes hardware registers."""
+    mode_bits: int = 0
+    """Bits of MODE that its meaning has looked at."""
     flow: str = "next"
     """next, branch, jump, indirect, end, barrier or sleep."""
     target: int = 0
@@ -139,11 +141,24 @@ def effects(insn: Insn, mode: Mode) -> Effects:
     return notes.found
 
 
+class _LookedAt:
+    """MODE, and notes of what is asked of it."""
+
+    def __init__(self, mode: Mode, notes: _Notes) -> None:
+        self._mode = mode
+        self._notes = notes
+
+    def __getattr__(self, name: str) -> Any:
+        self._notes.found.mode_bits |= MODE_MASKS.get(name, FULL)
+        return getattr(self._mode, name)
+
+
 class _Notes:
-    """The algebra that takes notes."""
+    """The algebra that takes notes. `mode` is for meanings, `_mode` for what it does itself."""
 
     def __init__(self, mode: Mode) -> None:
-        self.mode = mode
+        self.mode: Any = _LookedAt(mode, self)
+        self._mode = mode
         self.found = Effects()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -324,7 +339,7 @@ class _Notes:
     # floats
     def _float(self, fmt: str, env: str | None, result: str | None = None) -> Any:
         """An operation on `fmt` (binary16 is computed in binary32, whose settings do not matter to it)."""
-        mode, out = self.mode, result or fmt
+        mode, out = self._mode, result or fmt
         rounding = 0 if env == "raw" else mode.rounding(out)
         daz = None if fmt == "h" or env == "raw" else env == "flush" or not mode.keeps(fmt)[0]
         ftz = None if out == "h" or env == "raw" else env == "flush" or not mode.keeps(out)[1]
@@ -350,7 +365,7 @@ class _Notes:
 
     def feq(self, fmt: str, a: Any, b: Any) -> Any:
         if fmt != "h" and self.found.environment is not None:
-            self.found.environment = self.found.environment.joined(Environment(daz=not self.mode.keeps(fmt)[0]))
+            self.found.environment = self.found.environment.joined(Environment(daz=not self._mode.keeps(fmt)[0]))
         return ANY
 
     flt = fle = funo = feq

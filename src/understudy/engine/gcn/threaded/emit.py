@@ -40,6 +40,8 @@ from understudy.isa.gcn.state import LANES, SGPR_AT, WORDS_AT, Mode
 PC_AT: Final = 8
 REFUND_AT: Final = 16
 """Of a record: the guest address of its instruction; instructions of the block from there on, 32 bits."""
+PAIR: Final = "pair"
+"""Begins the names of two registers that are one number."""
 FIXED: Final = ", !invariant.load !30"
 """Records do not change while code runs."""
 
@@ -123,7 +125,9 @@ class HandlerScalars(ScalarFile):
             with self._at_head():
                 at = self._home(name)
                 w = int(kind[1:])
-                loaded = self.text.let(f"load {'i64' if name == 'scc' else kind}, ptr {at}{REGISTERS}")
+                loaded = self.text.let(
+                    f"load {'i64' if name == 'scc' else kind}, ptr {at}{_alignment(name)}{REGISTERS}"
+                )
                 if name == "scc":
                     loaded = self.text.let(f"trunc i64 {loaded} to i1")
                 self.cur[name] = Value(w, False, loaded)
@@ -136,9 +140,17 @@ class HandlerScalars(ScalarFile):
         text, at, bits = self.text, self._home(name), self.text.bits(v)
         if name == "scc":
             kind, bits = "i64", text.let(f"zext i1 {bits} to i64")
-        text.put(f"store {kind} {bits}, ptr {at}{REGISTERS}")
+        text.put(f"store {kind} {bits}, ptr {at}{_alignment(name)}{REGISTERS}")
         self._is_written = True
         self.cur = {name: v} if name in WHOLE.values() else {}
+
+    def s64(self, n: int) -> Value:
+        """Scalar registers n and n + 1."""
+        return self.whole(n) if n in WHOLE else self._variable(f"{PAIR}{n}", "i64")
+
+    def set_s64(self, n: int, v: Value) -> None:
+        """Write scalar registers n and n + 1."""
+        self._assign(WHOLE.get(n, f"{PAIR}{n}"), "i64", v)
 
     def number(self, n: int) -> Value:
         """The number of scalar register n."""
@@ -161,7 +173,7 @@ class HandlerScalars(ScalarFile):
         if name == "scc":
             return text.let(f"getelementptr i8, ptr %st, i64 {WORDS_AT + 8 * state.SCC}")
         numbers = {variable: n for n, variable in WHOLE.items()}
-        n = numbers[name] if name in numbers else int(name[1:])
+        n = numbers[name] if name in numbers else int(name.removeprefix(PAIR).removeprefix("s"))
         if n >= PLAIN:
             return text.let(f"getelementptr i8, ptr %st, i64 {SGPR_AT + 4 * n}")
         if not 0 < n // STEP <= len(self.record.scalars):
@@ -171,6 +183,11 @@ class HandlerScalars(ScalarFile):
             return text.let(f"getelementptr i8, ptr %rec, i64 {at + 4 * (n % STEP)}")
         there = text.let(f"getelementptr i8, ptr %st, i64 {text.let(f'zext i32 {self.record.get(at)} to i64')}")
         return text.let(f"getelementptr i8, ptr {there}, i64 {4 * (n % STEP)}")
+
+
+def _alignment(name: str) -> str:
+    """Of a variable in the state, where it is less than its size."""
+    return ", align 4" if name.startswith(PAIR) else ""
 
 
 class HandlerVectors(VectorFile):

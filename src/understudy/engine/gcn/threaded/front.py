@@ -22,12 +22,14 @@ from understudy.engine.gcn.jit.region import Node, node_of
 from understudy.engine.gcn.threaded import records
 from understudy.engine.gcn.threaded.example import Example
 from understudy.engine.gcn.threaded.kind import (
+    IMPLIED,
     OFFSETS,
     OPERANDS,
-    PLAIN,
     REGISTER_FIELDS,
+    SELECTIONS,
     Kind,
     depends_on_numbers,
+    is_scalar,
     kind_of,
 )
 from understudy.engine.gcn.threaded.records import Handler
@@ -49,11 +51,13 @@ from understudy.isa.gcn.encoding.formats import FORMATS, Format, format_of
 from understudy.isa.gcn.encoding.operands import names
 from understudy.isa.gcn.encoding.shape import LITERAL_FORMS, Slot, visible_slots
 from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.semantics.sdwa import DWORD
+from understudy.isa.gcn.state import VCC
 from understudy.isa.gcn.target import Target
 from understudy.isa.pattern import Field
 
 VECTOR, CONSTANT, LITERAL, ILLEGAL = 511, 510, 509, 508
-"""Classes of operand codes beside 0, which is any plain scalar register; other codes are classes of their own."""
+"""Classes of operand codes beside 0, which is any scalar register; other codes are classes of their own."""
 TRIED: Final = 8
 """Words of a group that are tried, to find an instruction among them."""
 UNKNOWN: Final = ALL_ONES
@@ -126,7 +130,7 @@ def _classes(level: int, kind: str, words: int, type_: str, takes_literal: bool)
             continue
         elif kind == "v" or code >= operands.VGPR0:
             table[code] = VECTOR
-        elif code < PLAIN:
+        elif is_scalar(kind, code):
             table[code] = 0
         elif kind == "src" and (operands.INLINE_FIRST <= code <= operands.INLINE_LAST or code in operands.FLOATS):
             table[code] = CONSTANT
@@ -301,6 +305,8 @@ class Front:
                     )
                 else:
                     made.numbers += [(piece.at, piece.width) for piece in fld.pieces]
+            elif fld.name in SELECTIONS:
+                made.classes.append((fld, 1, 0, _SELECTIONS))
             elif fld.name == "soffset" and insn.form == "SMEM" and insn.get("soffset_en"):
                 made.classes.append((fld, 1, 0, _offset_classes(insn.target.level, fld.pieces[0].width, True)))
         return made
@@ -350,6 +356,8 @@ class Front:
         for part in kind.parts:
             if part.field == "literal":
                 yield Getter(part, (), is_literal=True)
+            elif part.field == IMPLIED:
+                yield Getter(part, (), base=VCC)
             elif part.role == "n":
                 fields = {fld.name: fld for fld in self._fields(insn)}
                 fld = fields[part.field]
@@ -395,7 +403,7 @@ SCALED: Final = {"sbase": 2, "srsrc": 4, "ssamp": 4}
 def _offset_classes(level: int, bits: int, is_masked: bool) -> npt.NDArray[np.uint64]:
     """Of the register that is the offset of a scalar access; of SMEM only the lower bits count."""
     legal = names(level, "s", 1, "b32")
-    registers = [(0 if code < PLAIN else code) if code in legal else ILLEGAL for code in range(128)]
+    registers = [0 if code in legal else ILLEGAL for code in range(128)]
     table = np.full(1 << bits, ILLEGAL, np.uint64)
     table[:128] = registers
     if is_masked:
@@ -403,6 +411,10 @@ def _offset_classes(level: int, bits: int, is_masked: bool) -> npt.NDArray[np.ui
     else:
         table[operands.LITERAL] = LITERAL
     return table
+
+
+_SELECTIONS: Final = np.array([0] * DWORD + [DWORD, ILLEGAL], np.uint64)
+"""Of what SDWA selects of a source."""
 
 
 def is_scalar_offset(insn: Insn, field: str) -> bool:
@@ -424,7 +436,7 @@ def _modifiers(fmt: Format) -> int:
     """The bits of an encoding that are neither registers nor numbers, nor ignored."""
     mask = fmt.pattern.mask
     for fld in fmt.pattern.fields:
-        if fld.name not in REGISTER_FIELDS and fld.name not in OFFSETS:
+        if fld.name not in REGISTER_FIELDS and fld.name not in OFFSETS and fld.name not in SELECTIONS:
             for piece in fld.pieces:
                 mask |= (1 << piece.width) - 1 << piece.at
     return mask

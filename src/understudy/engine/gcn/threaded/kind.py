@@ -15,15 +15,16 @@ from understudy.engine.gcn.jit.region import Node, node_of
 from understudy.engine.gcn.threaded.example import Example
 from understudy.isa.gcn.encoding import operands
 from understudy.isa.gcn.encoding.decode import decode
-from understudy.isa.gcn.encoding.shape import Slot, visible_slots
+from understudy.isa.gcn.encoding.shape import NO_SADDR, Slot, visible_slots
 from understudy.isa.gcn.insn import Insn
+from understudy.isa.gcn.semantics.sdwa import DOWN, DWORD, UP
 from understudy.isa.gcn.state import CHECKED, Mode
 from understudy.isa.gcn.target import GFX7, Target
 
 STEP: Final = 16
 """Registers that an operand has at most: the operands of a handler are this many numbers apart, from this one on."""
 PLAIN: Final = 96
-"""Scalar registers below this number may be any in a handler; VCC, M0, EXEC and the like stay what they are."""
+"""Numbers of scalar registers from here on stand for themselves in a handler, those below for operands."""
 RECORD_HEAD: Final = 24
 """Bytes of a record before its slots: function, pc, and the fuel to give back where it is left before its end."""
 PC: Final = -1
@@ -34,15 +35,20 @@ OFFSETS: Final = ("offset", "offset0", "offset1", "simm16")
 """Fields that are plain numbers."""
 OPERANDS: Final = ("v", "s", "src", "saddr")
 """Kinds of slots that name registers."""
-ABOUT_ALL: Final = Mode(denorm64=0, dx10_clamp=False, ieee=False, gpr_idx=True, vskip=True, ptr32=True).encode()
-"""Bits of MODE that may matter to what has nothing to do with floats."""
+VOP3: Final = "VOP3A"
+ALIKE: Final = frozenset({"VOP1", "VOP2", "VOPC", "VOP3A", "VOP3B"})
+"""Forms that are one where an operation has a signature: shorter ones leave out modifiers, and name VCC by not naming
+a register."""
+IMPLIED: Final = "vcc"
+"""The field of a part that is VCC in every record."""
 _NOTHING: Final = Environment()
 
 
 class Deferred(int):
     """A number that only the record knows: slot `slot` of it, and what is done with it, in order, at run time.
 
-    Python code that needs to know it raises `Untranslated`; a number that is 0 is never deferred.
+    Python code that needs to know it raises `Untranslated`; where it asks whether a number is 0, that is deferred only
+    if it is not.
     """
 
     slot: int
@@ -100,7 +106,7 @@ def _is(n: Any, number: int) -> bool:
 
 class Part(NamedTuple):
     """A slot of a record. `role`: ``v`` or ``s`` for the place of a register, ``k`` for a source that is a constant,
-    ``n`` for a number. `field` is the encoding's, `type` the signature's.
+    ``n`` for a number. `field` is the encoding's or `IMPLIED`, `type` the signature's or one of `SHIFTS`.
     """
 
     role: str
@@ -134,17 +140,20 @@ class Kind:
 def kind_of(node: Node, mode: int, fixed_numbers: bool = False) -> Kind:
     """The kind of an instruction where MODE is `mode`. With `fixed_numbers` offsets and constants belong to it."""
     insn = node.insn
-    maker = _Maker(insn, fixed_numbers or depends_on_numbers(node))
+    form = VOP3 if insn.form in ALIKE and insn.op.signature is not None else insn.form
+    maker = _Maker(insn, form, fixed_numbers or depends_on_numbers(node))
     maker.take()
-    if not (node.effects.atomic and "lds" in node.effects.stores):
+    if not (depends_on_floats(node) or node.effects.hardware):
+        mode &= node.effects.mode_bits | (CHECKED if node.effects.atomic and "lds" in node.effects.stores else 0)
+    elif not (node.effects.atomic and "lds" in node.effects.stores):
         mode &= ~CHECKED
-    relevant = mode if depends_on_floats(node) or node.effects.hardware else mode & (ABOUT_ALL | CHECKED)
+    size = insn.size if has_place(node) else 0
     shape = " ".join(f"{name}={part}" for name, part in sorted(maker.shape.items()))
-    key = f"{insn.target.name} {insn.form} {insn.op.family}.{insn.op.name} {insn.size} {relevant:x} {shape}"
+    key = f"{insn.target.name} {form} {insn.op.family}.{insn.op.name} {size} {mode:x} {shape}"
     if insn.told is not None:
         key += f" told={','.join(f'{n:x}' for n in insn.told)}"
-    made = Insn(insn.op, insn.target, insn.form, Deferred(PC), insn.size, (), maker.fields, maker.literal, insn.told)
-    return Kind(key, made, relevant, tuple(maker.parts))
+    made = Insn(insn.op, insn.target, form, Deferred(PC), size, (), maker.fields, maker.literal, insn.told)
+    return Kind(key, made, mode, tuple(maker.parts))
 
 
 def kind_like(target: Target, example: Example) -> Kind:
@@ -157,6 +166,12 @@ def depends_on_floats(node: Node) -> bool:
     """Whether what MODE says about floats may matter to an instruction."""
     types = (*node.insn.op.results, *node.insn.op.sources)
     return any(type_[0] in "fhx" for type_ in types) or node.effects.environment != _NOTHING
+
+
+def has_place(node: Node) -> bool:
+    """Whether the address of the next instruction may matter to one: it names it, goes elsewhere, or may be left."""
+    found = node.effects
+    return node.insn.op.signature is None or found.flow != "next" or found.memory or found.hardware
 
 
 def source_type(insn: Insn, slot: Slot) -> str:
@@ -178,8 +193,9 @@ def depends_on_numbers(node: Node) -> bool:
 class _Maker:
     """Takes one instruction apart."""
 
-    def __init__(self, insn: Insn, fixed_numbers: bool) -> None:
+    def __init__(self, insn: Insn, form: str, fixed_numbers: bool) -> None:
         self.insn = insn
+        self.form = form
         self.fixed_numbers = fixed_numbers
         self.fields: dict[str, int] = dict(insn.fields)
         self.literal: int | None = insn.literal
@@ -192,10 +208,13 @@ class _Maker:
         insn = self.insn
         done = set()
         shown = visible_slots(insn.op, insn.target, insn.form, insn.fields)
+        masks = iter(("sdst", "src2") if "m64" in insn.op.results else ("src2",))
         for slot in shown:
             if slot.field in insn.fields and slot.field not in done and slot.kind in OPERANDS:
                 done.add(slot.field)
                 self._operand(slot)
+            elif slot.kind == "vcc" and self.form == VOP3:
+                self._scalar(next(masks), "s", "", IMPLIED)
         if "offset" in insn.fields and insn.form in ("SMRD", "SMEM"):
             done |= {"offset", "soffset"}
             self.fields |= dict.fromkeys(done & insn.fields.keys() - {"sbase", "sdata", "sdst"}, 0)
@@ -212,7 +231,9 @@ class _Maker:
                 self._vector(name, 0)
             elif name in REGISTER_FIELDS and not self.fixed_numbers:  # one that this operation has no use for
                 self.fields[name] = 0
-            else:
+            elif name in SELECTIONS:
+                self._selection(name)
+            elif n or self.form != VOP3:
                 self.shape[name] = str(n)
         if insn.literal is not None and self.fixed_numbers:
             self.shape["literal"] = str(insn.literal)
@@ -236,12 +257,13 @@ class _Maker:
         self._part("v", field, "")
         self.shape[field] = "v"
 
-    def _scalar(self, field: str, role: str, type_: str, base: int = 0) -> None:
+    def _scalar(self, field: str, role: str, type_: str, where: str = "") -> None:
+        """A scalar operand of the kind, which stands in this field or in `where`."""
         self._scalars += 1
         if STEP * (self._scalars + 1) > PLAIN:
             raise Untranslated
-        self.fields[field] = base + STEP * self._scalars
-        self._part(role, field, type_)
+        self.fields[field] = STEP * self._scalars
+        self._part(role, where or field, type_)
         self.shape[field] = role + type_
 
     def _operand(self, slot: Slot) -> None:
@@ -252,7 +274,9 @@ class _Maker:
             self._vector(slot.field, 0)
         elif slot.kind == "src" and code >= operands.VGPR0:
             self._vector(slot.field, operands.VGPR0)
-        elif 0 <= code < PLAIN:
+        elif code < 0:
+            self._scalar(slot.field, "s", "", IMPLIED)
+        elif is_scalar(slot.kind, code):
             self._scalar(slot.field, "s", "")
         elif not self.fixed_numbers and slot.kind == "src" and is_constant(code):
             self._scalar(slot.field, "k", source_type(self.insn, slot))
@@ -265,14 +289,10 @@ class _Maker:
         has_register = insn.get("soffset_en")
         if has_register or not insn["imm"]:
             field = "soffset" if has_register else "offset"
-            code = insn[field] & 0x7F
             if insn.form == "SMRD" and insn.literal is not None:
                 self.shape[field] = "literal"
-            elif code < PLAIN:
-                self._scalar(field, "s", "")
             else:
-                self.fields[field] = code
-                self.shape[field] = str(code)
+                self._scalar(field, "s", "")
         if insn["imm"]:
             self._number("offset")
 
@@ -292,12 +312,32 @@ class _Maker:
             self.fields[name] = self._part("n", name, "16" if is_whole else "")
             self.shape[name] = "n"
 
+    def _selection(self, name: str) -> None:
+        """Which part of a source SDWA takes, if the operation has that source: all of it, or what the record says."""
+        if self.fixed_numbers or self.fields[name] == DWORD:
+            self.shape[name] = str(self.fields[name])
+        elif (source := name.removesuffix("_sel")) in self.shape:
+            for way in SHIFTS:
+                self.fields[f"{source}_{way}"] = self._part("n", name, way)
+            self.shape[name] = "n"
+
 
 VECTOR_FIELDS: Final = frozenset({"vdst", "addr", "data", "data0", "data1", "vdata", "vaddr"})
 """Fields that are numbers of vector registers, whether the operation has a use for them or not."""
 REGISTER_FIELDS: Final = VECTOR_FIELDS | {
     "sdst", "sdata", "sbase", "srsrc", "ssamp", "src0", "src1", "src2", "ssrc0", "ssrc1", "soffset",
 }  # fmt: skip
+
+
+SELECTIONS: Final = ("src0_sel", "src1_sel")
+"""Fields of SDWA that are numbers of a record: how far to shift the source."""
+SHIFTS: Final = {"up": UP, "down": DOWN}
+"""Types of such numbers, with the number for each selection."""
+
+
+def is_scalar(kind: str, code: int) -> bool:
+    """Whether an operand is a scalar register, which may be any in a handler."""
+    return 0 <= code <= operands.NO_REGISTER and not (kind == "saddr" and code == NO_SADDR)
 
 
 def is_constant(code: int) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.threaded.kind import Part
+from understudy.engine.gcn.threaded.kind import SHIFTS, Part
 from understudy.engine.gcn.threaded.records import Handler
 from understudy.engine.gcn.threaded.rows import Numbers
 from understudy.isa.gcn.encoding import operands
@@ -25,7 +25,7 @@ CODES: Final = 512
 ALL_ONES: Final = (1 << 64) - 1
 NUMBER, LITERAL, CONSTANT = 0, 1, 2
 """What a part holds: what is made of bits, the literal, or what a code of an operand stands for."""
-CONSTANT_TYPES: Final = ("b32", "f16", "b64", "i64", "f64")
+CONSTANT_TYPES: Final = ("b32", "f16", "b64", "i64", "f64", *SHIFTS)
 """One of all types for which codes and literals stand for the same."""
 PART_COLUMNS: Final = 14
 CACHE_COLUMNS: Final = 2
@@ -57,7 +57,7 @@ class Getter:
             keep, times = 0xFF, 4 * LANES
         elif self.part.role == "s":
             times, plus = 4 * self.scale, SGPR_AT + 4 * self.base
-        elif self.part.role == "k":
+        elif self.part.role == "k" or self.part.type in SHIFTS:
             how, table = CONSTANT, _type_number(self.part.type)
         return place, self.part.size, *bits, keep, self.sign, times, plus, how, table
 
@@ -89,6 +89,8 @@ def _type_number(type_: str) -> int:
     """The number of the one of `CONSTANT_TYPES` that stands for a type."""
     if type_ in ("f16", "h16"):
         return CONSTANT_TYPES.index("f16")
+    if type_ in SHIFTS:
+        return CONSTANT_TYPES.index(type_)
     if source.width(type_) < 64:
         return CONSTANT_TYPES.index("b32")
     return CONSTANT_TYPES.index(type_ if type_ in CONSTANT_TYPES else "b64")
@@ -96,11 +98,14 @@ def _type_number(type_: str) -> int:
 
 @cache
 def _inline() -> Words:
-    """Inline constants by type and code."""
+    """Inline constants by type and code, and what is selected by SDWA."""
     table = np.zeros((len(CONSTANT_TYPES), CODES), np.uint64)
     for code in (*range(operands.INLINE_FIRST, operands.INLINE_LAST + 1), *operands.FLOATS):
         for number, type_ in enumerate(CONSTANT_TYPES):
-            table[number, code] = source.inline(code, type_) & ALL_ONES
+            if type_ not in SHIFTS:
+                table[number, code] = source.inline(code, type_) & ALL_ONES
+    for type_, numbers in SHIFTS.items():
+        table[CONSTANT_TYPES.index(type_), : len(numbers)] = numbers
     return table
 
 

@@ -56,7 +56,7 @@ Source = Word | list[Word] | int
 def execute(o: WaveAlgebra[V, S], i: Insn) -> None:
     """Execute one instruction: the only door from the engines to the meanings."""
     b = Builder(cast("WaveAlgebra[Value, Value]", o))
-    if b.mode.vskip and i.form not in SCALAR_FORMS:
+    if i.form not in SCALAR_FORMS and b.mode.vskip:
         b.hint("nop")
     elif i.op.told is not None:
         numbers = told(b, i) if i.told is None else i.told
