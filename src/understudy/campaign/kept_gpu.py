@@ -29,6 +29,7 @@ class KeptGpu:
             raise
 
     def _get(self, agent: str, task: Task) -> Any:
+        from understudy.engine.gcn.jit.engine import JitEngine
         from understudy.host.hsa.gpu import Gpu
 
         seed = task.seed if task.check == "strict" else 0
@@ -38,6 +39,9 @@ class KeptGpu:
             more: dict[str, Any] = {"coherence": "strict", "seed": seed} if task.check == "strict" else {}
             options = {"engine": task.engine, "time_limit_seconds": task.time_limit} | more
             self._gpu = self._kept.enter_context(Gpu.open(agent, exact=task.check == "exact", **options))
+            engine = self._gpu.device.engine
+            if isinstance(engine, JitEngine):  # what was generated is not met again; others' kernels would make room
+                engine.keeps_programs = False
             self._wanted = wanted
         return self._gpu
 

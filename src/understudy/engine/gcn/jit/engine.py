@@ -97,6 +97,8 @@ class JitEngine:
         self._pool: PinnedPool | None = None
         self.limit: int | None = None
         """Code from this address on is the reference engine's: so it is found out where the two do not agree."""
+        self.keeps_programs = True
+        """Whether programs are kept for the next process. Set before the first dispatch."""
         self.is_beside = False
         """While a dispatch runs beside another one, in its time: that may have all threads but the calling one."""
         tell_forks(self)
@@ -146,7 +148,9 @@ class JitEngine:
         with self.lock:
             spaces, key = self._codes.setdefault(memory, {}), (target.name, observed.value, *kinds, str(self.limit))
             if key not in spaces:
-                parts = self.library, self.cache, observed
+                # What ends at a limit is of no use to others.
+                programs = self.cache if self.keeps_programs and self.limit is None else ObjectCache()
+                parts = self.library, self.cache, programs, observed
                 spaces[key] = CodeSpace(target, *parts, memory, self.tally, kinds, self.limit)
             return spaces[key]
 

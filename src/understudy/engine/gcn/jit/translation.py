@@ -189,8 +189,8 @@ class CodeSpace:
 
     With `kinds` (of marks, or races) it is that of waves that are looked at: regions, optimised, from the start.
 
-    Methods that change it are called with the engine's lock held. `tally`: what counts instructions, if they are.
-    `limit`: the address from which on there is none.
+    Methods that change it are called with the engine's lock held. Programs are kept in `programs`, all else in `cache`.
+    `tally`: what counts instructions, if they are. `limit`: the address from which on there is none.
     """
 
     def __init__(
@@ -198,6 +198,7 @@ class CodeSpace:
         target: Target,
         library: Library,
         cache: ObjectCache,
+        programs: ObjectCache,
         observed: Observed,
         memory: GpuMemory,
         tally: Tally | None = None,
@@ -211,8 +212,7 @@ class CodeSpace:
         self.cache = cache
         self.observed = observed
         self.kinds = kinds
-        kept = cache if limit is None else ObjectCache()  # what ends there is of no use to others
-        self.kept_programs = KeptPrograms(target, library, kept, observed, tally)
+        self.kept_programs = KeptPrograms(target, library, programs, observed, tally)
         self.memory = weakref.ref(memory)
         self.table = Table()
         self.programs: dict[BlockKey, Program] = {}
@@ -291,7 +291,7 @@ class CodeSpace:
             unmarked = self.translator.unmarked(region, marked)
             self.keep(self.translator.compiled(region, llvm.compile_ir, unmarked).linked())
         else:
-            self._begin(place, tier)
+            self._begin(place)
 
     def follow_marks(self, function: int, entry: BlockKey | None) -> None:
         """Have code that follows marks for what a function does that takes registers for unmarked, and has met some.
@@ -346,10 +346,11 @@ class CodeSpace:
         memory = self.memory()
         made = None if memory is None else self.kept_programs.get(place, memory, self._heat)
         if made is not None:
-            self._enter(made, tier)
+            self._enter(made)
+            self._take_kept(made, tier)
         return made is not None
 
-    def _begin(self, place: BlockKey, tier: Tier | None) -> None:
+    def _begin(self, place: BlockKey) -> None:
         """Make a program of what begins at a place."""
         memory = self.memory()
         assert memory is not None
@@ -357,14 +358,17 @@ class CodeSpace:
         made = self.kept_programs.put(draft, place, memory, self._heat)
         if made is None:
             raise Untranslated
-        self._enter(made, tier)
+        self._enter(made)
 
-    def _enter(self, made: Program, tier: Tier | None) -> None:
-        """Have the table lead to a program, and to what was hot of it before, where that is kept."""
+    def _enter(self, made: Program) -> None:
+        """Have the table lead to a program."""
         self._heat += len(made.blocks)
         for block in made.blocks:
             self.programs.setdefault(block, made)
         self.table = self.table.with_code(made)
+
+    def _take_kept(self, made: Program, tier: Tier | None) -> None:
+        """Have the table lead to what was hot of a program before, where that is kept."""
         for key, outline in self.kept_programs.regions(made) if tier is None else ():
             image = self.cache.get(key)
             if image is not None:
