@@ -201,7 +201,7 @@ def test_no_finding_on_kernels_that_are_right() -> None:
             second = device.launch("matmul_f32", 8, [square, square, product, 8])
             assert device.findings == []
             told.append((sums.tobytes(), product.tobytes(), first.instructions, second.instructions))
-            assert (first.interpreted == first.instructions) is (check == "all"), "waits need the reference engine"
+            assert first.interpreted < first.instructions // 10, "the others run as machine code"
     assert told[0] == told[1] == told[2]
 
 

@@ -109,10 +109,15 @@ class Outcome:
 class Rig:
     """One engine, memory, and one hart or more."""
 
-    def __init__(self, engine: ReferenceEngine, port: type[FlatPort] = WidePort) -> None:
+    def __init__(
+        self,
+        engine: ReferenceEngine,
+        port: type[FlatPort] = WidePort,
+        ram: Callable[[int], Ram] = Ram,
+    ) -> None:
         self.engine = engine
         self.space = AddressSpace()
-        self.code, self.data, self.device = Ram(CODE_BYTES), Ram(DATA_BYTES), Device()
+        self.code, self.data, self.device = ram(CODE_BYTES), ram(DATA_BYTES), Device()
         self.space.map(CODE, self.code, "code")
         self.space.map(DATA, self.data, "data")
         self.space.map(DEVICE, self.device, "device")

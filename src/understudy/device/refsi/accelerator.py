@@ -179,6 +179,7 @@ class Accelerator(Stateful):
             csr.reset(hart, self.vlen)
             clear_counters(hart)
         self.flush_pages()
+        self.engine.code_synced()
 
     def close(self) -> None:
         """Have no harts and no threads any more."""

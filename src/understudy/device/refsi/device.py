@@ -113,6 +113,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         if family not in FAMILIES:
             raise WireError(f"family {family!r}, expected one of {', '.join(FAMILIES)}")
         self.settings = settings = Settings.of(settings, options)
+        self._ram = ram
         if family == "g" and settings.profile == SPEC:
             raise BeyondModel("RefSi G1 has no command processor and no document: it exists in the profile refsidrv")
         self.family, self.profile_name = family, settings.profile
@@ -144,9 +145,9 @@ class RefSiDevice(Stateful, Device[Settings]):
         self.processor: CommandProcessor | None = None
         self._g1_harts = r.G1_HARTS
         if settings.profile == SPEC:
-            self._build_spec(COHERENCES[settings.coherence], ram)
+            self._build_spec(COHERENCES[settings.coherence])
         else:
-            self._build_refsidrv(ram)
+            self._build_refsidrv()
         self._schedule: RefsidrvSchedule
         self._views = Views()
         self._queue: list[tuple[int, int, int]] = []
@@ -198,14 +199,21 @@ class RefSiDevice(Stateful, Device[Settings]):
     def _is_translated(self) -> bool:
         """Whether harts run as machine code."""
         checks, count = self.settings.checks, self.cores * self.harts_per_core
-        if self.settings.engine != JIT or WAITS in checks or self.settings.snapshots:
+        if self.settings.engine != JIT or self.settings.snapshots:
             return False
-        if RACES not in checks:
+        if not checks & {RACES, WAITS}:
             return True
+        if WAITS in checks and not self._notes_stores:
+            return False
         from understudy.engine.riscv.races.codes import MOST_HARTS
         from understudy.ir import llvm
 
-        return llvm.is_x86() and count <= MOST_HARTS
+        return llvm.is_x86() and (RACES not in checks or count <= MOST_HARTS)
+
+    @property
+    def _notes_stores(self) -> bool:
+        """Whether translated code may note its stores: its code is coherent, and there is room beside memory."""
+        return self.profile_name == SPEC and self.settings.coherence == EAGER and self._ram is Ram
 
     def _rams(self) -> tuple[Ram, ...]:
         """The memories that harts share."""
@@ -239,11 +247,10 @@ class RefSiDevice(Stateful, Device[Settings]):
 
     def _make_engine(self) -> Engine:
         reference: Callable[..., Engine] = ReferenceEngine
-        if WAITS in self.settings.checks and self._log is not None:
-            reference = _code_store_engine(self._log)
-        checked = self._marks is not None, self._races is not None
-        harts = self.cores * self.harts_per_core
-        kind = _jit_engine(self.settings.tier, harts, *checked) if self._is_translated else reference
+        waits = self._log if WAITS in self.settings.checks else None
+        if waits is not None:
+            reference = _code_store_engine(waits)
+        kind = self._jit_engine(waits) if self._is_translated else reference
         counting = self.settings.count_instructions
         if self._marks is not None:
             return kind(coherent=True, counting=counting, dress=self._dress)
@@ -256,6 +263,28 @@ class RefSiDevice(Stateful, Device[Settings]):
         if self.settings.profile_level >= PROFILE_LEVEL_COUNTING:
             return reference(coherent=False, tlb_entries=entries, on_retire=self._count, counting=counting, **dressed)
         return kind(coherent=False, tlb_entries=entries, counting=counting, **dressed)
+
+    def _jit_engine(self, waits: FindingLog | None) -> Callable[..., Engine]:
+        """Imported where it is needed: it brings the compiler along."""
+        from understudy.engine.riscv.jit.engine import JitEngine
+        from understudy.ir import llvm
+
+        made: Callable[..., Engine] = JitEngine
+        more: dict[str, Any] = {}
+        if waits is not None:
+            from understudy.engine.riscv.code_stores.translated import TranslatedCodeStoreEngine
+
+            made = partial(TranslatedCodeStoreEngine, waits.note, rams=self._rams, page=_page)
+        if self._marks is not None:
+            from understudy.engine.riscv.marks.translated import MARKING
+
+            more["performing"] = MARKING
+        if self._races is not None:
+            from understudy.engine.riscv.races.translated import looking
+
+            more["looking"] = (looking(self.cores * self.harts_per_core),)
+        tier = {AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[self.settings.tier]
+        return partial(made, tier=tier, **more)
 
     def instruction_counts(self) -> dict[int, int]:
         """How often the instruction at each pc has retired, on all harts, since the device was made.
@@ -287,7 +316,16 @@ class RefSiDevice(Stateful, Device[Settings]):
         if self._schedule.profiling:
             count(hart, insn)
 
-    def _build_spec(self, coherence: str, ram: Callable[[int], Ram]) -> None:
+    @property
+    def _kind_of_ram(self) -> Callable[[int], Ram]:
+        """What makes plain memory; `BeyondModel` where that has to have room for marks and is shared."""
+        if self._marks is not None and self._ram is not Ram:
+            raise BeyondModel(f"check {INIT!r} of a device whose memory another process shares")
+        if WAITS in self.settings.checks and self._is_translated:
+            return _store_ram()
+        return self._ram if self._marks is None else _marked_ram()
+
+    def _build_spec(self, coherence: str) -> None:
         memory = SpecMemory(
             self.accelerator.counters,
             self.telemetry,
@@ -295,7 +333,7 @@ class RefSiDevice(Stateful, Device[Settings]):
             harts_per_core=self.harts_per_core,
             dma=self.settings.dma,
             coherence=coherence,
-            ram=ram if self._marks is None else _marked_ram(ram),
+            ram=self._kind_of_ram,
             marks=None if self._marks is None else _memory_marks(self._marks),
         )
         memory.look = self.accelerator.look_at_data
@@ -310,8 +348,8 @@ class RefSiDevice(Stateful, Device[Settings]):
         profile = SpecProfile(memory, self.accelerator, coherence == COHERENT)
         self.processor = self._command_processor(profile)
 
-    def _build_refsidrv(self, ram: Callable[[int], Ram]) -> None:
-        memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family, ram=ram)
+    def _build_refsidrv(self) -> None:
+        memory = RefsidrvMemory(self.accelerator.counters, self.telemetry, self.family, ram=self._ram)
         memory.look = self.accelerator.look_at_data
         memory.on_remap = self.engine.remapped
         self.memory = memory
@@ -601,31 +639,18 @@ class RefSiDevice(Stateful, Device[Settings]):
         super().restore(state)
 
 
-def _jit_engine(tier: str, harts: int, marked: bool = False, looks: bool = False) -> Callable[..., Engine]:
-    """Imported where it is needed: it brings the compiler along."""
-    from understudy.engine.riscv.jit.engine import JitEngine
-    from understudy.ir import llvm
-
-    made = partial(JitEngine, tier={AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[tier])
-    more: dict[str, Any] = {}
-    if marked:
-        from understudy.engine.riscv.marks.translated import MARKING
-
-        more["performing"] = MARKING
-    if looks:
-        from understudy.engine.riscv.races.translated import looking
-
-        more["looking"] = looking(harts)
-    return partial(made, **more)
-
-
-def _marked_ram(ram: Callable[[int], Ram]) -> Callable[[int], Ram]:
-    """Memory with room for marks; `BeyondModel` for memory that is shared."""
+def _marked_ram() -> Callable[[int], Ram]:
+    """Memory with room for marks."""
     from understudy.engine.riscv.marks.block import MarkedRam
 
-    if ram is not Ram:
-        raise BeyondModel(f"check {INIT!r} of a device whose memory another process shares")
     return MarkedRam
+
+
+def _store_ram() -> Callable[[int], Ram]:
+    """And for stores."""
+    from understudy.engine.riscv.code_stores.codes import StoreRam
+
+    return StoreRam
 
 
 def _memory_marks(check: MarkCheck) -> MemoryMarks:
@@ -637,7 +662,7 @@ def _memory_marks(check: MarkCheck) -> MemoryMarks:
 
 def _code_store_engine(log: FindingLog) -> Callable[..., Engine]:
     """Imported where it is needed: few devices are checked."""
-    from understudy.engine.riscv.code_stores import CodeStoreEngine
+    from understudy.engine.riscv.code_stores.judge import CodeStoreEngine
 
     return partial(CodeStoreEngine, log.note, page=_page)
 

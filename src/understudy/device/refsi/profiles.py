@@ -109,7 +109,7 @@ class SpecProfile:
         self._accelerator = accelerator
         self._coherent_code = coherent_code
         self.dma: DmaController | None = memory.dma
-        self.is_synced = coherent_code and not memory.strict
+        self.is_synced = coherent_code and not memory.strict and not accelerator.engine.judges_fetches
 
     @property
     def mapped(self) -> int | None:
@@ -176,8 +176,10 @@ class SpecProfile:
     def sync(self, flags: int) -> None:
         """The caches that the flags name."""
         self.memory.sync(flags)
-        if flags & CacheFlags.CMP_CACHE_SYNC_ACC_ICACHE and not self._coherent_code:
-            self._accelerator.flush_code()
+        if flags & CacheFlags.CMP_CACHE_SYNC_ACC_ICACHE:
+            self._accelerator.engine.code_synced()
+            if not self._coherent_code:
+                self._accelerator.flush_code()
 
     def direct(self, address: int, access: str) -> Extent | None:
         """Memory, through windows or not, unless somebody hears of each stale read of it."""
@@ -278,6 +280,7 @@ class RefsidrvProfile:
 
     def sync(self, flags: int) -> None:
         """Flag 1: translations and instructions; anything else: instructions (choice `refsi/cache-flags`)."""
+        self._accelerator.engine.code_synced()
         if flags & CacheFlags.CMP_CACHE_SYNC_ACC_DCACHE:
             self._accelerator.flush_pages()
         else:

@@ -37,7 +37,8 @@ class Settings(KernelSettings):
     were, one event does.
     `snapshots`: events tell of so many times what registers of a hart held: where it failed, and at what
     `RefSiDevice.moments` says.
-    With it, and with the check "waits", harts run on the reference engine, which is slow.
+    With it harts run on the reference engine, which is slow; with the check "waits", too, in the profile refsidrv, with
+    strict coherence and where another process shares the memory.
     """
 
     UNCHECKED: ClassVar[frozenset[str]] = frozenset({FIDELITY})

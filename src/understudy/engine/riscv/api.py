@@ -17,6 +17,8 @@ class Engine(Protocol):
     """Called on the hart's thread about 20 times a second or more often while it runs; may raise."""
     interpreted: int
     """Instructions that were executed one by one, not as machine code, since the engine was made."""
+    judges_fetches: bool
+    """Whether it matters that `code_synced` is called where caches hold nothing."""
 
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions: the turn of a hart.
@@ -40,6 +42,9 @@ class Engine(Protocol):
 
     def flush_pages(self, hart: Hart) -> None:
         """Forget cached page translations of `hart` (window changes, SYNC_CACHE, sfence.vma)."""
+
+    def code_synced(self) -> None:
+        """The device has flushed the instruction caches of all harts, or has been reset."""
 
     def trapped(self, hart: Hart) -> None:
         """`hart` has taken a trap, by somebody else's doing: a simulated translation buffer is empty then."""

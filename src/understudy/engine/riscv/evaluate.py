@@ -68,10 +68,12 @@ class Watch(Protocol):
 
 
 class Evaluator(Vectors, IntegerOps):
-    """The whole algebra for one hart: values are ints, floats are their bit patterns. `watch` is told of accesses."""
+    """The whole algebra for one hart: values are ints, floats are their bit patterns. `watch` is told of accesses, and
+    `note` of what stores have written: hart, address and bytes."""
 
     insn: Insn
     watch: Watch | None = None
+    note: Callable[[Hart, int, int], None] | None = None
 
     def __init__(self, hart: Hart, pages: PageTables, stored: Stored, fenced: Fenced) -> None:
         self.hart = hart
@@ -144,12 +146,14 @@ class Evaluator(Vectors, IntegerOps):
             self.watch.access(self.hart, self.insn, "write", address, size, held)
         if host:
             poke(host, size, v)
-            return
-        try:
-            self.hart.port.store(address, size, v)
-        except AccessFault as fault:
-            raise Trap(STORE_ACCESS, address, fault) from None
-        self._stored(self.pages, address, size)
+        else:
+            try:
+                self.hart.port.store(address, size, v)
+            except AccessFault as fault:
+                raise Trap(STORE_ACCESS, address, fault) from None
+            self._stored(self.pages, address, size)
+        if self.note is not None:
+            self.note(self.hart, address, size)
 
     def amo(self, kind: str, w: int, address: int, v: int) -> int:
         """Read, combine, write back; gives the old value."""
@@ -157,7 +161,10 @@ class Evaluator(Vectors, IntegerOps):
         if address & ((w >> 3) - 1):
             raise Trap(STORE_MISALIGNED, address)
         operation = AMO[kind]
-        return self._replace(w, address, lambda old: operation(w, old, v))
+        old = self._replace(w, address, lambda old: operation(w, old, v))
+        if self.note is not None:
+            self.note(self.hart, address, w >> 3)
+        return old
 
     def _replace(self, w: int, address: int, new: Callable[[int], int]) -> int:
         """Replace an aligned word by a function of it, atomically where it is memory; gives the old one."""
@@ -218,7 +225,11 @@ class Evaluator(Vectors, IntegerOps):
         if not held:
             self._check_writable(w, address)
             return 1
-        return int(self._replace(w, address, lambda old: v if old == expected else old) != expected)
+        if self._replace(w, address, lambda old: v if old == expected else old) != expected:
+            return 1
+        if self.note is not None:
+            self.note(self.hart, address, w >> 3)
+        return 0
 
     def _check_reservable(self, w: int, address: int, access: str, cause: int) -> None:
         """Registers behind the hart's port may refuse reservations."""

@@ -86,6 +86,8 @@ class ReferenceEngine:
     `dress` makes of a hart's evaluator what instructions are executed on.
     """
 
+    judges_fetches = False
+
     def __init__(
         self,
         coherent: bool = True,
@@ -166,6 +168,9 @@ class ReferenceEngine:
         context.pages.flush()
         if self.coherent or self.tlb_entries is not None:
             self.flush_code(hart)
+
+    def code_synced(self) -> None:
+        """Harts that drop what they have cached are told so one by one."""
 
     def trapped(self, hart: Hart) -> None:
         """The simulator empties its translation buffer and instruction cache."""

@@ -60,7 +60,9 @@ MARKS: Final = 95
 """The address of the marks of its registers, where values are checked: see `engine.riscv.marks`."""
 RACES: Final = 96
 """The address of the row of `engine.riscv.races.codes` that is its own, where races are looked for."""
-WORDS: Final = 97
+CODE_STORES: Final = 97
+"""The address of the row of `engine.riscv.code_stores.codes` that is its own, where stores into code are looked for."""
+WORDS: Final = 98
 
 NO_ADDRESS: Final = (1 << 64) - 1
 """Return or reservation address that no aligned access can match."""

@@ -51,7 +51,8 @@ class Loops:
             end = text.let(f"load i64, ptr {text.let(ends)}")
             looked = ""
             if self.memory.looks is not None and not any(_synchronizes(insn) for _, insn in block.insns):
-                looked, end = self.memory.looks.hoist(walk.accesses, o.add(64, first, addend), addend, end)
+                access = "read" if walk.table == "load" else "write"
+                looked, end = self.memory.looks.hoist(access, walk.accesses, o.add(64, first, addend), addend, end)
             behind = o.add(64, base, o.const(64, walk.high))
             room = text.call("i64", "llvm.usub.sat.i64", f"i64 {end}", f"i64 {behind}")
             fits = text.let(f"icmp uge i64 {end}, {behind}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from understudy.engine.riscv.jit.emit_control import Control
@@ -36,12 +37,56 @@ class Looks(Protocol):
     def many(self, access: str, w: int, pointer: str, address: str, count: str, most: int) -> None:
         """So many elements side by side are accessed next, often `most`, if that is not 0."""
 
+    def stored(self, w: int, pointer: str, done: str) -> None:
+        """A store-conditional, which was looked at, has stored if `done` is 1."""
+
     def fence(self) -> None:
         """A fence is next."""
 
-    def hoist(self, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
+    def hoist(self, access: str, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
         """Look beforehand at what many rounds of a loop do, from a place of this process on: whether they may be made
         with less of a look at each, and up to which address of the hart's (`end`: nothing is known behind)."""
+
+
+class AllLooks:
+    """Several, one after the other."""
+
+    def __init__(self, text: Text, looks: Sequence[Looks]) -> None:
+        self.text = text
+        self.looks = looks
+
+    def begin(self, insn: Insn) -> None:
+        """An instruction begins."""
+        for each in self.looks:
+            each.begin(insn)
+
+    def access(self, access: str, w: int, pointer: str, address: str) -> None:
+        """An access is next."""
+        for each in self.looks:
+            each.access(access, w, pointer, address)
+
+    def many(self, access: str, w: int, pointer: str, address: str, count: str, most: int) -> None:
+        """So many are."""
+        for each in self.looks:
+            each.many(access, w, pointer, address, count, most)
+
+    def stored(self, w: int, pointer: str, done: str) -> None:
+        """A store-conditional has stored if `done` is 1."""
+        for each in self.looks:
+            each.stored(w, pointer, done)
+
+    def fence(self) -> None:
+        """A fence is next."""
+        for each in self.looks:
+            each.fence()
+
+    def hoist(self, access: str, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
+        """Look beforehand."""
+        fine = "true"
+        for each in self.looks:
+            good, end = each.hoist(access, pcs, host, addend, end)
+            fine = self.text.let(f"and i1 {fine}, {good}")
+        return fine, end
 
 
 class Memory:
@@ -181,6 +226,8 @@ class Memory:
         narrow = self.ints.trunc(w, 64, expected)
         pair = self.text.let(f"cmpxchg volatile ptr {pointer}, i{w} {narrow}, i{w} {v} seq_cst seq_cst")
         done = self.text.let(f"extractvalue {{ i{w}, i1 }} {pair}, 1")
+        if self.looks is not None:
+            self.looks.stored(w, pointer, done)
         failed = self.text.let(f"xor i1 {done}, true")
         self.text.put(f"store i64 {self.ints.zext(64, 1, failed)}, ptr %scratch")
         self.text.put(f"br label %{join}")

@@ -6,7 +6,7 @@ registers written back. At a `STEP` exit the instruction at pc has not begun.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from understudy.engine.riscv.jit.chases import chases
@@ -16,7 +16,7 @@ from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_float import Floats, fma_helper
 from understudy.engine.riscv.jit.emit_integer import CLMUL_PORTABLE, CLMUL_X86, Integers
 from understudy.engine.riscv.jit.emit_loop import Loops
-from understudy.engine.riscv.jit.emit_memory import Looks, Memory
+from understudy.engine.riscv.jit.emit_memory import AllLooks, Looks, Memory
 from understudy.engine.riscv.jit.emit_registers import TYPE, Registers, Representations
 from understudy.engine.riscv.jit.emit_vector import Vectors
 from understudy.engine.riscv.jit.floatreps import INTEGER, Reps, analyse
@@ -76,7 +76,7 @@ class RegionEmitter:
         features: frozenset[str],
         native_float: bool = True,
         perform: Callable[[Algebra], Performer] | None = None,
-        look: Callable[[Algebra], Looks] | None = None,
+        look: Sequence[Callable[[Algebra], Looks]] = (),
     ) -> None:
         self.region = region
         self.features = features
@@ -90,7 +90,9 @@ class RegionEmitter:
         self._back: tuple[int, str] | None = None
         self._counters = {} if region.counters is None else numbers(region)
         self._performer = None if perform is None else perform(algebra)
-        algebra.memory.looks = None if look is None else look(algebra)
+        looks: list[Looks] = [each(algebra) for each in look]
+        if looks:
+            algebra.memory.looks = looks[0] if len(looks) == 1 else AllLooks(self._text, looks)
 
     # -- blocks
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -130,7 +130,7 @@ class JitEngine(ReferenceEngine):
     `coherent`, `tlb_entries` and `on_retire` as for `ReferenceEngine` (a retire hook means that everything runs on the
     reference). `tier` fixes the tier (`llvm.QUICK` or `llvm.OPTIMISED`, compiled at once at first sight) instead of
     tiering up. `cache`: where objects are kept; by default in the user's cache folder. `counting` and `dress` as there;
-    `performing` is the same as `dress` for translated code, `looking` what looks at its accesses.
+    `performing` is the same as `dress` for translated code, `looking` what looks at its accesses, in this order.
     """
 
     def __init__(
@@ -143,12 +143,12 @@ class JitEngine(ReferenceEngine):
         counting: bool = False,
         dress: Dress | None = None,
         performing: Performing | None = None,
-        looking: Looking | None = None,
+        looking: Sequence[Looking] = (),
     ) -> None:
         super().__init__(coherent, tlb_entries, on_retire, counting, dress)
         self._perform = None if performing is None else performing.perform
-        self._look = None if looking is None else looking.look
-        self._more = " ".join(each.name for each in (performing, looking) if each is not None)
+        self._looks = tuple(each.look for each in looking)
+        self._more = " ".join(each.name for each in (performing, *looking) if each is not None)
         self._counters = Counters() if counting else None
         self.tier = tier
         self.limit: int | None = None
@@ -358,7 +358,7 @@ class JitEngine(ReferenceEngine):
         """A translation made earlier (for any hart) that fits what this hart sees now."""
         home = context.hart.words[RETURN_ADDRESS]
         for translation in self.translations.get((pc, context.native, context.hart.isa, alone), ()):
-            if translation.region.holds(home):
+            if translation.region.holds(home) or not self.takes_all(context, translation.region):
                 continue
             if not all(self._sees(context, address, code) for address, code in translation.snapshot):
                 continue
@@ -366,13 +366,22 @@ class JitEngine(ReferenceEngine):
                 return translation
         return None
 
+    def takes(self, context: JitContext, pc: int, insn: Insn) -> bool:
+        """Whether an instruction may be executed in translated code of a hart."""
+        return True
+
+    def takes_all(self, context: JitContext, region: Region) -> bool:
+        """Whether those of a region may."""
+        return True
+
     def _translate(self, context: JitContext, pc: int, *, alone: bool = False) -> Translation | None:
         """A translation of what begins at `pc`, or of that one instruction `alone`; None where there can be none."""
         home = context.hart.words[RETURN_ADDRESS]
 
         def fetch(at: int) -> Insn | None:
             is_left = self.limit is not None and at >= self.limit
-            return None if is_left or (alone and at != pc) else self.peek_insn(context, at)
+            insn = None if is_left or (alone and at != pc) else self.peek_insn(context, at)
+            return insn if insn is not None and self.takes(context, at, insn) else None
 
         region = discover(pc, fetch, frozenset({home}), context.native)
         if not region.blocks or (self.coherent and not self._guard_all(context, region)):
@@ -404,7 +413,7 @@ class JitEngine(ReferenceEngine):
         key = region_key(region, native_float, tier, self._more)
         image = self.cache.get(key)
         if image is None:
-            text = RegionEmitter(region, llvm.host_features(), native_float, self._perform, self._look).text()
+            text = RegionEmitter(region, llvm.host_features(), native_float, self._perform, self._looks).text()
             image = llvm.compile_ir(text, tier)
             self.cache.put(key, image)
         return llvm.Code(image)

@@ -110,6 +110,9 @@ class RaceLooks:
         text.put(f"br label %{done}")
         text.start(done)
 
+    def stored(self, w: int, pointer: str, done: str) -> None:
+        """A store-conditional has been looked at."""
+
     def fence(self) -> None:
         """A fence is next."""
         is_tso = int(self.insn.name == "fence.tso")
@@ -151,7 +154,7 @@ class RaceLooks:
         self.text.branch(self.text.let(f"xor i1 {condition}, true"), other, on, LIKELY)
         self.text.start(on)
 
-    def hoist(self, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
+    def hoist(self, access: str, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
         """Look at hints of a loop's accesses before it: whether all are good, and up to which address."""
         text, quick = self.text, self._quick()
         self._hoisted_quick = quick
