@@ -32,7 +32,10 @@ class Maker:
     def text(self) -> str:
         """The program: a kernel called `kernel`."""
         rounds = self.random.choice((1, 2, 3, 6))
-        self._put("mv s2, ra", f"li s1, {rounds}", "li t6, 0", f"andi s3, a0, {HARTS - 1}", "mv s0, a0", "again:")
+        self._put("mv s2, ra", f"li s1, {rounds}", "li t6, 0", f"andi s3, a0, {HARTS - 1}", "mv s0, a0")
+        if self._chance(0.25):
+            self._handed_on()
+        self._put("again:")
         for _ in range(self.random.randrange(3, 14)):
             self._step()
         self._put("addi s1, s1, -1", "bnez s1, again")
@@ -52,6 +55,8 @@ class Maker:
     def _step(self) -> None:
         if self._chance(0.15):
             self._barrier()
+        elif self._chance(0.12):
+            self._watched()
         elif self._chance(0.35):
             label = self._fresh()
             self._put(f"li t0, {self.random.randrange(HARTS)}")
@@ -161,6 +166,53 @@ class Maker:
             self._put(f"bnez t4, {label}", f"{on}:")
         if self._chance(0.7):
             self._put("fence r, rw")
+
+    def _watched(self) -> None:
+        """Some harts look at a word again and again, now and then with a fence behind that; others store there."""
+        word, other, (loop, on, out) = self.random.choice((64, 80)), self.random.randrange(16), self._labels(3)
+        self._put(f"li t0, {self.random.choice((1, 2, 3))}", f"bltu s3, t0, {on}")
+        for _ in range(self.random.randrange(1, 3)):
+            self._release()
+            self._put(self.random.choice((f"sw s0, {word}(a1)", f"addi t1, a1, {word}\namoadd.w t2, s0, (t1)")))
+        self._put(f"j {out}", f"{on}:", f"li t5, {self.random.choice((4, 5, 7))}", f"{loop}:", f"lw t2, {word}(a1)")
+        skip = self._fresh()
+        self._put(f"li t0, {self.random.randrange(1, 6)}", f"bne t5, t0, {skip}", self._acquire(), f"{skip}:")
+        if self._chance(0.8):
+            self._put(f"lw t2, {4 * other}(a1)")
+        else:
+            self._access()
+        self._put("addi t5, t5, -1", f"bnez t5, {loop}", f"{out}:")
+
+    def _handed_on(self) -> None:
+        """What one hart has stored comes to another by a third one's atomic, which has not seen it itself.
+
+        The last one knows that atomic already, by a flag, when it reads what that has left, where it has looked before.
+        """
+        again, loop, poll, last, first, other, out = self._labels(7)
+        word, flag, place = self.random.choice((96, 100)), 104, 4 * self.random.randrange(8)
+        acquire, release = self._mostly("fence r, rw", *FENCES), self._mostly("fence rw, w", *FENCES)
+        self._put("li t0, 2", f"bgtu s3, t0, {out}", f"beq s3, t0, {other}", "li t5, 2", f"bnez s3, {first}")
+        self._put(f"{again}:", "li t4, 4", f"{loop}:", f"lw t2, {word}(a1)", "addi t4, t4, -1", f"bnez t4, {loop}")
+        self._put(self._mostly("lw t2, 128(a1)", "nop"), acquire, "addi t5, t5, -1", f"beqz t5, {last}")
+        self._put(f"{poll}:", f"lw t2, {flag}(a1)", f"beqz t2, {poll}", acquire, f"j {again}")
+        self._put(f"{last}:", f"lw t2, {place}(a1)", "add t6, t6, t2", f"j {out}")
+        self._put(f"{first}:", f"sw s0, {place}(a1)", f"addi t1, a1, {word}")
+        self._put(f"amoadd.w{self._mostly('.rl', *ORDERS)} t2, s0, (t1)", f"j {out}", f"{other}:")
+        self._put(f"addi t1, a1, {word}", f"amoadd.w{self._mostly('', *ORDERS)} t2, s0, (t1)", release)
+        self._put(f"sw s0, {flag}(a1)", f"{out}:")
+
+    def _mostly(self, usual: str, *others: str) -> str:
+        return self.random.choice(others) if self._chance(0.1) else usual
+
+    def _labels(self, count: int) -> list[str]:
+        return [self._fresh() for _ in range(count)]
+
+    def _release(self) -> None:
+        if self._chance(0.9):
+            self._put(self.random.choice(("fence rw, w", "fence rw, w", "fence rw, rw", "fence.tso")))
+
+    def _acquire(self) -> str:
+        return self.random.choice(("fence r, rw", "fence r, rw", "fence r, r", "fence rw, rw", "nop"))
 
     def _vector(self) -> None:
         sew = self.random.choice((8, 16, 32, 32, 64))
