@@ -33,8 +33,8 @@ class Maker:
         """The program: a kernel called `kernel`."""
         rounds = self.random.choice((1, 2, 3, 6))
         self._put("mv s2, ra", f"li s1, {rounds}", "li t6, 0", f"andi s3, a0, {HARTS - 1}", "mv s0, a0")
-        if self._chance(0.25):
-            self._handed_on()
+        if self._chance(0.4):
+            self.random.choice((self._handed_on, self._by_turns))()
         self._put("again:")
         for _ in range(self.random.randrange(3, 14)):
             self._step()
@@ -203,6 +203,27 @@ class Maker:
 
     def _mostly(self, usual: str, *others: str) -> str:
         return self.random.choice(others) if self._chance(0.1) else usual
+
+    def _by_turns(self) -> None:
+        """One hart walks over parts of dwords, again there or elsewhere; others go there in between or afterwards."""
+        again, loop, poll, others, out = self._labels(5)
+        size, place, flag = self.random.choice("bbh"), 4 * self.random.randrange(4), 104
+        parts, on = [part << SIZES[size] for part in range(16 >> SIZES[size])], self.random.choice((0, 0, 16))
+        self._put("li t0, 2", f"bgtu s3, t0, {out}", f"addi t3, a1, {place + on}", f"bnez s3, {others}")
+        self._put(f"addi t3, a1, {place}", "li t4, 2", f"{again}:", "li t5, 12", f"{loop}:")
+        step = self.random.choice((0, 1)) << SIZES[size]
+        for _ in range(self.random.choice((1, 1, 2, 3))):
+            access = self.random.choice((f"l{size} t2,", f"s{size} t5,"))
+            self._put(f"{access} {self.random.choice(parts[:2])}(t3)")
+        self._put(f"addi t3, t3, {step}", "addi t5, t5, -1", f"bnez t5, {loop}", f"addi t3, t3, {on - 12 * step}")
+        self._put("addi t4, t4, -1", f"beqz t4, {out}")
+        if self._chance(0.6):
+            self._put(f"{poll}:", f"lw t2, {flag}(a1)", f"beqz t2, {poll}", self._mostly("nop", *FENCES))
+        self._put(f"j {again}", f"{others}:")
+        for _ in range(self.random.randrange(2, 6)):
+            access = self.random.choice((f"l{size} t2,", f"s{size} s0,", f"s{size} s0,"))
+            self._put(f"{access} {self.random.choice(parts)}(t3)")
+        self._put(f"sw s0, {flag}(a1)", f"{out}:")
 
     def _labels(self, count: int) -> list[str]:
         return [self._fresh() for _ in range(count)]

@@ -63,6 +63,9 @@ from understudy.isa.riscv.state import RACES as RACES_WORD
 from understudy.isa.riscv.state import Hart
 
 DWORD: Final = 4
+SKEW: Final = 192
+"""Bytes between planes: processors take a load for one of what was stored just now where the addresses have the same
+place in a page, and planes are about the same bytes at the same time."""
 NATIVES: Final = Natives(
     native_look.look, native_look.look_many, native_look.known_event, native_look.made_event, native_look.make_known,
     native_look.suspect,
@@ -100,16 +103,16 @@ class Planes:
     """The codes of one memory: those of stores, then those of each hart's loads."""
 
     def __init__(self, ram: Ram, harts: int) -> None:
-        self.low, self.size = ram.base_host, ram.size
+        self.low, self.size, self.stride = ram.base_host, ram.size, ram.size + SKEW
         self.harts = harts
-        self.memory = Ram(ram.size * (harts + 1))
-        self.base_host = self.memory.base_host
+        self.memory = Ram(self.stride * (harts + 2))
+        self.base_host = self.memory.base_host + SKEW
 
     def part(self, plane: int, start: int, end: int) -> Words:
         """Words of the dwords from one to another, by host addresses."""
         first, last = start - self.low >> 2, (end - 1 - self.low >> 2) + 1
         whole = np.frombuffer(self.memory.view, np.uint32)
-        at = plane * (self.size // DWORD)
+        at = (SKEW + plane * self.stride) // DWORD
         return whole[at + first : at + last]
 
 
@@ -207,7 +210,7 @@ class NativeHartRaces:
             self._planes = [Planes(ram, self._harts) for ram in rams]
             race.ram_count = len(rams)
             for row, planes in zip(self._ram_rows, self._planes, strict=False):
-                row.low, row.span, row.stride = planes.low, planes.size, planes.size
+                row.low, row.span, row.stride = planes.low, planes.size, planes.stride
                 row.delta = planes.base_host - planes.low & (1 << 64) - 1
             self._hints[:] = 0
         if race.next > LIMIT // 2 or race.split_count > SPLITS // 2 or race.full:

@@ -33,6 +33,8 @@ COLUMN: Final = 64
 """Dwords that are looked at together."""
 HOISTED: Final = ("code", "stores", "loads", "stride")
 """Of a hint, what accesses in loops need."""
+NO_DWORD: Final = 1
+"""Where no dword begins."""
 LIKELY: Final = ", !prof !0"
 """Of a branch whose first arm is the unlikely one."""
 
@@ -170,6 +172,7 @@ class RaceLooks:
             last = text.let(f"sub i64 {text.let(f'add i64 {low}, {span}')}, {addend}")
             end = text.call("i64", "llvm.umin.i64", f"i64 {end}", f"i64 {last}")
             self._hoisted[pc] = Fields({name: self._of(hint, name) for name in HOISTED})
+            text.put(f"store i64 {NO_DWORD}, ptr {self._last_dword(pc)}")
         return fine, end
 
     def _quick(self) -> str:
@@ -274,27 +277,45 @@ class RaceLooks:
         event, floor = self._of(hint, "code"), self._short(text.let("load i64, ptr %race_floor"))
         code, dword = self._short(event), text.let(f"and i64 {host}, -4")
         mask = text.let(f"shl i32 {(1 << (w >> 3)) - 1}, {self._short(text.let(f'and i64 {host}, 3'))}")
+        is_inside = text.let(f"icmp ule i32 {mask}, {BYTES}")  # it may begin anywhere
         stores = self._place(dword, self._of(hint, "stores"))
+        place = self._place(dword, self._of(hint, "loads")) if is_load else stores
+        (old,) = self._words(32, place)
+        same = text.let(f"icmp ule i32 {text.let(f'xor i32 {old}, {code}')}, {BYTES}")
+        if hint.known:  # of a loop: nobody else was here since its last round
+            again, first, noted = text.fresh("again"), text.fresh("first"), text.fresh("noted")
+            is_near = text.let(f"icmp eq i64 {dword}, {text.let(f'load i64, ptr {self._last_dword()}')}")
+            text.branch(text.let(f"and i1 {is_near}, {same}"), again, first)
+            text.start(again)
+            self._unless(is_inside, closer)  # what it has loaded here before it stores again, it will load again
+            text.put(f"store i32 {text.let(f'or i32 {old}, {mask}')}, ptr {place}")
+            text.put(f"br label %{noted}")
+            text.start(first)
         (stored,) = self._words(32, stores)
-        fine, place, old = self._is_fine([stored]), stores, stored
-        if is_load:
-            place = self._place(dword, self._of(hint, "loads"))
-            (old,) = self._words(32, place)
-        else:
-            plane, stride = place, self._of(hint, "stride")
+        fine = self._is_fine([stored])
+        if not is_load:
+            plane, stride = stores, self._of(hint, "stride")
             for _ in range(self.harts):
                 plane = text.let(f"getelementptr i8, ptr {plane}, i64 {stride}")
                 (loaded,) = self._words(32, plane)
                 fine = text.let(f"and i1 {fine}, {text.let(f'icmp ult i32 {loaded}, {floor}')}")
         over = text.let(f"icmp ult i32 {old}, {floor}")
-        same = text.let(f"icmp ule i32 {text.let(f'xor i32 {old}, {code}')}, {BYTES}")
-        is_inside = text.let(f"icmp ule i32 {mask}, {BYTES}")  # it may begin anywhere
         fits = text.let(f"and i1 {is_inside}, {text.let(f'or i1 {over}, {same}')}")
         fine = text.let(f"and i1 {fine}, {fits}")
         self._unless(fine, closer)
         known = text.let(f"select i1 {over}, i32 {code}, i32 {old}")
         text.put(f"store i32 {text.let(f'or i32 {known}, {mask}')}, ptr {place}")
+        if hint.known:
+            text.put(f"store i64 {dword}, ptr {self._last_dword()}")
+            text.put(f"br label %{noted}")
+            text.start(noted)
         text.put(f"store i64 {event if is_load else 0}, ptr %race_last")
+
+    def _last_dword(self, pc: int | None = None) -> str:
+        """Where the dword is that an access of a loop met in its last round."""
+        slot = f"%race_dword{self.control.pc if pc is None else pc:x}"
+        self.text.alloca(f"  {slot} = alloca i64")
+        return slot
 
     def _columns(self, hint: Fields, count: int, host: str, is_load: bool, closer: str) -> None:
         """So many dwords side by side."""
