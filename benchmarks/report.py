@@ -37,7 +37,7 @@ TITLES: Final = {
     "gcn_limits": "GCN kernels and the limit of one core",
     "gcn_left": "GCN: what leaves translated code, and instructions that seldom occur",
     "gcn_checks": "GCN: what checks of values and of races cost, over our own unchecked run",
-    "refsi_checks": "RefSi: what the check of races costs, over our own unchecked run",
+    "refsi_checks": "RefSi: what checks cost, over our own unchecked run",
     "campaign": "Campaigns: bookkeeping, two workers, and programs a second",
     "library_load": "AMD HSA: loading and listing a library",
     "amdcl2_load": "AMD OpenCL 2.0: loading a program",
