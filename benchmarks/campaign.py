@@ -184,18 +184,19 @@ def programs(quick: bool) -> list[Row]:
     task = Task("a", "0")
     for first in range(5):  # instructions that many programs have are compiled once
         kernels(1000 * first)()
-    new, others = kernels(10_000), [(name, generated(name)) for name in ("refsi", "acceldev", "aql")]
+    new = [kernels(10_000 + 1000 * batch) for batch in range(3)]
+    others = [(name, generated(name)) for name in ("refsi", "acceldev", "aql")]
     texts = [GENERATORS["gcn"].seeded(seed).text() for seed in range(count)]
     codes = [assembled(text, "gfx900") for text in texts]
     others.append(("gcn without assembling it", lambda: [run_kernel(code, "gfx900", task) for code in codes] and None))
-    rows.append(_rate("small OpenCL C, -O2, never run before", count, Samples((cpu(new),)), target=RATE_TARGET))
-    rows.append(_rate("the same once more", count, Samples(tuple(cpu(new) for _ in range(3))), target=RATE_TARGET))
+    for what in ("small OpenCL C, -O2, never run before", "the same once more"):
+        rows.append(_rate(what, count, Samples(tuple(cpu(each) for each in new)), target=RATE_TARGET))
     printed = together("rv64", [GENERATORS["rv64-small"].seeded(seed).text() for seed in range(count)])
     elf = compile_generated(printed.encode(), "rv64", "", "ziglang", "-O2").code
     others.append(("small RV64 C, -O2, one behind the other", lambda: run_rv64(elf, task) and None))
     for name, run in others:
         run()
-        rows.append(_rate(f"{name}, run before", count, Samples(tuple(cpu(run) for _ in range(3))), target=RATE_TARGET))
+        rows.append(_rate(f"{name}, run before", count, Samples(tuple(cpu(run) for _ in range(9))), target=RATE_TARGET))
     return rows
 
 
