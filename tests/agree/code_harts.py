@@ -9,6 +9,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from tests.agree.hart_programs import HARTS, OWN, HartMaker
+
 WORDS: Final = 4096
 """Dwords of the array."""
 CODE: Final = 4096
@@ -17,35 +19,24 @@ FUNCTIONS: Final = 3
 SPACING: Final = 28
 LENGTH: Final = 5
 """Instructions of a function, with its return."""
-OWN: Final = 768
-"""Offset of what instances store in the end."""
-HARTS: Final = 4
 
 
-class Maker:
+class Maker(HartMaker):
     """Writes one program."""
 
     def __init__(self, random: Random) -> None:
-        self.random = random
-        self.lines: list[str] = []
-        self._label = 0
+        super().__init__(random)
         self._chosen: tuple[int, str] | None = None
         """The function that is stored to."""
 
     def text(self) -> str:
         """The program: a kernel called `kernel`."""
-        rounds = self.random.choice((1, 2, 2, 3))
-        self._put("mv s2, ra", f"li s1, {rounds}", "li t6, 0", f"andi s3, a0, {HARTS - 1}", "mv s0, a0")
+        self._begin(self.random.choice((1, 2, 2, 3)))
         self._put("la s4, functions", f"li s5, {CODE + self.random.choice((0, 4000, 4094))}", "add s5, s5, a1")
         if self._chance(0.8):
             self._copy()
-        self._put("again:")
-        for _ in range(self.random.randrange(3, 12)):
-            self._step()
-        self._put("addi s1, s1, -1", "bnez s1, again")
-        self._put("slli t0, s0, 3", "add t0, t0, a1", f"sd t6, {OWN}(t0)", "mv ra, s2", "ret")
-        out = [".globl kernel", ".type kernel, @function", "kernel:", *self.lines, ".size kernel, .-kernel"]
-        return "\n".join([*out, *self._functions(), *self._templates()])
+        self._rounds(3, 12, self._step)
+        return "\n".join([self._kernel(), *self._functions(), *self._templates()])
 
     def _functions(self) -> list[str]:
         out = [".p2align 2", ".option norvc", *([".half 1"] if self._chance(0.3) else []), "functions:"]
@@ -58,16 +49,6 @@ class Maker:
 
     def _templates(self) -> list[str]:
         return [".p2align 3", "templates:", "addi t6, t6, 100", "xori t6, t6, 77", ".half 0x0f8d, 0x0f91"]
-
-    def _put(self, *lines: str) -> None:
-        self.lines += lines
-
-    def _chance(self, p: float) -> bool:
-        return self.random.random() < p
-
-    def _fresh(self) -> str:
-        self._label += 1
-        return f"on{self._label}"
 
     def _step(self) -> None:
         if self._chance(0.1):

@@ -6,51 +6,29 @@ each instance has loaded.
 
 from __future__ import annotations
 
-from random import Random
 from typing import Final
+
+from tests.agree.hart_programs import HARTS, HartMaker
 
 WORDS: Final = 256
 """Dwords of the array."""
-OWN: Final = 768
-"""Offset of what instances store in the end."""
 FENCES: Final = ("fence rw, rw", "fence rw, rw", "fence r, rw", "fence rw, w", "fence w, w", "fence r, r", "fence.tso")
 SIZES: Final = {"b": 0, "h": 1, "w": 2, "d": 3}
 AMOS: Final = ("amoadd", "amoswap", "amoor", "amomaxu")
 ORDERS: Final = ("", "", ".aq", ".rl", ".aqrl")
 DMA: Final = 0x2000_2000
-HARTS: Final = 4
 
 
-class Maker:
+class Maker(HartMaker):
     """Writes one program."""
-
-    def __init__(self, random: Random) -> None:
-        self.random = random
-        self.lines: list[str] = []
-        self._label = 0
 
     def text(self) -> str:
         """The program: a kernel called `kernel`."""
-        rounds = self.random.choice((1, 2, 3, 6))
-        self._put("mv s2, ra", f"li s1, {rounds}", "li t6, 0", f"andi s3, a0, {HARTS - 1}", "mv s0, a0")
+        self._begin(self.random.choice((1, 2, 3, 6)))
         if self._chance(0.4):
             self.random.choice((self._handed_on, self._by_turns))()
-        self._put("again:")
-        for _ in range(self.random.randrange(3, 14)):
-            self._step()
-        self._put("addi s1, s1, -1", "bnez s1, again")
-        self._put("slli t0, s0, 3", "add t0, t0, a1", f"sd t6, {OWN}(t0)", "mv ra, s2", "ret")
-        return "\n".join([".globl kernel", ".type kernel, @function", "kernel:", *self.lines, ".size kernel, .-kernel"])
-
-    def _put(self, *lines: str) -> None:
-        self.lines += lines
-
-    def _chance(self, p: float) -> bool:
-        return self.random.random() < p
-
-    def _fresh(self) -> str:
-        self._label += 1
-        return f"on{self._label}"
+        self._rounds(3, 14, self._step)
+        return self._kernel()
 
     def _step(self) -> None:
         if self._chance(0.15):

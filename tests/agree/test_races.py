@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
-import numpy as np
 import pytest
 
+from tests.agree.hart_programs import found_by
 from tests.agree.race_harts import WORDS, Maker
-from understudy.core.errors import UnderstudyError
-from understudy.host.refsi.refsi import RefSi
 from understudy.image.assembly.files import assemble_program
 
 PROGRAMS = 24
-
-
-def found_by(program: bytes, instances: int, **options: Any) -> tuple[list[Any], bytes, int, str]:
-    """What is told of two launches of a program, what they leave, what they took, and how they failed."""
-    with RefSi.open(finding_limit=1000, step_limit=5_000, **options) as device:
-        device.load_elf(program)
-        x = device.zeros(WORDS, np.int32)
-        instructions, error = 0, ""
-        for _ in range(2):
-            try:
-                instructions += device.launch("kernel", instances, [x]).instructions
-            except UnderstudyError as failed:
-                error += str(failed)
-        return [each.as_dict() for each in device.findings], x.array.tobytes(), instructions, error
 
 
 def agree(seed: str, tier: str) -> int:
@@ -36,11 +19,11 @@ def agree(seed: str, tier: str) -> int:
     text = Maker(random).text()
     program = assemble_program(text)
     options = {"instances": random.choice((2, 4, 4, 4, 7, 13)), "dma": random.choice(("late", "late", "immediate"))}
-    options["harts"] = random.choice((4, 4, 4, 2, 9))
-    plain = found_by(program, engine="reference", check="", **options)
+    options |= {"harts": random.choice((4, 4, 4, 2, 9)), "step_limit": 5_000}
+    plain = found_by(program, WORDS, engine="reference", check="", **options)
     options |= {"check": random.choice(("races", "races", "races,init")), "equal_stores": random.random() < 0.2}
-    one = found_by(program, engine="reference", **options)
-    other = found_by(program, engine="jit", tier=tier, **options)
+    one = found_by(program, WORDS, engine="reference", **options)
+    other = found_by(program, WORDS, engine="jit", tier=tier, **options)
     assert one[1:] == other[1:] == plain[1:], f"{seed}\n{text}"
     assert one[0] == other[0], f"{seed}\n{text}"
     return len(one[0])
