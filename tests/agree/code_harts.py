@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from tests.agree.hart_programs import HARTS, OWN, HartMaker
+from tests.agree.hart_programs import OWN, HartMaker
 
 WORDS: Final = 4096
 """Dwords of the array."""
@@ -54,12 +54,7 @@ class Maker(HartMaker):
         if self._chance(0.1):
             self._put("li a7, 2", "li a0, 0", "ecall")
         elif self._chance(0.35):
-            label = self._fresh()
-            self._put(f"li t0, {self.random.randrange(HARTS)}")
-            self._put(f"{self.random.choice(('beq', 'bne'))} s3, t0, {label}")
-            for _ in range(self.random.randrange(1, 4)):
-                self._action()
-            self._put(f"{label}:")
+            self._by_some(self._action)
         elif self._chance(0.4):
             label = self._fresh()
             self._put(f"li s6, {self.random.choice((2, 2, 3, 9))}", f"{label}:")

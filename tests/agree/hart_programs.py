@@ -38,6 +38,15 @@ class HartMaker:
         self._label += 1
         return f"on{self._label}"
 
+    def _by_some(self, action: Callable[[], None]) -> None:
+        """One to three times what a hart does, or all but one."""
+        label = self._fresh()
+        self._put(f"li t0, {self.random.randrange(HARTS)}")
+        self._put(f"{self.random.choice(('beq', 'bne'))} s3, t0, {label}")
+        for _ in range(self.random.randrange(1, 4)):
+            action()
+        self._put(f"{label}:")
+
     def _begin(self, rounds: int) -> None:
         self._put("mv s2, ra", f"li s1, {rounds}", "li t6, 0", f"andi s3, a0, {HARTS - 1}", "mv s0, a0")
 

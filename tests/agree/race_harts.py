@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.agree.hart_programs import HARTS, HartMaker
+from tests.agree.hart_programs import HartMaker
 
 WORDS: Final = 256
 """Dwords of the array."""
@@ -36,12 +36,7 @@ class Maker(HartMaker):
         elif self._chance(0.12):
             self._watched()
         elif self._chance(0.35):
-            label = self._fresh()
-            self._put(f"li t0, {self.random.randrange(HARTS)}")
-            self._put(f"{self.random.choice(('beq', 'bne'))} s3, t0, {label}")
-            for _ in range(self.random.randrange(1, 4)):
-                self._action()
-            self._put(f"{label}:")
+            self._by_some(self._action)
         elif self._chance(0.4):
             self._loop()
         elif self._chance(0.4):

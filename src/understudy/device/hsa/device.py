@@ -107,9 +107,8 @@ class HsaDevice(Device[Settings]):
         races = races_of(settings.checks, memory.gpu, self.log, settings.equal_stores)
         self.moments = Moments(settings.snapshots) if settings.snapshots else None
         self._host_order = order = None if races is None else _host_order(races, self._is_host)
-        memory.gpu.on_read, memory.gpu.on_write = None if order is None else order.reads, self._written
-        if self.marks is None and order is None:
-            memory.gpu.on_write = None
+        memory.gpu.on_read = None if order is None else order.reads
+        memory.gpu.on_write = None if order is None and self.marks is None else self._written
         compute = Compute(settings, fences, self.marks, waits, barriers, races, self.moments, order)
         self._compute = compute
         self._scratch = scratch = QueueScratch(memory, executor, chosen.target.level, settings.dynamic_scratch)

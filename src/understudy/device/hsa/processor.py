@@ -281,10 +281,10 @@ class Processor:
 
     def _handled(self, handler: Handler, queue: Queue, index: int, data: bytes) -> int | None:
         """What a handler gives; the check of races hears of what the packet has waited for, or is waited for by."""
-        races, is_barred = self._compute.races, bool(data[1] & _BARRIER)
+        races = self._compute.races
         if races is None:
             return handler(queue, index, data)
-        host = None if queue.is_adopted else self._compute.host_order
+        host, is_barred = None if queue.is_adopted else self._compute.host_order, bool(data[1] & _BARRIER)
         if is_barred:
             races.wait(queue.number, for_all=False)
         if handler == self._kernel:

@@ -15,15 +15,23 @@ HALF: Final = 32
 class Mark:
     """What is marked of a value of `w` bits: `bits` one by one, `whole` of width 1 for all, or `halves` of 64 bits."""
 
-    __slots__ = ("_bits", "_whole", "halves", "w")
+    __slots__ = ("_bits", "_like", "_whole", "halves", "w")
 
     def __init__(
-        self, w: int, *, bits: Any = None, whole: Any = None, halves: tuple[Mark | None, Mark | None] | None = None
+        self,
+        w: int,
+        *,
+        bits: Any = None,
+        whole: Any = None,
+        halves: tuple[Mark | None, Mark | None] | None = None,
+        like: Mark | None = None,
     ) -> None:
         self.w = w
         self._bits = whole if w == 1 and bits is None else bits
         self._whole = bits if w == 1 and whole is None else whole
         self.halves = halves
+        self._like = like
+        """Another one that has marks where this has: it was looked at before, or costs less to look at."""
 
     @property
     def is_whole(self) -> bool:
@@ -33,7 +41,9 @@ class Mark:
     def whole(self, o: Any) -> Any:
         """Whether any bit is marked: width 1."""
         if self._whole is None:
-            if self.halves is not None:
+            if self._like is not None:
+                self._whole = self._like.whole(o)
+            elif self.halves is not None:
                 found = [half.whole(o) for half in self.halves if half is not None]
                 self._whole = found[0] if len(found) == 1 else o.or_(1, *found)
             else:
@@ -134,7 +144,7 @@ def carried(o: Any, w: int, x: Marks, y: Marks) -> Marks:
     if found is None or found.is_whole or found.halves is not None:
         return opaque(o, w, found)
     bits = found.bits(o)
-    return Mark(w, bits=o.or_(w, bits, o.sub(w, o.const(w, 0), bits)), whole=found.whole(o))
+    return Mark(w, bits=o.or_(w, bits, o.sub(w, o.const(w, 0), bits)), like=found)
 
 
 def shifted(o: Any, name: str, w: int, x: Marks, n: Any, number: int | None, y: Marks) -> Marks:
@@ -171,7 +181,7 @@ def widened(o: Any, name: str, to: int, w: int, x: Marks) -> Marks:
         return Mark(to, halves=(x, None))
     if name == "sext" and x.is_whole:
         return Mark(to, whole=x.whole(o))
-    return Mark(to, bits=getattr(o, name)(to, w, x.bits(o)), whole=x.whole(o))
+    return Mark(to, bits=getattr(o, name)(to, w, x.bits(o)), like=x)
 
 
 def narrowed(o: Any, to: int, w: int, x: Marks) -> Marks:

@@ -9,7 +9,7 @@ from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
-from understudy.engine.gcn.jit.emit_twin import Twin
+from understudy.engine.gcn.jit.emit_twin import Twin, WaveParts
 from understudy.engine.gcn.jit.emit_unmarked import UnmarkedTwin
 from understudy.engine.gcn.jit.float_control import FloatControl
 from understudy.engine.gcn.jit.region import Region
@@ -77,9 +77,8 @@ class Algebra(
             self.control.before_end, self.control.before_barrier = races.finish, races.arrive
         self.float_control = FloatControl(text)
         self.hardware = Hardware(text, self.ints, self.scalars, self.control, self.memory, self.float_control)
-        parts = text, self.ints, self.scalars.in_place, self.control, self.memory
-        self.twins = [Twin(number, *parts) for number in range(kinds)]
-        self.unmarked = [UnmarkedTwin(number, *parts) for number in sorted(unmarked)]
-        """Those of them that take vector registers for unmarked."""
-        for each in self.unmarked:
-            self.twins[each.kind] = each
+        wave = WaveParts(text, self.ints, self.scalars.in_place, self.control, self.memory)
+        self.unmarked = [UnmarkedTwin(number, wave) for number in sorted(unmarked)]
+        """Those twins that take vector registers for unmarked."""
+        those: dict[int, Twin] = {each.kind: each for each in self.unmarked}
+        self.twins = [those[number] if number in those else Twin(number, wave) for number in range(kinds)]

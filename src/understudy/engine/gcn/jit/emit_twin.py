@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.engine.gcn.jit.emit_control import Control
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
-from understudy.engine.gcn.jit.home import twin
+from understudy.engine.gcn.jit.home import Home, twin
 from understudy.ir.builder import LaneText, Value
 from understudy.ir.composed import Composed
+
+
+class WaveParts(NamedTuple):
+    """What a twin needs of the wave's algebra."""
+
+    text: LaneText
+    ints: Integers
+    in_place: frozenset[str]
+    control: Control
+    memory: Memory
 
 
 class Twin(
@@ -21,22 +31,17 @@ class Twin(
 ):
     """That of a kind. It has its registers in the same place as the wave, and its memory at the same addresses."""
 
-    def __init__(
-        self,
-        number: int,
-        text: LaneText,
-        ints: Integers,
-        in_place: frozenset[str],
-        control: Control,
-        own: Memory,
-    ) -> None:
-        home = twin(number)
+    def __init__(self, number: int, wave: WaveParts) -> None:
         self.kind = number
-        self.scalars = ScalarFile(text, ints, in_place, home)
-        self.vectors = VectorFile(text, ints, self.scalars, home)
-        self.memory = Memory(text, ints, self.vectors, control, own.addresses)
         self.known: dict[int, tuple[Value, Any]] = {}
         """What is known of values that hold marks."""
+        self.make(wave, twin(number))
+
+    def make(self, wave: WaveParts, home: Home) -> None:
+        """Make its registers and memory."""
+        self.scalars = ScalarFile(wave.text, wave.ints, wave.in_place, home)
+        self.vectors = VectorFile(wave.text, wave.ints, self.scalars, home)
+        self.memory = Memory(wave.text, wave.ints, self.vectors, wave.control, wave.memory.addresses)
 
     def begin(self) -> None:
         """What is known so far is not known from here on."""

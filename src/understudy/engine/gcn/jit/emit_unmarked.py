@@ -18,7 +18,7 @@ from understudy.engine.gcn.jit.emit_helpers import LIKELY, Helpers
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.emit_memory import Memory
 from understudy.engine.gcn.jit.emit_registers import ScalarFile, VectorFile
-from understudy.engine.gcn.jit.emit_twin import Twin
+from understudy.engine.gcn.jit.emit_twin import Twin, WaveParts
 from understudy.engine.gcn.jit.home import Home
 from understudy.engine.gcn.jit.liveness import Liveness
 from understudy.engine.gcn.jit.native_unmark import WORDS
@@ -154,17 +154,9 @@ class UnmarkedTwin(Twin):
     scalars: UnmarkedScalars
     memory: UnmarkedMemory
 
-    def __init__(
-        self,
-        number: int,
-        text: LaneText,
-        ints: Integers,
-        in_place: frozenset[str],
-        control: Control,
-        own: Memory,
-    ) -> None:
-        super().__init__(number, text, ints, in_place, control, own)
-        home = self.scalars.home
+    def make(self, wave: WaveParts, home: Home) -> None:
+        """Make its registers and memory."""
+        text, ints, in_place, control, own = wave
         self.scalars = UnmarkedScalars(text, ints, in_place, home)
         self.vectors = UnmarkedVectors(text, ints, self.scalars, control, home)
         self.memory = UnmarkedMemory(text, ints, self.vectors, control, own)

@@ -319,7 +319,7 @@ class EventJudge:
         for start in range(address, address + size, PIECE):
             addresses = np.arange(start, min(start + PIECE, address + size))
             for cells, at, chosen in self._cells["global"].parts(addresses):
-                for row in (STORED, UPDATED) if access == LOAD else (STORED, UPDATED, LOADED, ALSO_LOADED):
+                for row in AGAINST[LOAD if access == LOAD else STORE]:
                     codes = cells[row][at].astype(np.int64)
                     for number in np.unique(codes >> LANE_BITS).tolist():
                         event = self._events[number]

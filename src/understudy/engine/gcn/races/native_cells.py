@@ -71,7 +71,7 @@ def page_of(race: Race, address: int, space: int) -> int:
     """The cells of a page of memory; 0 where there is no room for more."""
     at = page_slot(race, address, space)
     slots = U64.at(race.pages)
-    if slots[2 * at] != 0:
+    if slots[2 * at + 1]:
         return slots[2 * at + 1]
     if race.page_count >= PAGES >> 1:
         race.full = NO_PAGES
@@ -90,8 +90,7 @@ def codes_of(race: Race, address: int, size: int, row: int, codes: int) -> int:
     They end with a page; 0 where nobody has touched any of it.
     """
     end = min(address + size, (address >> PAGE_BITS) + 1 << PAGE_BITS)
-    at = page_slot(race, address, GLOBAL)
-    page = U64.at(race.pages)[2 * at + 1] if U64.at(race.pages)[2 * at] != 0 else 0
+    page = U64.at(race.pages)[2 * page_slot(race, address, GLOBAL) + 1]
     if not page:
         return 0
     for byte in range(end - address):

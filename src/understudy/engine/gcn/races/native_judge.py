@@ -18,6 +18,7 @@ import numpy.typing as npt
 from understudy.core.checks import RACES
 from understudy.core.errors import BeyondModel, ModelBug, NoHostMemory
 from understudy.core.space import Ram
+from understudy.core.words import U64
 from understudy.engine.clocks import Clock, join
 from understudy.engine.gcn.races import native_cells, native_look, native_order
 from understudy.engine.gcn.races.cells import Flags, Places
@@ -476,7 +477,7 @@ class NativeJudge:
             at += count
         made = []
         for key, first in touched.found.items():
-            code = first.code & (1 << 64) - 1
+            code = first.code & U64
             is_atomic = first.row == UPDATED or code & FREE != 0
             party = self._party(code, self._fetch)
             made.append(Met(party, key >> SITES.bit_length(), first.address, first.size, is_atomic))
