@@ -61,11 +61,6 @@ REASONS: Final = (
         "143; 238 then on the machine of most other tables). A program is 17 launches, whose sizes are new each time.",
     ),
     (
-        r"gcn_checks: .*races, 2 threads",
-        "The check of races looks at one wave after the other, whatever threads there are, so that no finding depends "
-        "on who came first; the unchecked run has both.",
-    ),
-    (
         r"gcn_checks: .*(vector add|matmul|reduction): .*races",
         "Each chunk of lanes is held against four words of 8 bytes that are kept for its line of memory: some thirty "
         "instructions more for one load.",

@@ -11,13 +11,14 @@ import pytest
 
 from tests.device.hsa.rig import Bench, barrier, dispatch
 from tests.engine.gcn.programs import dwords, program
+from tests.engine.gcn.races.eager import be_eager
 from understudy.amdcl2 import load
 from understudy.check.sarif import to_sarif
 from understudy.core.diagnostic import Diagnostic
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.findings import Finding, FindingError, FindingLog, Level
 from understudy.engine.gcn.jit.engine import JitEngine
-from understudy.engine.gcn.races import codes, native_judge
+from understudy.engine.gcn.races import codes, tables
 from understudy.engine.gcn.races import events as module
 from understudy.engine.gcn.races.watch import RaceWatch
 from understudy.engine.gcn.reference.engine import ReferenceEngine
@@ -230,7 +231,7 @@ def test_what_there_is_no_room_for(name: str, value: int, text: str) -> None:
 
 def test_memory_of_the_check_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between launches, and nothing is told that was not."""
-    monkeypatch.setattr(native_judge, "WORTH", 0)
+    monkeypatch.setattr(tables, "WORTH", 0)
     made, told = program(WAVE + PLACE + "flat_store_dword v[4:5], v2|s_endpgm", "gfx803", size=(128, 1, 1)), []
     watch = RaceWatch(made.memory, FindingLog(told))
     for run in (1, 2, 3):
@@ -374,3 +375,15 @@ def test_opencl_programs() -> None:
         assert "JIT" in repr(loaded.device.engine)
     with load(demo_program("tonga", 200406), check="races", count_instructions=True) as loaded:
         assert "reference" in repr(loaded.device.engine)
+
+
+def test_launches_of_hosts_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all checks, too."""
+    stages, x, y = be_eager(monkeypatch), np.arange(4096, dtype=np.float32), np.ones(4096, np.float32)
+    with Gpu.open("gfx900", check="all", threads=2) as gpu:
+        for _ in range(2):
+            gpu.run(demo_code("gfx900"), "saxpy", len(x), 64, args=[2.0, x, y])
+        assert gpu.findings == []
+    assert stages
+    assert all(stages)
+    assert np.array_equal(y, 1 + 4 * x)

@@ -18,6 +18,9 @@ OWN_LOADS: Final = 0x1000
 OWN_LDS: Final = 0x4000
 END: Final = 0x5000
 """Offsets of what is stored in the end."""
+DATA: Final = 0x20_0000
+SHARED: Final = 0x1000
+"""Bytes that programs with groups apart only load."""
 
 
 class Maker:
@@ -154,3 +157,78 @@ class Maker:
         self._add("v4", "s13", "v4")
         self._put(f"s_add_u32 s14, s4, {offset:#x}")
         self._add("v4", "s14", "v4")
+
+
+class Apart(Maker):
+    """Programs whose groups store each to bytes of its own, beside each other, and load what they share.
+
+    There are barriers between what work-items do with each other's bytes. Now and then a mistake.
+    """
+
+    mistakes = 0.01
+
+    def __init__(self, rng: np.random.Generator, name: str, items: int) -> None:
+        super().__init__(rng, name)
+        self.items = items
+        gap = int(rng.choice([0, 0, 4, 64, 1]))
+        self.sizes = ["byte"] if gap & 1 else list(SIZES)
+        self._put(f"s_mul_i32 s16, s0, {16 * items + gap}", f"s_add_u32 s16, s16, {DATA + SHARED:#x}")
+        self._put(f"s_mov_b32 s17, {DATA:#x}", "v_lshlrev_b32 v6, 4, v0")
+
+    def text(self) -> str:
+        """The program, without its last instruction."""
+        self._put(f"s_mov_b32 s20, {int(self.rng.integers(1, 4))}", "again:")
+        for _ in range(int(self.rng.integers(self.fewest, self.most + 1))):
+            if self._chance(self.mistakes):
+                self._access()
+            elif self._chance(0.3):
+                self._shared()
+            else:
+                self._own_bytes()
+        self._put("s_sub_u32 s20, s20, 1", "s_cmp_lg_u32 s20, 0", "s_cbranch_scc1 again")
+        self._put("s_waitcnt vmcnt(0) lgkmcnt(0)")
+        self._at("s16", "v6")
+        self._put(f"flat_store_{self._pick(*self.sizes[:1])} v[4:5], v12")
+        return "|".join(self.lines)
+
+    def _at(self, base: str, offset: str) -> None:
+        self._add("v4", base, offset)
+
+    def _some(self) -> None:
+        if self._chance(0.3):
+            which, mask = MASKS[int(self.rng.integers(len(MASKS)))]
+            self._put(f"s_mov_b{64 if which == 'exec' else 32} {which}, {mask:#x}")
+
+    def _shared(self) -> None:
+        """Load what all groups share."""
+        size = self._pick(*SIZES)
+        self._address(SIZES[size])
+        self._at("s17", "v3")
+        self._some()
+        load = {"byte": "ubyte", "short": "ushort"}.get(size, size)
+        to = {"dwordx2": "v[12:13]", "dwordx4": "v[12:15]"}.get(size, "v12")
+        scalar = f"s_load_dword s12, s[18:19], {4 * int(self.rng.integers(16)):#x}"
+        self._put("s_mov_b32 s18, s17", "s_mov_b32 s19, 0")
+        self._put(self._pick(*(f"flat_load_{load} {to}, v[4:5]",) * 4, scalar), "s_mov_b64 exec, -1")
+
+    def _own_bytes(self) -> None:
+        """Load or store bytes of the work-item's own, or load another's between barriers."""
+        size = self._pick(*self.sizes)
+        from_, to = ({"dwordx2": f"v[{n}:{n + 1}]", "dwordx4": f"v[{n}:{n + 3}]"}.get(size, f"v{n}") for n in (8, 12))
+        load = {"byte": "ubyte", "short": "ushort"}.get(size, size)
+        local = {"byte": "u8", "short": "u16"}.get(size, "b32"), {"byte": "b8", "short": "b16"}.get(size, "b32")
+        between = self._chance(0.3)
+        if between:
+            self._put("s_waitcnt vmcnt(0) lgkmcnt(0)", "s_barrier")
+            self._put(f"v_xor_b32 v3, {int(self.rng.integers(64))}, v0", "v_lshlrev_b32 v3, 4, v3")
+            self._at("s16", "v3")
+        else:
+            self._put("v_mov_b32 v3, v6")
+            self._at("s16", "v6")
+        if not between:
+            self._some()
+        loads = f"flat_load_{load} {to}, v[4:5]", f"ds_read_{local[0]} v12, v3"
+        stores = f"flat_store_{size} v[4:5], {from_}", f"ds_write_{local[1]} v3, v8"
+        self._put(self._pick(*loads, *(() if between else stores * 2)), "s_mov_b64 exec, -1")
+        if between:
+            self._put("s_waitcnt vmcnt(0) lgkmcnt(0)", "s_barrier")

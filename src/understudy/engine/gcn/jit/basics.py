@@ -21,6 +21,10 @@ class Untranslated(Exception):
     """The JIT leaves this instruction to the reference engine."""
 
 
+class Misspeculation(Exception):
+    """Work-groups that ran side by side have to run one after the other, with nothing done yet."""
+
+
 class Observed(Enum):
     """When somebody besides the program looks at a wave's vector registers."""
 

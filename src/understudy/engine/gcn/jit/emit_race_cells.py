@@ -84,8 +84,8 @@ class Cells:
         at = text.let(f"getelementptr i64, ptr {row}, i64 {number}")
         code = self._code(place)
         text.declarations.update(embedded(highest))
-        held = text.let(f"load i64, ptr {at}")
-        text.put(f"store i64 {text.let(f'call i64 @{highest.name}(i64 {code}, i64 {held})')}, ptr {at}")
+        given = f"i64 {code}, i64 {text.let(f'load i64, ptr {at}')}, i64 {self.known['bound']}"
+        text.put(f"store i64 {text.let(f'call i64 @{highest.name}({given})')}, ptr {at}")
         text.put(f"br label %{done}")
 
     def store_line(self, place: Place, line: str, bit: int, other: str, done: str) -> None:

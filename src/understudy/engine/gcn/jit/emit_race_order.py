@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from understudy.engine.gcn.races.codes import LEAST, TICK_AT, TICKS, UID_AT
+from understudy.engine.gcn.races.codes import LEAST, TICK_AT, UID_AT
 from understudy.ir.builder import Text
 
 KNOWN: Final = ("stamp", "bound", "group_floor", "group_span", "global_floor")
@@ -20,7 +20,10 @@ class Order:
         self.count = count
         self.kind = f"<{count} x i64>"
         self.flags = f"<{count} x i1>"
-        self._known = {name: self.splat(word) for name, word in known.items()}
+        self._known = {name: self.splat(word) for name, word in known.items() if name != "bound"}
+        behind = text.let(f"add i64 {known['bound']}, 1")
+        self._behind = self.splat(text.let(f"shl i64 {behind}, {64 - UID_AT + TICK_AT}"))
+        """The first tick behind `bound`, as the upper bits of a word."""
 
     def past(self, codes: str, *, is_local: bool) -> str:
         """Flags of those that came before. What is no code is below each floor, and counts as that."""
@@ -29,9 +32,7 @@ class Order:
         own = self.compare("ult", text.let(f"xor {self.kind} {codes}, {know['stamp']}"), self.every(1 << UID_AT))
         behind = text.let(f"sub {self.kind} {codes}, {know['group_floor']}")
         in_group = self.compare("ult", behind, know["group_span"])
-        ticks = text.let(f"lshr {self.kind} {codes}, {self.every(TICK_AT)}")
-        ticks = text.let(f"and {self.kind} {ticks}, {self.every(TICKS - 1)}")
-        known = self.both(in_group, self.compare("ule", ticks, know["bound"]))
+        known = self.both(in_group, self._is_bound(codes))
         return self.either(self.either(over, own), known)
 
     def addresses(self, words: str) -> str:
@@ -40,11 +41,12 @@ class Order:
 
     def highest(self, codes: str, before: str) -> str:
         """What cells of loads hold then: see `native_look.later`."""
-        text = self.text
-        higher = text.let(f"sub {self.kind} {before}, {codes}")
-        most = text.let(f"xor {self.kind} {codes}, {self.every(-1)}")
-        most = text.let(f"and {self.kind} {most}, {self.every((1 << TICK_AT) - 1)}")
-        return self.select(self.compare("ule", higher, most), before, codes)
+        return self.select(self.without(self.compare("ugt", before, codes), self._is_bound(before)), before, codes)
+
+    def _is_bound(self, codes: str) -> str:
+        """Flags of those whose ticks are `bound` at most."""
+        ticks = self.text.let(f"shl {self.kind} {codes}, {self.every(64 - UID_AT)}")
+        return self.compare("ult", ticks, self._behind)
 
     # ---- text ----------------------------------------------------------------------------------------------------
     def every(self, number: int) -> str:

@@ -24,7 +24,7 @@ from understudy.core.forks import tell_forks
 from understudy.core.shown import count
 from understudy.engine.gcn.api import Dispatch, Statistics, Words32
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Observed, Untranslated
+from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Misspeculation, Observed, Untranslated
 from understudy.engine.gcn.jit.counters import ROOM, Tally
 from understudy.engine.gcn.jit.runtime import shared_runtime
 from understudy.engine.gcn.jit.tier import Tier
@@ -42,6 +42,8 @@ from understudy.isa.gcn.target import Target
 
 if TYPE_CHECKING:
     from understudy.core.thread_pool import PinnedPool
+    from understudy.engine.gcn.races.speculation import Speculation
+    from understudy.engine.gcn.races.watch import RaceWatch
     from understudy.isa.gcn.insn import Insn
 
 BATCH_SECONDS: Final = 0.002
@@ -56,6 +58,8 @@ MOST: Final = 1 << 16
 """Groups of a batch."""
 HOT: Final = 50_000
 """Visits of a block after which to optimise it: then the time that it takes is soon saved."""
+STAGE_SECONDS: Final = 0.25
+"""What groups that run side by side while races are looked for should take one after the other, at most."""
 LOOK_SECONDS: Final = 0.005
 """Time between looks at what is hot."""
 
@@ -241,8 +245,13 @@ class Launch:
         self._waves = int(dispatch.shapes.waves[dispatch.groups[:, 3]].sum())
         self._pace = 0.0
         self._next = 0
+        self._stop = len(dispatch.groups)
         self._helpers = 1
         self._failed: dict[int, UnderstudyError] = {}
+        self._speculating: list[Worker] = []
+        self._misspeculated = False
+        self._speculated = 0
+        """Instructions of groups that ran side by side while races were looked for."""
         self._lock = threading.Lock()
 
     def run(self, sgprs: Words32 | None = None) -> Statistics:
@@ -258,7 +267,7 @@ class Launch:
         return found
 
     def _run(self, sgprs: Words32 | None) -> Statistics:
-        self._next, self._failed = 0, {}
+        self._next, self._failed, self._speculated = 0, {}, 0
         self.engine.adopt()
         if self.dispatch.marks is not None:
             self.dispatch.marks.follow()
@@ -269,14 +278,66 @@ class Launch:
         count, self._helpers = len(self.dispatch.groups), 1
         while self._next < count and not self._failed and (self._pace == 0 or self._left < SHARED_SECONDS):
             self._work(first, 1)
+        if self._next < count and not self._failed and self.dispatch.races is not None:
+            self._speculate(self.dispatch.races, sgprs)
         if self._next < count and not self._failed:
-            self._helpers = min(self._threads(), count - self._next)
+            self._helpers = 1 if self.dispatch.races is not None else min(self._threads(), count - self._next)
             while len(self._workers) < self._helpers:
                 self._workers.append(Worker(self.engine, self.code, self.dispatch, len(self._workers)))
             for worker in self._workers[1 : self._helpers]:
                 worker.restart(sgprs)
             self._share(self._workers[: self._helpers])
         return self._result()
+
+    def _speculate(self, races: RaceWatch, sgprs: Words32 | None) -> None:
+        """Run groups side by side, stage by stage, as long as their order is found to make no difference.
+
+        The check of races looks at one after the other, so that no finding depends on who came first.
+        """
+        dispatch, count = self.dispatch, len(self.dispatch.groups)
+        helpers = min(self._threads(), count - self._next)
+        is_apart = dispatch.waves is None and dispatch.watch.meanwhile is None and races.launches.is_alone
+        if helpers < 2 or not is_apart or races.speculation is None or not races.speculation.is_due(dispatch.entry):
+            return
+        parts = races.speculation.parts(helpers)
+        if len(parts) < 2:
+            return
+        for number in range(len(self._speculating), len(parts)):
+            self._speculating.append(Worker(self.engine, self.code, dispatch, number, parts[number]))
+        while self._next < count:
+            if not self._stage(races.speculation, self._speculating[:helpers], sgprs):
+                races.speculation.failed(dispatch.entry)
+                return
+
+    def _stage(self, speculation: Speculation, workers: list[Worker], sgprs: Words32 | None) -> bool:
+        """Run as many groups as should take a moment; False where they have to run one after the other."""
+        start = self._next
+        stop = min(len(self.dispatch.groups), start + max(int(STAGE_SECONDS / self._pace), len(workers)))
+        for worker in workers:
+            worker.restart(sgprs)
+        first, *groups = (each.races for each in (self.first, *workers) if each.races is not None)
+        numbers = first.group.launch, start, stop, self.dispatch.most_waves
+        if not speculation.begin(groups, *numbers, self.dispatch.marks):
+            return False
+        self._stop, self._helpers, self._misspeculated = stop, len(workers), False
+        before = time.perf_counter()
+        try:
+            self._share(workers)
+            shared = time.perf_counter() - before
+            is_fine = not self._misspeculated and speculation.merge()
+        except BaseException:
+            speculation.forget()
+            raise
+        finally:
+            self._stop, self._helpers = len(self.dispatch.groups), 1
+        if is_fine:
+            self._speculated += sum(worker.retired for worker in workers)
+            if time.perf_counter() - before > 2 * shared:  # they touch little of much memory
+                speculation.failed(self.dispatch.entry)
+        else:
+            speculation.undo()
+            self._next = start
+        return is_fine
 
     def _share(self, workers: list[Worker]) -> None:
         """Do what is left, on this thread and on others."""
@@ -289,7 +350,7 @@ class Launch:
             while wait(others, None if watch.meanwhile is None else TICK_SECONDS).not_done:
                 watch.pass_time()
         except BaseException:  # Ctrl-C, for one: the others must not run on into memory that nobody expects them in
-            self._next = len(self.dispatch.groups)
+            self._next = self._stop
             for worker in workers[1:]:
                 worker.is_dropped = True
             for worker in workers[1:]:
@@ -312,7 +373,7 @@ class Launch:
     def _result(self) -> Statistics:
         if self._failed:
             raise self._failed[min(self._failed)]
-        instructions = sum(worker.retired for worker in self._workers[: self._helpers])
+        instructions = self._speculated + sum(worker.retired for worker in self._workers[: self._helpers])
         interpreted = sum(worker.interpreted for worker in self._workers[: self._helpers])
         return Statistics(instructions, self._waves, len(self.dispatch.groups), interpreted)
 
@@ -323,7 +384,7 @@ class Launch:
 
     def _threads(self) -> int:
         dispatch = self.dispatch
-        if self.engine.is_beside or dispatch.races is not None:  # which looks at one wave after the other
+        if self.engine.is_beside:
             return 1
         if dispatch.scratch_lane_bytes:
             return min(self.engine.threads, dispatch.scratch_slots // max(dispatch.most_waves, 1))
@@ -336,19 +397,24 @@ class Launch:
 
     def _work(self, worker: Worker, batches: int | None = None) -> None:
         """Take batches of groups until there are none, or `batches` of them."""
-        count = len(self.dispatch.groups)
         while batches is None or batches > 0:
             with self._lock:
                 start = self._next
-                size = self._size(count) if self._pace else 1
-                stop = min(start + size, count, min(self._failed, default=1 << 62))
+                size = self._size(self._stop) if self._pace else 1
+                stop = min(start + size, self._stop, min(self._failed, default=1 << 62))
                 if start >= stop:
                     return
                 self._next = stop
             before = time.perf_counter() - worker.looked_up
             try:
                 self._batch(worker, start, stop)
+            except Misspeculation:
+                self._give_up()
+                return
             except UnderstudyError as error:
+                if worker.is_speculating:
+                    self._give_up()
+                    return
                 with self._lock:
                     self._failed[worker.group] = error
                 return
@@ -357,6 +423,13 @@ class Launch:
             self._pace = max(spent / (stop - start), 1e-9)
             self.engine.adopt()
             batches = None if batches is None else batches - 1
+
+    def _give_up(self) -> None:
+        """Groups that run side by side have to run one after the other."""
+        with self._lock:
+            self._misspeculated, self._next = True, self._stop
+        for worker in self._speculating:
+            worker.is_dropped = True
 
     def _batch(self, worker: Worker, start: int, stop: int) -> None:
         """Run groups: one by one as far as somebody wants to know of their waves."""

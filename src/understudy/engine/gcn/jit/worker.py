@@ -20,7 +20,7 @@ from understudy.core.words import align_up, signed
 from understudy.engine.gcn.api import Dispatch, StepLimit, Words32
 from understudy.engine.gcn.group import look, start_wave
 from understudy.engine.gcn.jit import layout, native_clock
-from understudy.engine.gcn.jit.basics import BlockKey, Fetch
+from understudy.engine.gcn.jit.basics import BlockKey, Fetch, Misspeculation
 from understudy.engine.gcn.jit.context import AT
 from understudy.engine.gcn.jit.home import TWIN
 from understudy.engine.gcn.jit.runtime import Runtime
@@ -49,6 +49,7 @@ from understudy.isa.gcn.state import (
 if TYPE_CHECKING:
     from understudy.engine.gcn.marks.marking import Marking
     from understudy.engine.gcn.races.native_judge import NativeGroup
+    from understudy.engine.gcn.races.speculation import Part
     from understudy.engine.gcn.races.watch import RaceWatch
     from understudy.engine.gcn.reference.engine import Stepper
     from understudy.engine.gcn.wave_log import WaveLog
@@ -69,6 +70,8 @@ KEPT: Final = 64
 """Seeds and numbers of waves whose orders are kept."""
 LINE: Final = 64
 """Bytes that LDS begins at a multiple of."""
+PATIENCE_SECONDS: Final = 2.0
+"""How long waves may take that were expected to take much less, until they run one after the other."""
 MOST_FUEL: Final = 1 << 62
 """Turns and limits that are longer never end: translated code counts them in signed words."""
 STEPS: Final = 64
@@ -95,11 +98,18 @@ class CodeMaker(Protocol):
 
 
 class Worker:
-    """Runs ranges of groups of one dispatch on one thread; number `slot` of the workers of that dispatch."""
+    """Runs ranges of groups of one dispatch on one thread; number `slot` of the workers of that dispatch.
 
-    def __init__(self, engine: CodeMaker, code: CodeSpace, dispatch: Dispatch, slot: int) -> None:
+    With a `part`, others run side by side under the check of races: as long as nothing but translated code is executed,
+    else a `Misspeculation`.
+    """
+
+    def __init__(
+        self, engine: CodeMaker, code: CodeSpace, dispatch: Dispatch, slot: int, part: Part | None = None
+    ) -> None:
         self.engine = engine
         self.code = code
+        self._part = part
         self.dispatch = dispatch
         count = max(dispatch.most_waves, 1)
         marking = dispatch.marks
@@ -146,6 +156,11 @@ class Worker:
         from understudy.engine.gcn.reference.engine import Stepper  # all of the instruction set goes with it
 
         return Stepper(self.dispatch)
+
+    @property
+    def is_speculating(self) -> bool:
+        """Whether what it does may have to be undone."""
+        return self._part is not None
 
     @property
     def group(self) -> int:
@@ -342,7 +357,8 @@ class Worker:
         """What waves tell the check of races by."""
         dispatch = self.dispatch
         fetch = lambda pc: self.stepper.fetch(pc)  # noqa: E731 - made when it is needed first
-        self.races = made = watch.native.group(dispatch.groups, len(self.waves), dispatch.private, fetch)
+        judge = self._part or watch.native
+        self.races = made = judge.group(dispatch.groups, len(self.waves), dispatch.private, fetch)
         for wave, row in zip(self.waves, made.rows, strict=True):
             wave.words[layout.RACES] = ctypes.addressof(row)
         self.context[AT["races"]], self.context[AT["start_races"]] = made.address, made.start
@@ -358,6 +374,8 @@ class Worker:
         wave = self.waves[words[AT["current"]]]
         wave.words[RETIRED] = self._executed(wave)
         try:
+            if self._part is not None and (self.is_dropped or time.monotonic() - self._began[1] > PATIENCE_SECONDS):
+                raise Misspeculation
             if self.is_dropped:
                 raise Stopped("the host gave up waiting while the kernel ran")
             away = look(self.dispatch, wave, self._began[1], self._lend)
@@ -373,6 +391,7 @@ class Worker:
 
     def _uneven(self) -> None:
         """Tell of work-items that have not come to the barrier that opens."""
+        self._be_sure()
         if self.dispatch.barriers is not None:
             self.dispatch.barriers.opens(self.dispatch, self.group, self._of_group())
 
@@ -476,6 +495,7 @@ class Worker:
 
     def _steps(self, wave: Wave, count: int) -> None:
         """Execute up to `count` instructions one by one, until one of them leads to where translated code begins."""
+        self._be_sure()
         words = wave.words
         for _ in range(count):
             if _fuel(wave) <= 0 and not self._refuel(wave):
@@ -493,6 +513,11 @@ class Worker:
                 return
             if self.code.table.holds((int(words[PC]), int(words[MODE]))):
                 return
+
+    def _be_sure(self) -> None:
+        """Something happens that cannot be undone."""
+        if self._part is not None:
+            raise Misspeculation
 
     def _count(self, pc: int, times: int = 1) -> None:
         """Count an instruction, where they are counted."""
@@ -523,6 +548,7 @@ class Worker:
 
     def _resume(self, wave: Wave) -> None:
         """Finish a strip from lane LANE on, instruction by instruction; or find out which of them faults."""
+        self._be_sure()
         words = wave.words
         function, first = int(words[layout.FUNCTION]), int(words[layout.LANE])
         resume = self.code.resume(function, int(words[layout.SIDE_EXIT]), self.stepper.fetch)

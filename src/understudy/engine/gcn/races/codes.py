@@ -90,6 +90,10 @@ BY_PYTHON: Final = 4
 KNOWS_SAME: Final = 2
 """Of a look: Python does it; it is known where memory stays as it is."""
 
+SAVING: Final = 1
+SAVED: Final = 2
+"""Of a page that waves are about to store to."""
+
 NO_PAGES: Final = 1
 NO_CELLS: Final = 2
 NO_SITES: Final = 3
@@ -120,7 +124,9 @@ class Race(ctypes.Structure):
     over_count: int
     """Of those, how many are of launches that came before all that is done now."""
     pages: int
+    page_keys: int
     page_count: int
+    """Their keys in the order in which they were met."""
     free: int
     """What is left of memory for cells."""
     end: int
@@ -145,6 +151,26 @@ class Race(ctypes.Structure):
     """Whether Python has to look at what was not told of yet."""
     full: int
     """What there is no room for; 0 where there is."""
+    saves: int
+    """Host address of the `Saves` where memory is kept as it was before waves store to it; 0: it is not."""
+
+
+@layout
+class Saves(ctypes.Structure):
+    """Pages of memory as they were, page by page as the page table has them; for several threads."""
+
+    states: int
+    """A word for each page there may be: 0, `SAVING` or `SAVED`."""
+    pages: int
+    """The number of each page that is kept, in order."""
+    room: int
+    """Where they are kept: of each page `count` times as many bytes as it has."""
+    most: int
+    used: int
+    """Pages there is room for, and those that are kept."""
+    count: int
+    tables: int
+    """Page tables of the memories that are kept: that of values, and those of marks."""
 
 
 @layout
@@ -173,6 +199,11 @@ class Group(ctypes.Structure):
     before: int
     """Of each earlier launch, whether all that it did came before what this one does."""
     before_count: int
+    numbers: int
+    """Where groups of a launch run side by side, the number of the first wave of group `first_group`; else 0."""
+    first_group: int
+    group_bits: int
+    """Each has so many numbers: two to this power, in the order of groups."""
 
 
 @layout
@@ -269,6 +300,7 @@ RACE_AT: Final = numbers(Race)
 ROW_AT: Final = numbers(WaveRow)
 HINT_AT: Final = numbers(Hint)
 SLOT_AT: Final = numbers(Slot)
+SAVES_AT: Final = numbers(Saves)
 HINT_BYTES: Final = ctypes.sizeof(Hint)
 SLOT_BYTES: Final = ctypes.sizeof(Slot)
 HINTS: Final = 512

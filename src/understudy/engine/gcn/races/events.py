@@ -214,16 +214,21 @@ class EventJudge:
         return number
 
     def _last(self, event: Event, known: Numbers, marks: Numbers) -> Numbers:
-        """Which loads cells know of then: of one wave's in one tick none is the first; see `native_look.later`."""
+        """Which loads cells know of then: see `native_look.later`."""
         found, numbers = marks.copy(), known >> LANE_BITS
         for number in np.unique(numbers).tolist():
             other = self._events[number]
-            if other is None or other.wave is not event.wave or other.tick != event.tick:
+            if other is None:
                 continue
             stays = numbers == number
-            if other.site == event.site:
-                stays &= known & LANE_MASK > marks & LANE_MASK
-            if other.site >= event.site:
+            if other.wave is event.wave and other.tick == event.tick:
+                if other.site == event.site:
+                    stays &= known & LANE_MASK > marks & LANE_MASK
+                is_last = other.site >= event.site
+            else:
+                is_one = other.wave.launch is event.wave.launch and other.wave.group == event.wave.group
+                is_last = is_one and other.wave.wave > event.wave.wave and not self._ordered(other, event)
+            if is_last:
                 found[stays] = known[stays]
         return found
 

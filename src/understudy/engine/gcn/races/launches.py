@@ -43,6 +43,11 @@ class Launches:
         self.earlier.append(self.present)
         return is_alone
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether all others are over before the present one."""
+        return self.earlier == [self.present]
+
     def wait(self, queue: int, *, for_all: bool) -> None:
         """A packet of a queue has waited for those before it: of the queue, or `for_all` that anyone may wait for."""
         (self._behind if for_all else self._own)[queue] = self.present.number

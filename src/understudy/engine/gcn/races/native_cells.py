@@ -57,19 +57,25 @@ def page_key(address: int, space: int) -> int:
 
 
 @inlined
-def page_slot(race: Race, address: int, space: int) -> int:
+def slot_of_page(race: Race, key: int) -> int:
     """Where in the table the cells of a page are, or would be."""
-    key, slots = page_key(address, space), U64.at(race.pages)
+    slots = U64.at(race.pages)
     at = (key * MIX) >> PAGE_SHIFT
     while slots[2 * at] != 0 and slots[2 * at] != key:
         at = at + 1 & PAGES - 1
     return at
 
 
+@inlined
+def page_address(key: int) -> int:
+    """Where the page of a key begins, in its space."""
+    return (key - 1 & (1 << SPACE_TAG) - 1) << PAGE_BITS
+
+
 @native
 def page_of(race: Race, address: int, space: int) -> int:
     """The cells of a page of memory; 0 where there is no room for more."""
-    at = page_slot(race, address, space)
+    at = slot_of_page(race, page_key(address, space))
     slots = U64.at(race.pages)
     if slots[2 * at + 1]:
         return slots[2 * at + 1]
@@ -78,6 +84,7 @@ def page_of(race: Race, address: int, space: int) -> int:
         return 0
     made = cells(race, PAGE_BYTES)
     if made:
+        U64.at(race.page_keys)[race.page_count] = page_key(address, space)
         race.page_count += 1
         slots[2 * at], slots[2 * at + 1] = page_key(address, space), made
     return made
@@ -90,7 +97,7 @@ def codes_of(race: Race, address: int, size: int, row: int, codes: int) -> int:
     They end with a page; 0 where nobody has touched any of it.
     """
     end = min(address + size, (address >> PAGE_BITS) + 1 << PAGE_BITS)
-    page = U64.at(race.pages)[2 * page_slot(race, address, GLOBAL) + 1]
+    page = U64.at(race.pages)[2 * slot_of_page(race, page_key(address, GLOBAL)) + 1]
     if not page:
         return 0
     for byte in range(end - address):

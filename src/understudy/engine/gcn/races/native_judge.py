@@ -10,17 +10,16 @@ import ctypes
 import weakref
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from understudy.core.checks import RACES
-from understudy.core.errors import BeyondModel, ModelBug, NoHostMemory
-from understudy.core.space import Ram
+from understudy.core.errors import BeyondModel, ModelBug
 from understudy.core.words import U64
 from understudy.engine.clocks import Clock, join
-from understudy.engine.gcn.races import native_cells, native_look, native_order
+from understudy.engine.gcn.races import native_cells, native_keep, native_look, native_merge, native_order
 from understudy.engine.gcn.races.cells import Flags, Places
 from understudy.engine.gcn.races.codes import (
     BY_PYTHON,
@@ -38,13 +37,10 @@ from understudy.engine.gcn.races.codes import (
     LANE_MASK,
     NAMES,
     NUMBER_BITS,
-    PAGES,
-    RANGES,
     RELEASES,
     ROW_BYTES,
     ROWS,
     SITE_AT,
-    SITE_SLOTS,
     SITES,
     SIZE_AT,
     SLOT_BYTES,
@@ -55,7 +51,6 @@ from understudy.engine.gcn.races.codes import (
     STORED,
     TICK_AT,
     TICKS,
-    TOLD,
     TOLD_BYTES,
     UID_AT,
     UIDS,
@@ -68,6 +63,7 @@ from understudy.engine.gcn.races.codes import (
 )
 from understudy.engine.gcn.races.events import FEW, returns
 from understudy.engine.gcn.races.launches import Launch, Launches
+from understudy.engine.gcn.races.tables import Tables
 from understudy.engine.gcn.races.telling import ATOMIC, GROUPS, KERNELS, LOAD, WAVES, Met, Party, Telling, is_scalar
 from understudy.engine.gcn.races.touched import PIECE, Touched
 from understudy.ir.native import Natives
@@ -79,16 +75,13 @@ Ids = npt.NDArray[np.uint32]
 BETWEEN: Final = (WAVES, GROUPS, KERNELS)
 ALL: Final = (1 << LANES) - 1
 LOCAL: Final = SPACES.index("LDS")
-CELLS: Final = (64 << 30, 16 << 30, 4 << 30)
-"""Bytes for cells, as many of them as this process has addresses for; they cost nothing until they are used."""
-WORTH: Final = 256 << 20
-"""Bytes of cells from which on they are given back when nothing in them matters any more."""
 MOST_KEPT: Final = 1024
 """Launches that are kept because the host has not waited for them."""
 NATIVES: Final = Natives(
     native_look.look, native_look.look_ahead, native_look.look_scalar, native_look.open_access,
     native_look.stored_codes, native_order.start_races, native_order.leave_barrier, native_order.arrive,
     native_order.come, native_order.finish, native_order.over, native_order.go_on, native_cells.codes_of,
+    native_cells.site_of, native_merge.merge, native_merge.forget, native_keep.put_back,
 )  # fmt: skip
 function: Final = NATIVES.function
 
@@ -122,12 +115,31 @@ class NativeWave:
         return found if found.tick == tick else found._replace(done=tick - 2)
 
 
+class GroupJudge(Protocol):
+    """Who has the tables that work-groups of a thread are told of by."""
+
+    race: Race
+
+    def started(self, groups: Ids) -> tuple[int, npt.NDArray[np.uint64]]:
+        """The number of the present launch, which is one of these groups, and which earlier ones are over before it."""
+
+
+class Pending(Protocol):
+    """Who knows what waves have touched, which is in no table yet."""
+
+    def settle(self) -> None:
+        """Have it be there."""
+
+    def drop(self) -> None:
+        """Forget it."""
+
+
 class NativeGroup:
     """The work-group that a thread runs, and after it the next one: rows of its waves, for compiled code."""
 
     def __init__(
         self,
-        judge: NativeJudge,
+        judge: GroupJudge,
         groups: Ids,
         most_waves: int,
         private: tuple[int, int],
@@ -187,18 +199,11 @@ class NativeJudge:
         self.launches = launches
         self.telling = telling
         self.equal_stores = equal_stores
-        self.race = Race()
-        self._tables = {
-            "ranges": Ram(16 * (RANGES + 1)), "pages": Ram(16 * PAGES), "sites": Ram(8 * SITES),
-            "site_slots": Ram(16 * SITE_SLOTS), "told": Ram(TOLD // 2 * TOLD_BYTES), "told_slots": Ram(16 * TOLD),
-            "groups": Ram(16 * UIDS), "bounds": Ram(16 * UIDS),
-        }  # fmt: skip
-        self._cells = _cells()
-        for name, table in self._tables.items():
-            setattr(self.race, name, table.base_host)
+        self.tables = Tables()
+        self.race = self.tables.race
         self.race.equal_stores, self.race.raises = equal_stores, telling.log.raises
-        self.race.next_uid, self.race.floor = FIRST_UID, FIRST_UID
-        self._bare()
+        self.pending: Pending | None = None
+        """Who knows more of who touched which byte."""
         self._launches: list[tuple[Launch, Ids]] = []
         self._groups: weakref.WeakValueDictionary[int, NativeGroup] = weakref.WeakValueDictionary()
         """By the host address of the row of each of its waves."""
@@ -216,10 +221,6 @@ class NativeJudge:
         self._addresses = np.zeros(LANES, np.uint64)
         self._codes = np.zeros(LANES, np.uint64)
 
-    def _bare(self) -> None:
-        self.race.free = self._cells.base_host
-        self.race.end = self.race.free + self._cells.size
-
     def group(
         self, groups: Ids, most_waves: int, private: tuple[int, int], fetch: Callable[[int], Insn]
     ) -> NativeGroup:
@@ -235,6 +236,7 @@ class NativeJudge:
     def started(self, groups: Ids) -> tuple[int, npt.NDArray[np.uint64]]:
         """The number of the present launch, which is one of these groups, and which earlier ones are over before it."""
         present = self.launches.present
+        self.settle()
         known = [launch for launch, _ in self._launches]
         before = np.array([self.launches.is_before(each) for each in known], np.uint64)
         if present not in known:
@@ -245,24 +247,29 @@ class NativeJudge:
     def forget(self) -> None:
         """Whatever ran so far is over before what runs next."""
         race = self.race
+        if self.pending is not None and not self.launches.unseen:
+            self.pending.drop()
+        self.settle()
         for found in (self._waves, self._learnt, self._bounds, self._atomics):
             found.clear()
         if race.told_count:  # and told of, when their launches were over
-            self._tables["told_slots"].clear()
-            race.told_count = 0
+            self.tables.forget_told()
             self._counts.clear()
         race.bound_count = self._bounds_read = 0
-        is_full = race.free - self._cells.base_host > WORTH or race.next_uid > UIDS // 2
+        is_full = self.tables.is_large or race.next_uid > UIDS // 2
         if is_full or not self.launches.unseen or len(self._launches) > MOST_KEPT:
             self._launches.clear()
             race.range_count = race.group_count = 0
         if is_full:
-            self._cells.clear()
-            self._tables["pages"].clear()
-            race.page_count, race.next_uid = 0, FIRST_UID
-            self._bare()
+            self.tables.forget_cells()
+            race.next_uid = FIRST_UID
         race.over_count = race.range_count
         race.floor = race.next_uid
+
+    def settle(self) -> None:
+        """Know what others do."""
+        if self.pending is not None:
+            self.pending.settle()
 
     # ---- what orders waves ---------------------------------------------------------------------------------------
     def wave(self, address: int, state: int) -> NativeWave:
@@ -354,10 +361,9 @@ class NativeJudge:
 
     def _bounds_of(self, uid: int) -> list[int]:
         """Up to which ticks of its group a wave has known, barrier by barrier."""
-        rows = np.frombuffer(self._tables["bounds"].view, np.uint64)
         count = self.race.bound_count
-        for at in range(self._bounds_read, count):
-            self._bounds.setdefault(int(rows[2 * at]), []).append(int(rows[2 * at + 1]))
+        for each, bound in self.tables.pairs("bounds", count)[self._bounds_read :].tolist():
+            self._bounds.setdefault(each, []).append(bound)
         self._bounds_read = count
         return self._bounds.get(uid, [])
 
@@ -368,7 +374,7 @@ class NativeJudge:
         return range(int(firsts[at - 1]), int(firsts[at]) if at < len(firsts) else self.race.next_uid)
 
     def _firsts(self) -> npt.NDArray[np.uint64]:
-        return np.frombuffer(self._tables["groups"].view, np.uint64)[: 2 * self.race.group_count : 2]
+        return self.tables.pairs("groups", self.race.group_count)[:, 0]
 
     # ---- accesses ------------------------------------------------------------------------------------------------
     def look(
@@ -458,8 +464,9 @@ class NativeJudge:
     # ---- the host ------------------------------------------------------------------------------------------------
     def met(self, access: str, address: int, size: int) -> list[Met]:
         """What launches that the host has not waited for have done to bytes that it accesses, in their order."""
+        self.settle()
         numbers = np.array([each.number for each, _ in self._launches], np.int64)
-        ranges = np.frombuffer(self._tables["ranges"].view, np.uint64)[: 2 * self.race.range_count].reshape(-1, 2)
+        ranges = self.tables.pairs("ranges", self.race.range_count)
         launches = numbers[ranges[:, 1].astype(np.int64)]
         unseen = np.isin(launches, list(self.launches.unseen))
         room, touched, at = np.zeros(PIECE, np.uint64), Touched(), address
@@ -502,14 +509,14 @@ class NativeJudge:
 
     def _party(self, access: int, fetch: Callable[[int], Insn], lanes: tuple[int, ...] | None = None) -> Party:
         uid, site = access >> UID_AT, access >> SITE_AT & SITES - 1
-        key = int(np.frombuffer(self._tables["sites"].view, np.uint64)[site])
+        key = int(self.tables.sites()[site])
         if site not in self._insns:
             self._insns[site] = fetch((key & ~(1 << 63)) >> 2)
         insn = self._insns[site]
         at = int(np.searchsorted(self._firsts(), uid, side="right")) - 1
-        first, number = np.frombuffer(self._tables["groups"].view, np.uint64)[2 * at : 2 * at + 2].tolist()
-        ranges = np.frombuffer(self._tables["ranges"].view, np.uint64)[: 2 * self.race.range_count]
-        launch = int(ranges[2 * int(np.searchsorted(ranges[::2], uid, side="right")) - 1])
+        first, number = self.tables.pairs("groups", self.race.group_count)[at].tolist()
+        ranges = self.tables.pairs("ranges", self.race.range_count)
+        launch = int(ranges[int(np.searchsorted(ranges[:, 0], uid, side="right")) - 1, 1])
         x, y, z = self._launches[launch][1][number].tolist()[:3]
         if lanes is None:
             lanes = (access >> LANE_AT & LANE_MASK,)
@@ -519,13 +526,3 @@ class NativeJudge:
 def _bits(lanes: Places) -> int:
     """A mask of lanes."""
     return int(np.bitwise_or.reduce(np.uint64(1) << lanes.astype(np.uint64), initial=np.uint64(0)))
-
-
-def _cells() -> Ram:
-    """Room for cells."""
-    for size in CELLS[:-1]:
-        try:
-            return Ram(size)
-        except NoHostMemory:
-            continue
-    return Ram(CELLS[-1])

@@ -70,6 +70,7 @@ from understudy.engine.gcn.races.native_cells import (
     site_of,
     write,
 )
+from understudy.engine.gcn.races.native_keep import keep
 from understudy.engine.gcn.races.native_order import is_before, launch_of, leave_barrier, set_tick
 from understudy.engine.gcn.races.native_quick import load_lanes
 from understudy.ir.native import U64, inlined, lowest_bit, native
@@ -143,12 +144,15 @@ def clashed(wave: WaveRow, serial: int, address: int) -> int:
 
 
 @inlined
-def later(code: int, known: int) -> int:
-    """Which load cells know of: of those by one wave in one tick, none of which is the first, that of the last site.
+def later(wave: WaveRow, code: int, known: int, is_local: int) -> int:
+    """Which load cells know of: of those that nothing orders, that of the work-group's last wave.
 
-    And of the accesses of that, the one of the highest lane: in whatever order they are looked at.
+    Of those by one wave in one tick, none of which is the first, that of the last site, and of the accesses of that the
+    one of the highest lane. So it does not matter in which order they are looked at.
     """
-    return max(code, known) if known >> TICK_AT == code >> TICK_AT else code
+    if known >> TICK_AT == code >> TICK_AT:
+        return max(code, known)
+    return known if known > code and not is_before(wave, known, is_local) else code
 
 
 @native
@@ -158,7 +162,14 @@ def touch(wave: WaveRow, race: Race, page: int, address: int, is_whole: int, wha
     if kind == LOAD:
         first = code_at(page, address, LOADED)
         row = LOADED if first == 0 or is_before(wave, first, what >> SPACE_AT & 3 == LDS) else ALSO_LOADED
-        write(race, page, address, is_whole, row, later(code, code_at(page, address, row)))
+        write(
+            race,
+            page,
+            address,
+            is_whole,
+            row,
+            later(wave, code, code_at(page, address, row), what >> SPACE_AT & 3 == LDS),
+        )
     elif kind == ATOMIC:
         write(race, page, address, is_whole, UPDATED, code)
     else:
@@ -294,16 +305,16 @@ def all_before(wave: WaveRow, line: int, is_local: int) -> int:
 
 
 @inlined
-def put_line(row: int, code: int, is_load: int) -> None:
+def put_line(wave: WaveRow, row: int, code: int, is_load: int, is_local: int) -> None:
     """Have the cell of a line hold a code, which counts lanes, or 0."""
     line = U64[row]
     if line == 0 or line >= LEAST:
-        U64[row] = later(code, line) if is_load else code
+        U64[row] = later(wave, code, line, is_local) if is_load else code
         return
     cells, step = U64.at(line), 1 << LANE_AT if code else 0
     if is_load:
         for dword in range(LINE_LANES):
-            cells[dword] = later(code + dword * step, cells[dword])
+            cells[dword] = later(wave, code + dword * step, cells[dword], is_local)
     else:
         for dword in range(LINE_LANES):
             cells[dword] = code + dword * step
@@ -326,17 +337,17 @@ def look_line(wave: WaveRow, address: int, what: int, code: int) -> int:
         if loaded < LEAST and loaded and not all_before(wave, loaded, is_local):
             return LEAVE
         if loaded < LEAST or is_before(wave, loaded, is_local):
-            put_line(at + 8 * LOADED, code, 1)
+            put_line(wave, at + 8 * LOADED, code, 1, is_local)
         elif also and also < LEAST:
             return LEAVE
         else:
-            row[ALSO_LOADED] = later(code, also)
+            row[ALSO_LOADED] = later(wave, code, also, is_local)
         return FINE
     if not all_before(wave, loaded, is_local) or not all_before(wave, also, is_local):
         return LEAVE
-    put_line(at + 8 * LOADED, 0, 0)
-    put_line(at + 8 * ALSO_LOADED, 0, 0)
-    put_line(at + 8 * STORED, code, 0)
+    put_line(wave, at + 8 * LOADED, 0, 0, is_local)
+    put_line(wave, at + 8 * ALSO_LOADED, 0, 0, is_local)
+    put_line(wave, at + 8 * STORED, code, 0, is_local)
     return FINE
 
 
@@ -386,7 +397,7 @@ def load_dword(wave: WaveRow, race: Race, page: int, address: int, code: int, is
             second = part(row[ALSO_LOADED], dword)
             if second and second < LEAST:
                 return LEAVE
-    return put(race, page, address, target, later(code, part(row[target], dword)))
+    return put(race, page, address, target, later(wave, code, part(row[target], dword), is_local))
 
 
 @native
@@ -415,7 +426,7 @@ def load_bytes(wave: WaveRow, race: Race, page: int, address: int, size: int, co
         if first and not is_before(wave, first, is_local):
             target = ALSO_LOADED
         before = byte_of(part(row[target], dword), address + byte)
-        if put_byte(race, page, address + byte, target, later(code, before)):
+        if put_byte(race, page, address + byte, target, later(wave, code, before, is_local)):
             return LEAVE
     return FINE
 
@@ -678,6 +689,9 @@ def look_ahead(
         is_whole = is_shared(words, group, what, at[0], LINE if shape == SIDE else what >> SIZE_AT)
     if is_flat:
         what = what & ~(3 << SPACE_AT)
+    saves = Race.from_address(wave.race).saves
+    if saves and what & KIND == STORE and what >> SPACE_AT & 3 == GLOBAL and keep(saves, what, addresses, mask):
+        return LEAVE
     if is_whole:
         slot = Slot.from_address(slot_of(wave, number, key, what, lanes))
         give_hint(wave, hint, key, what, at[0], slot.code)

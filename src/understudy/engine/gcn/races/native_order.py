@@ -35,6 +35,8 @@ def start_races(group: Group, number: int, count: int) -> None:
     """The waves of a work-group begin: group `number` of its launch."""
     race = Race.from_address(group.race)
     first, last = race.next_uid, race.range_count
+    if group.numbers:
+        first = group.numbers + (number - group.first_group << group.group_bits)
     ranges, groups = U64.at(race.ranges), U64.at(race.groups + 16 * race.group_count)
     if first + count >= UIDS or last >= RANGES:
         race.full = NO_WAVES

@@ -25,6 +25,7 @@ from understudy.engine.gcn.races.codes import (
     SPACE_AT,
     STORED,
     TICK_AT,
+    TICKS,
     UPDATED,
     Group,
     Race,
@@ -37,9 +38,9 @@ from understudy.isa.gcn.state import LDS_SIZE
 
 
 @inlined
-def highest(code: int, before: int) -> int:
-    """The same as `native_look.later`, in fewer steps."""
-    return before if before - code <= ~code & (1 << TICK_AT) - 1 else code
+def highest(code: int, before: int, bound: int) -> int:
+    """The same as `native_look.later`, where barriers are all that a wave knows of others."""
+    return before if (before > code) & (before >> TICK_AT & TICKS - 1 > bound) else code
 
 
 @inlined
@@ -80,7 +81,7 @@ def quick_dword(
         return LEAVE
     if loaded - 1 < LEAST - 1:
         return LEAVE
-    U64[cell] = highest(code, loaded)
+    U64[cell] = highest(code, loaded, bound)
     return FINE
 
 
@@ -120,7 +121,7 @@ def quick_byte(
         cell = cell if is_over else also
     elif not is_over:
         return LEAVE
-    U64[cell + byte] = highest(code, U64[cell + byte])
+    U64[cell + byte] = highest(code, U64[cell + byte], bound)
     return FINE
 
 

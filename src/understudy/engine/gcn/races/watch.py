@@ -8,9 +8,11 @@ is said to order them does: no finding depends on who happened to be first.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from understudy.core.errors import NoHostMemory
 from understudy.core.findings import FindingLog
 from understudy.engine.gcn.races.launches import Launches
 from understudy.engine.gcn.races.telling import FREE, LOAD, Met, Telling
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from understudy.engine.gcn.memory import GpuMemory
     from understudy.engine.gcn.races.events import EventJudge
     from understudy.engine.gcn.races.native_judge import NativeJudge
+    from understudy.engine.gcn.races.speculation import Speculation
 
 ATOMIC_BYTES: Final = 8
 """The most that one reads or writes to pass on that something is done."""
@@ -45,6 +48,15 @@ class RaceWatch:
         from understudy.engine.gcn.races.native_judge import NativeJudge
 
         return NativeJudge(self.launches, self.telling, equal_stores=self.equal_stores)
+
+    @cached_property
+    def speculation(self) -> Speculation | None:
+        """Work-groups of one launch side by side; None where this process has no addresses for it."""
+        from understudy.engine.gcn.races.speculation import Speculation
+
+        with suppress(NoHostMemory):
+            return Speculation(self.native, self.telling.memory)
+        return None
 
     def begin(self, queue: int = 0, packet: int = 0, seen: Mapping[int, int] | None = None) -> None:
         """A kernel runs next, by a packet of a queue; `seen`: packets that each queue has been given by now.
