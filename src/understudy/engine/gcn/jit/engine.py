@@ -60,6 +60,8 @@ HOT: Final = 50_000
 """Visits of a block after which to optimise it: then the time that it takes is soon saved."""
 STAGE_SECONDS: Final = 0.25
 """What groups that run side by side while races are looked for should take one after the other, at most."""
+SPECULATING: Final = 8
+"""Threads that do so at most: what each of them knows, one of them makes one."""
 LOOK_SECONDS: Final = 0.005
 """Time between looks at what is hot."""
 
@@ -295,7 +297,7 @@ class Launch:
         The check of races looks at one after the other, so that no finding depends on who came first.
         """
         dispatch, count = self.dispatch, len(self.dispatch.groups)
-        helpers = min(self._threads(), count - self._next)
+        helpers = min(self._threads(), SPECULATING, count - self._next)
         is_apart = dispatch.waves is None and dispatch.watch.meanwhile is None and races.launches.is_alone
         if helpers < 2 or not is_apart or races.speculation is None or not races.speculation.is_due(dispatch.entry):
             return
@@ -311,15 +313,15 @@ class Launch:
 
     def _stage(self, speculation: Speculation, workers: list[Worker], sgprs: Words32 | None) -> bool:
         """Run as many groups as should take a moment; False where they have to run one after the other."""
-        start = self._next
-        stop = min(len(self.dispatch.groups), start + max(int(STAGE_SECONDS / self._pace), len(workers)))
+        start, count = self._next, len(self.dispatch.groups)
+        these = range(start, min(count, start + max(int(STAGE_SECONDS / self._pace), len(workers))))
         for worker in workers:
             worker.restart(sgprs)
         first, *groups = (each.races for each in (self.first, *workers) if each.races is not None)
-        numbers = first.group.launch, start, stop, self.dispatch.most_waves
-        if not speculation.begin(groups, *numbers, self.dispatch.marks):
+        sizes = count, self.dispatch.most_waves
+        if not speculation.begin(groups, first.group.launch, these, *sizes, self.dispatch.marks):
             return False
-        self._stop, self._helpers, self._misspeculated = stop, len(workers), False
+        self._stop, self._helpers, self._misspeculated = these.stop, len(workers), False
         before = time.perf_counter()
         try:
             self._share(workers)
@@ -329,7 +331,7 @@ class Launch:
             speculation.forget()
             raise
         finally:
-            self._stop, self._helpers = len(self.dispatch.groups), 1
+            self._stop, self._helpers = count, 1
         if is_fine:
             self._speculated += sum(worker.retired for worker in workers)
             if time.perf_counter() - before > 2 * shared:  # they touch little of much memory

@@ -103,7 +103,8 @@ class Speculation:
         self._there: list[Mapped] = []
         self._counts: list[tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]] = []
         """What instructions that meet marks have counted, and what that was before."""
-        self._launch = self._first = self._bits = self._start = self._stop = 0
+        self._launch = self._first = self._bits = 0
+        self._these = range(0)
         self._merge = Merge()
         self._codes = np.zeros(2 * ROWS, np.uint64)
 
@@ -128,17 +129,18 @@ class Speculation:
 
     # ---- from beginning to end -----------------------------------------------------------------------------------
     def begin(
-        self, groups: Sequence[NativeGroup], launch: int, start: int, stop: int, waves: int, marks: Marking | None
+        self, groups: Sequence[NativeGroup], launch: int, these: range, count: int, waves: int, marks: Marking | None
     ) -> bool:
-        """Groups start to stop of the present launch run next, of so many waves at most. Whether they have numbers.
+        """These groups of the present launch's `count` run next, of so many waves at most. Whether they have numbers.
 
         `groups`: what the threads tell their parts by; `launch`: the judge's number for it.
         """
         judge, saves = self._judge, self._saves
         judge.settle()
-        self._launch, self._start, self._stop, self._bits = launch, start, stop, (waves - 1).bit_length()
+        self._launch, self._these, self._bits = launch, these, (waves - 1).bit_length()
         self._first = align_up(judge.race.next_uid, 1 << self._bits)
-        if self._first + (stop - start << self._bits) >= UIDS or judge.race.range_count >= RANGES:
+        rest = (count - these.stop) * waves
+        if self._first + (len(these) << self._bits) + rest >= UIDS or judge.race.range_count >= RANGES:
             return False
         self._memories = [self._memory, *(() if marks is None else marks.planes)]
         self._tables = np.array([each.tables_address for each in self._memories], np.uint64)
@@ -149,7 +151,7 @@ class Speculation:
         self._present = self._parts[: len(groups)]
         for part, each in zip(self._present, groups, strict=True):
             part.begin(judge, self._first, saves)
-            each.group.numbers, each.group.first_group, each.group.group_bits = self._first, start, self._bits
+            each.group.numbers, each.group.first_group, each.group.group_bits = self._first, these.start, self._bits
         return True
 
     def merge(self) -> bool:
@@ -219,14 +221,14 @@ class Speculation:
 
     def _append(self) -> None:
         """The judge knows the waves' numbers, and their barriers."""
-        race, tables, count = self._judge.race, self._judge.tables, self._stop - self._start
+        race, tables, count = self._judge.race, self._judge.tables, len(self._these)
         last = race.range_count
         if last == 0 or int(tables.pairs("ranges", last)[-1, 1]) != self._launch:
             tables.pairs("ranges", last + 1)[-1] = self._first, self._launch
             race.range_count = last + 1
         rows = tables.pairs("groups", race.group_count + count)[-count:]
         rows[:, 0] = self._first + (np.arange(count, dtype=np.uint64) << np.uint64(self._bits))
-        rows[:, 1] = np.arange(self._start, self._stop)
+        rows[:, 1] = self._these
         race.group_count += count
         race.next_uid = self._first + (count << self._bits)
         for part in self._present:
