@@ -100,9 +100,12 @@ class CodeStores(ReferenceEngine):
             self._keeps = False
 
     def cached(self, context: Context, pc: int) -> Cached | None:
-        """What this hart's instruction cache holds for `pc`, which it executes next."""
+        """What this hart's instruction cache holds for `pc`, which it executes next.
+
+        Of coherent code that was looked at when it was fetched: a store to it would have dropped it.
+        """
         found = super().cached(context, pc)
-        if found is not None and self.has_stores:
+        if found is not None and not self.coherent and self.has_stores:
             self._check(context.hart, found)
         return found
 
