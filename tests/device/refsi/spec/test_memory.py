@@ -340,3 +340,18 @@ def test_refsi_kub_read_only_must_be_memory(memory):
     )
     with pytest.raises(AccessFault, match="no memory there"):
         memory.protect(0x100, 0x100)
+
+
+def test_refsi_ports_ask_for_registers_once(monkeypatch):
+    """Until windows change what lies there; memory beside them is memory."""
+    memory, asked = SpecMemory(), []
+    port, span = memory.port(0), memory.decoder.span
+    monkeypatch.setattr(memory.decoder, "span", lambda *where: asked.append(where) or span(*where))
+    for _ in range(3):
+        assert [port.page(DMA_BASE + offset, "load") for offset in (0, 8, 64)] == [None] * 3
+    assert len(asked) == 1
+    assert port.page(TARGET, "load") is not None
+    open_window(memory)
+    assert [port.page(place, "load") is None for place in (DMA_BASE, WINDOW)] == [True, False]
+    open_window(memory, target=DMA_BASE & -0x1000)
+    assert [port.page(place, "load") is None for place in (DMA_BASE, WINDOW, TARGET)] == [True, True, False]

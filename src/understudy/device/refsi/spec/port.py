@@ -31,6 +31,8 @@ class SpecPort:
         self.unit = unit
         # What lay around the last address of each access (and of `fetch`), good for one generation of the memory.
         self._reached: dict[str, tuple[int, tuple[int, int, int]]] = {}
+        self._registers: dict[str, tuple[int, int, int]] = {}
+        """The same of registers: generation, start and end."""
         self._code = (-1, 0, 0, memoryview(b""))
 
     def forget(self) -> None:
@@ -182,6 +184,9 @@ class SpecPort:
         generation, last = self._reached.get(access, (-1, (0, 0, 0)))
         if generation == self._memory.generation and last[0] <= address < last[1]:
             return last
+        generation, first, end = self._registers.get(access, (-1, 0, 0))
+        if generation == self._memory.generation and first <= address < end:
+            return None
         found = self._direct(address, access)
         if found is None or found[2].ram is None:
             return None
@@ -195,6 +200,8 @@ class SpecPort:
         """The range around `address` that engines may reach directly, and the place of `address`."""
         memory = self._memory
         found = memory.decoder.span(address, self.unit, _ACCESS[access])
+        if found is not None and found[2].ram is None:
+            self._registers[access] = memory.generation, found[0], found[1]
         if found is None or found[2].ram is None or memory.cached(found[2]):
             return None
         start, end, place = found
