@@ -95,6 +95,9 @@ class Machine:
             self._move()
         if self._lent is not None:
             self._give_back(self._lent)
+        if block.synced:
+            flags, block.synced = block.synced, 0
+            self._profile.synced(flags)
         if block.high:
             self._profile.wrote(block.low, block.high - block.low)
             block.low, block.high = (1 << 64) - 1, 0

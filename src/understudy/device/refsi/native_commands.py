@@ -90,7 +90,9 @@ class Block(ctypes.Structure):
     listed: int
     """A bit for each CMP register that commands may name."""
     is_synced: int
-    """Whether SYNC_CACHE has nothing to do."""
+    """Whether SYNC_CACHE has nothing to do but to be told of."""
+    synced: int
+    """The flags of all that were executed so."""
     extents: int
     count: int
     low: int
@@ -224,7 +226,10 @@ def commands(block: Block) -> int:
             why = copied(block, inline, one, word(block, at + 2), word(block, at + 3))
         elif opcode == Opcode.SYNC_CACHE:
             block.value = inline
-            why = DONE if block.is_synced else SYNC
+            if block.is_synced:
+                block.synced |= inline
+            else:
+                why = SYNC
         if why:
             block.following = following
             break

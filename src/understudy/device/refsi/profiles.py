@@ -48,7 +48,7 @@ class Profile(Protocol):
     listed: int
     """A bit for each CMP register that commands may name."""
     is_synced: bool
-    """Whether SYNC_CACHE has nothing to do."""
+    """Whether SYNC_CACHE has nothing to do but what `synced` does."""
 
     @property
     def mapped(self) -> int | None:
@@ -77,6 +77,9 @@ class Profile(Protocol):
 
     def sync(self, flags: int) -> None:
         """SYNC_CACHE."""
+
+    def synced(self, flags: int) -> None:
+        """Commands have done it by themselves."""
 
     def direct(self, address: int, access: str) -> Extent | None:
         """Start and end of the plain memory around `address` as the command processor reaches it for "read" or
@@ -109,7 +112,7 @@ class SpecProfile:
         self._accelerator = accelerator
         self._coherent_code = coherent_code
         self.dma: DmaController | None = memory.dma
-        self.is_synced = coherent_code and not memory.strict and not accelerator.engine.judges_fetches
+        self.is_synced = coherent_code and not memory.strict
 
     @property
     def mapped(self) -> int | None:
@@ -176,10 +179,14 @@ class SpecProfile:
     def sync(self, flags: int) -> None:
         """The caches that the flags name."""
         self.memory.sync(flags)
+        self.synced(flags)
+        if flags & CacheFlags.CMP_CACHE_SYNC_ACC_ICACHE and not self._coherent_code:
+            self._accelerator.flush_code()
+
+    def synced(self, flags: int) -> None:
+        """The engine is told."""
         if flags & CacheFlags.CMP_CACHE_SYNC_ACC_ICACHE:
             self._accelerator.engine.code_synced()
-            if not self._coherent_code:
-                self._accelerator.flush_code()
 
     def direct(self, address: int, access: str) -> Extent | None:
         """Memory, through windows or not, unless somebody hears of each stale read of it."""
@@ -285,6 +292,9 @@ class RefsidrvProfile:
             self._accelerator.flush_pages()
         else:
             self._accelerator.flush_code()
+
+    def synced(self, flags: int) -> None:
+        """Never."""
 
     def direct(self, address: int, access: str) -> Extent | None:
         """Memory itself; windows are not worth while here."""

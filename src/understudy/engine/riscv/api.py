@@ -17,8 +17,6 @@ class Engine(Protocol):
     """Called on the hart's thread about 20 times a second or more often while it runs; may raise."""
     interpreted: int
     """Instructions that were executed one by one, not as machine code, since the engine was made."""
-    judges_fetches: bool
-    """Whether it matters that `code_synced` is called where caches hold nothing."""
 
     def run(self, hart: Hart, fuel: int) -> Exit:
         """Execute from hart.pc until something happens, at most `fuel` instructions: the turn of a hart.

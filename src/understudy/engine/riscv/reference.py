@@ -86,8 +86,6 @@ class ReferenceEngine:
     `dress` makes of a hart's evaluator what instructions are executed on.
     """
 
-    judges_fetches = False
-
     def __init__(
         self,
         coherent: bool = True,

@@ -43,8 +43,6 @@ class CodeStores(ReferenceEngine):
     `page`: as a hart's port has it for loads, where that port is one that hides pages from harts.
     """
 
-    judges_fetches = True
-
     def __init__(self, tell: Callable[[Finding], None], *, page: Page | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._page = page or _page
