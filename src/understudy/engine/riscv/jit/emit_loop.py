@@ -89,6 +89,6 @@ class Loops:
             f"{label}:",
             f"  %left{label} = load i64, ptr %fuel",
             f"  %more{label} = icmp sgt i64 %left{label}, {floor}",
-            f"  br i1 %more{label}, label %{fast}, label %b{start:x}",
+            f"  br i1 %more{label}, label %{fast}, label %b{start:x}, !llvm.loop !2",
         ]
         return label

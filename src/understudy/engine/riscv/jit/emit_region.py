@@ -27,6 +27,8 @@ from understudy.ir.composed import Composed
 from understudy.isa.riscv import state as layout
 from understudy.isa.riscv.insn import IllegalInstruction, Insn
 
+FETCHED: Final = 64
+"""Bytes of code that processors fetch together: short loops take up to twice as long where they begin late in them."""
 _TABLES: Final = ("loads", "stores", "load_ends", "store_ends", "vectors")
 
 
@@ -362,4 +364,5 @@ class RegionEmitter:
             + "\nattributes #0 = { strictfp nounwind }\nattributes #1 = { nounwind noinline }\n"
             + "attributes #2 = { nounwind noinline cold }\n"
             + '!0 = !{!"branch_weights", i32 1, i32 100000}\n!1 = !{}\n'
+            + f'!2 = distinct !{{!2, !3}}\n!3 = !{{!"llvm.loop.align", i32 {FETCHED}}}\n'
         )
