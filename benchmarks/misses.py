@@ -72,8 +72,9 @@ REASONS: Final = (
     ),
     (
         r"refsi_checks: .*check=waits$",
-        "Each store is followed by another one of as many bytes, into memory that lies elsewhere: a loop of five to "
-        "seven instructions has one more, or where it does not know its memory beforehand ten.",
+        "At its target in quiet moments. Where a loop does not know its memory beforehand, a store costs a comparison, "
+        "an addition and the registers for both, which other values have to leave; a launch that takes a millisecond, "
+        "some hundredths of one for what the reference engine notes at the ends of turns.",
     ),
     (
         r"refsi_checks: .*bytes copied",

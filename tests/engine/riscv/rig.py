@@ -89,6 +89,16 @@ class WidePort(FlatPort):
         return found.base, found.end
 
 
+class OddPort(WidePort):
+    """Data lies a byte further on."""
+
+    further = 1
+
+    def page(self, address: int, access: str) -> int | None:
+        found = super().page(address, access)
+        return found if found is None or not DATA <= address < DATA_END else found + self.further
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Everything there is to see after a run."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.engine.riscv.rig import CACHE, CODE, DATA, DATA_END, FlatPort, Rig, WidePort
+from tests.engine.riscv.rig import CACHE, CODE, DATA, FlatPort, OddPort, Rig, WidePort
 from tests.engine.riscv.test_selfmodifying import word
 from understudy.core.errors import BeyondModel
 from understudy.core.findings import Finding
@@ -67,14 +67,6 @@ STORES = {
 """How many bytes are stored at x11, by which of these instructions."""
 START, ROUNDS = DATA + 0x10A, 6
 CASES = [(text, shift) for text in STORES for shift in (-2, 0, 1) if _fits(text, shift)]
-
-
-class OddPort(WidePort):
-    """Data lies a byte further on."""
-
-    def page(self, address: int, access: str) -> int | None:
-        found = super().page(address, access)
-        return found if found is None or not DATA <= address < DATA_END else found + 1
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -198,6 +190,22 @@ def test_code_that_was_translated_before_it_was_stored(kind: str) -> None:
 
 
 @EACH
+def test_cached_code_is_looked_at_when_it_is_fetched(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each time only where a store would not drop it."""
+    rig, found = KINDS[kind]()
+    asked: list[int] = []
+    ask = CodeStores.to_tell
+    monkeypatch.setattr(
+        CodeStores, "to_tell", lambda self, hart, pc, insn: asked.append(pc) or ask(self, hart, pc, insn)
+    )
+    end = rig.place("loop: sw x8, 0(x11)\naddi x6, x6, -1\nbne x6, x0, loop")
+    for _ in range(20):
+        rig.run(end, x6=5, x8=1, x11=DATA)
+    assert (len(asked) < 30) == (kind != "not coherent")
+    assert not found
+
+
+@EACH
 def test_what_all_harts_fetch_anew_is_not_told(kind: str) -> None:
     """By harts that have not run yet either; what is stored from then on is."""
     rig, found = KINDS[kind]()
@@ -213,8 +221,9 @@ def test_what_all_harts_fetch_anew_is_not_told(kind: str) -> None:
     assert [each.unit for each in found] == ["hart 2"]
 
 
+@pytest.mark.parametrize("size", [4, 400])
 @pytest.mark.parametrize("syncs", [False, True])
-def test_numbers_are_used_again(syncs: bool) -> None:
+def test_numbers_are_used_again(syncs: bool, size: int) -> None:
     """What a parcel has keeps its meaning when all numbers are gone, and what is over gives its number back."""
     rig, found = translated(llvm.QUICK)
     engine, hart = rig.engine, rig.hart
@@ -227,10 +236,26 @@ def test_numbers_are_used_again(syncs: bool) -> None:
         else:
             engine.fetches_anew(hart)
         hart.pc = CODE + 2 * (n % 5000)
-        engine.noted(hart, rig.host(DATA + 0x100), 4)
-    assert engine.unfenced(hart, rig.host(DATA + 0x102)) == (hart.pc, 0)
+        engine.noted(hart, rig.host(DATA + 0x100), size)
+    assert all(engine.unfenced(hart, rig.host(DATA + at)) == (hart.pc, 0) for at in (0x102, 0x100 + size - 2))
+    assert engine.unfenced(hart, rig.host(DATA + 0x100 + size)) is None
     rig.run(behind, pc=DATA, x1=behind, hart=rig.new_hart(1))
     assert [each.other for each in found] == [f"pc {CODE:#x}, hart 0"] * (not syncs)
+
+
+def test_numbers_of_parcels_in_cells_that_have_one_are_free() -> None:
+    """What was stored one by one is over when a run goes over it."""
+    rig, _ = translated(llvm.QUICK)
+    engine, hart = rig.engine, rig.hart
+    assert isinstance(engine, CodeStores)
+    for n in range(NUMBERS * 2):
+        engine.fetches_anew(hart)
+        hart.pc = CODE
+        engine.noted(hart, rig.host(DATA + 2 * (n % 0x8000)), 2)
+        if n % 0x400 == 0x3FF:
+            hart.pc = CODE + 2
+            engine.noted(hart, rig.host(DATA), 0x10000)
+    assert {engine.unfenced(hart, rig.host(DATA + at)) for at in range(0, 0x10000, 2)} == {(CODE + 2, 0)}
 
 
 def test_more_than_there_are_numbers_for_is_beyond_the_model() -> None:

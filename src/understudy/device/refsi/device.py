@@ -282,7 +282,7 @@ class RefSiDevice(Stateful, Device[Settings]):
         if self._races is not None:
             from understudy.engine.riscv.races.translated import looking
 
-            more["looking"] = (looking(self.cores * self.harts_per_core),)
+            more["looking"] = looking(self.cores * self.harts_per_core)
         tier = {AUTO: None, FIRST: llvm.QUICK, OPTIMISED: llvm.OPTIMISED}[self.settings.tier]
         return partial(made, tier=tier, **more)
 

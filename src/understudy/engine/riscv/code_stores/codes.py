@@ -1,8 +1,9 @@
 """Stores of harts as numbers: what compiled code and Python share to find code that was stored.
 
 A number of 16 bits stands for an instruction of one hart that stores, in one *stretch*: between two times at which
-somebody fetched anew. A plane `DISTANCE` behind each memory has one for each parcel of two bytes, that of its last
-store; so a store is noted by another one of as many bytes. 0: no store.
+somebody fetched anew. 0: no store. Each parcel of two bytes has one, that of its last store: a table has it where all
+parcels of a cell have the same, so that runs of stores side by side are noted a cell at a time, and where the table
+says 0 a plane `DISTANCE` behind the memory has it, where a store is noted by another one of as many bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from typing import Final
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +34,10 @@ SITES: Final = 1 << 14
 """Rows of the table of a hart's instructions."""
 STRETCH_AT: Final = 32
 """Where in a key the stretch begins, above the pc."""
+CELL_BITS: Final = 6
+CELL: Final = 1 << CELL_BITS
+"""Bytes of a cell."""
+Numbers: TypeAlias = "npt.NDArray[np.uint16]"
 
 
 class StoreRam(MarkedRam):
@@ -42,8 +49,8 @@ class StoreRam(MarkedRam):
         return Ram._reserve(self, PLANE + size + PAGE_SIZE)
 
     @property
-    def stores(self) -> npt.NDArray[np.uint16]:
-        """The numbers of its parcels."""
+    def stores(self) -> Numbers:
+        """The numbers that the plane has for its parcels."""
         start = DISTANCE + PAGE_SIZE
         return np.frombuffer(self._map, np.uint8)[start : start + self.size & -2].view(np.uint16)
 
@@ -55,6 +62,39 @@ class StoreRam(MarkedRam):
             self.stores[:] = 0
 
 
+class Cells:
+    """The table of the numbers of cells, with room for all of some memories.
+
+    A cell belongs into the row of its number modulo `rows`, which no other cell of them belongs into.
+    """
+
+    def __init__(self, rams: Sequence[Ram]) -> None:
+        spans = [(_cell(ram.base_host - PAGE_SIZE), _cell(ram.base_host + ram.size + 2 * PAGE_SIZE)) for ram in rams]
+        self.rows = 1 << max((end - first for first, end in spans), default=1).bit_length()
+        while any(self._meet(one, other) for one, other in combinations(spans, 2)):
+            self.rows *= 2
+        self.table = Ram(2 * self.rows)
+
+    def _meet(self, one: tuple[int, int], other: tuple[int, int]) -> bool:
+        """Whether cells of two spans belong into one row."""
+        distance = (other[0] - one[0]) % self.rows
+        return distance < one[1] - one[0] or distance + other[1] - other[0] > self.rows
+
+    def of(self, first: int, size: int) -> list[Numbers]:
+        """The numbers of cells of bytes of this process, in order: in one piece or in two."""
+        every = np.frombuffer(self.table.view, np.uint16)
+        at, count = _cell(first) % self.rows, _cell(size + CELL - 1)
+        return [part for part in (every[at : at + count], every[: max(at + count - self.rows, 0)]) if len(part)]
+
+    def row(self, host: int) -> int:
+        """Where the number of the cell of a byte is."""
+        return self.table.base_host + 2 * (_cell(host) % self.rows)
+
+
+def _cell(host: int) -> int:
+    return host >> CELL_BITS
+
+
 @layout
 class Stores(ctypes.Structure):
     """What is shared by all harts of a device. Tables are given by their host address."""
@@ -64,6 +104,9 @@ class Stores(ctypes.Structure):
     next: int
     """The next number."""
     numbers: int
+    cells: int
+    cell_mask: int
+    """Of the number of a cell: its row."""
 
 
 @layout
@@ -82,7 +125,9 @@ class HartRow(ctypes.Structure):
     hart: int
     sites: int
     ready: int
-    note: int
+    span: int
+    move: int
+    split: int
 
 
 @layout

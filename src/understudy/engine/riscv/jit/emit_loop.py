@@ -41,6 +41,7 @@ class Loops:
         start = block.start
         fuel = text.call("i64", "llvm.smax.i64", f"i64 {self.control.fuel}", "i64 0")
         times = text.let(f"udiv i64 {fuel}, {block.cost}")
+        begins: list[tuple[Stride, str]] = []
         for walk in walks:
             base = self.registers.x(walk.base)
             first = o.add(64, base, o.const(64, walk.low))
@@ -49,10 +50,11 @@ class Loops:
             addend = text.let(f"load i64, ptr {text.let(f'getelementptr i64, ptr %{walk.table}s, i64 {page}')}")
             ends = f"getelementptr i64, ptr %{walk.table}_ends, i64 {page}"
             end = text.let(f"load i64, ptr {text.let(ends)}")
-            looked = ""
+            host, looked = o.add(64, first, addend), ""
+            begins.append((walk, host))
             if self.memory.looks is not None and not any(_synchronizes(insn) for _, insn in block.insns):
                 access = "read" if walk.table == "load" else "write"
-                looked, end = self.memory.looks.hoist(access, walk.accesses, o.add(64, first, addend), addend, end)
+                looked, end = self.memory.looks.hoist(access, walk.accesses, host, addend, end)
             behind = o.add(64, base, o.const(64, walk.high))
             room = text.call("i64", "llvm.usub.sat.i64", f"i64 {end}", f"i64 {behind}")
             fits = text.let(f"icmp uge i64 {end}, {behind}")
@@ -77,6 +79,8 @@ class Loops:
             times = text.call("i64", "llvm.umin.i64", f"i64 {times}", f"i64 {rounds}")
             for pc in walk.accesses:
                 self.memory.addends[pc] = addend
+        if self.memory.notes is not None:
+            times = self.memory.notes.measure(block, begins, times)
         worth = text.let(f"icmp ugt i64 {times}, {WORTH_WHILE}")
         floor = text.let(f"sub i64 {fuel}, {text.let(f'mul i64 {times}, {block.cost}')}")
         text.branch(worth, f"fast{start:x}", f"slow{start:x}")

@@ -8,6 +8,8 @@ from typing import Final, Protocol
 from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_registers import BITS, TYPE, Held, Registers
+from understudy.engine.riscv.jit.region import Block
+from understudy.engine.riscv.jit.strides import Stride
 from understudy.ir.builder import Text
 from understudy.isa.riscv.insn import Insn
 
@@ -37,9 +39,6 @@ class Looks(Protocol):
     def many(self, access: str, w: int, pointer: str, address: str, count: str, most: int) -> None:
         """So many elements side by side are accessed next, often `most`, if that is not 0."""
 
-    def stored(self, w: int, pointer: str, done: str) -> None:
-        """A store-conditional, which was looked at, has stored if `done` is 1."""
-
     def fence(self) -> None:
         """A fence is next."""
 
@@ -48,45 +47,36 @@ class Looks(Protocol):
         with less of a look at each, and up to which address of the hart's (`end`: nothing is known behind)."""
 
 
-class AllLooks:
-    """Several, one after the other."""
+class Notes(Protocol):
+    """Writes what keeps account of stores beside memory. Places are those of this process."""
 
-    def __init__(self, text: Text, looks: Sequence[Looks]) -> None:
-        self.text = text
-        self.looks = looks
+    def store(self, w: int, pointer: str) -> None:
+        """A store is next: it may be left to the reference engine."""
 
-    def begin(self, insn: Insn) -> None:
-        """An instruction begins."""
-        for each in self.looks:
-            each.begin(insn)
+    def many(self, w: int, pointer: str, count: str) -> None:
+        """One of so many elements side by side is."""
 
-    def access(self, access: str, w: int, pointer: str, address: str) -> None:
-        """An access is next."""
-        for each in self.looks:
-            each.access(access, w, pointer, address)
+    def ready(self) -> str:
+        """An atomic access may be next, which may be left to the reference engine; gives what `stored` wants."""
 
-    def many(self, access: str, w: int, pointer: str, address: str, count: str, most: int) -> None:
-        """So many are."""
-        for each in self.looks:
-            each.many(access, w, pointer, address, count, most)
+    def stored(self, w: int, pointer: str, ready: str) -> None:
+        """It has stored."""
 
-    def stored(self, w: int, pointer: str, done: str) -> None:
-        """A store-conditional has stored if `done` is 1."""
-        for each in self.looks:
-            each.stored(w, pointer, done)
+    def measure(self, block: Block, walks: Sequence[tuple[Stride, str]], times: str) -> str:
+        """Before so many rounds of a loop, and where its walks begin: how many of them may be made with less of an
+        account at each."""
 
-    def fence(self) -> None:
-        """A fence is next."""
-        for each in self.looks:
-            each.fence()
+    def unmeasured(self) -> None:
+        """What follows are the rounds that may not."""
 
-    def hoist(self, access: str, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
-        """Look beforehand."""
-        fine = "true"
-        for each in self.looks:
-            good, end = each.hoist(access, pcs, host, addend, end)
-            fine = self.text.let(f"and i1 {fine}, {good}")
-        return fine, end
+    def edge(self, start: int, successor: int) -> bool:
+        """Whether something has to be written between two blocks: what `close` writes."""
+
+    def close(self) -> None:
+        """Control goes where `edge` was asked about last."""
+
+    def leave(self) -> None:
+        """The region is left."""
 
 
 class Memory:
@@ -94,7 +84,7 @@ class Memory:
 
     `chased` are the pcs of loads whose memory is guessed before it is known (see `chases`).
     With `refills` a page that is not in its table may still come back there without leaving. `looks`: what looks at
-    accesses, if anything does.
+    accesses, if anything does; `notes`: what keeps account of stores.
     """
 
     def __init__(self, text: Text, ints: Integers, registers: Registers, control: Control, refills: bool) -> None:
@@ -109,6 +99,7 @@ class Memory:
         self.pointer = ""
         """Where the last access goes."""
         self.looks: Looks | None = None
+        self.notes: Notes | None = None
 
     def _pointer(self, w: int, address: str, tables: tuple[str, ...], access: str) -> str:
         """Where an access goes, which somebody may have looked at; "" for one that may come to nothing."""
@@ -183,6 +174,8 @@ class Memory:
     def store(self, w: int, address: str, v: str) -> None:
         """Aligned store."""
         pointer = self._pointer(w, address, ("stores",), "write")
+        if self.notes is not None:
+            self.notes.store(w, pointer)
         held = self.representations.float_of.get(v)
         if held is not None and BITS[held.fmt] != w:
             held = None  # all 64 bits of a boxed single
@@ -193,7 +186,11 @@ class Memory:
         """Atomic read-modify-write."""
         self._synchronize()
         pointer = self._pointer(w, address, ("loads", "stores"), "atomic")
-        return self.text.let(f"atomicrmw volatile {_AMO[kind]} ptr {pointer}, i{w} {v} seq_cst")
+        ready = "" if self.notes is None else self.notes.ready()
+        old = self.text.let(f"atomicrmw volatile {_AMO[kind]} ptr {pointer}, i{w} {v} seq_cst")
+        if self.notes is not None:
+            self.notes.stored(w, pointer, ready)
+        return old
 
     def load_reserved(self, w: int, address: str) -> str:
         """Load and reserve."""
@@ -208,6 +205,7 @@ class Memory:
         """0 and stored if the reservation holds, else 1."""
         self._synchronize()
         pointer = self._pointer(w, address, ("loads", "stores"), "")
+        ready = "" if self.notes is None else self.notes.ready()
         reserved = self.text.let("load i64, ptr %reserved")
         held = self.text.let(f"icmp eq i64 {reserved}, {address}")
         if self.looks is not None:
@@ -226,8 +224,13 @@ class Memory:
         narrow = self.ints.trunc(w, 64, expected)
         pair = self.text.let(f"cmpxchg volatile ptr {pointer}, i{w} {narrow}, i{w} {v} seq_cst seq_cst")
         done = self.text.let(f"extractvalue {{ i{w}, i1 }} {pair}, 1")
-        if self.looks is not None:
-            self.looks.stored(w, pointer, done)
+        if self.notes is not None:
+            stored, on = self.text.fresh("stored"), self.text.fresh("on")
+            self.text.branch(done, stored, on)
+            self.text.start(stored)
+            self.notes.stored(w, pointer, ready)
+            self.text.put(f"br label %{on}")
+            self.text.start(on)
         failed = self.text.let(f"xor i1 {done}, true")
         self.text.put(f"store i64 {self.ints.zext(64, 1, failed)}, ptr %scratch")
         self.text.put(f"br label %{join}")

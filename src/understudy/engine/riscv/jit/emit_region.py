@@ -6,7 +6,7 @@ registers written back. At a `STEP` exit the instruction at pc has not begun.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from understudy.engine.riscv.jit.chases import chases
@@ -16,7 +16,7 @@ from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_float import Floats, fma_helper
 from understudy.engine.riscv.jit.emit_integer import CLMUL_PORTABLE, CLMUL_X86, Integers
 from understudy.engine.riscv.jit.emit_loop import Loops
-from understudy.engine.riscv.jit.emit_memory import AllLooks, Looks, Memory
+from understudy.engine.riscv.jit.emit_memory import Looks, Memory, Notes
 from understudy.engine.riscv.jit.emit_registers import TYPE, Registers, Representations
 from understudy.engine.riscv.jit.emit_vector import Vectors
 from understudy.engine.riscv.jit.floatreps import INTEGER, Reps, analyse
@@ -69,7 +69,8 @@ class RegionEmitter:
     """Translates one region; `text()` is the whole module, with one function named `region`.
 
     `features` are those of the host. Without `native_float` floats are left to the reference engine. `perform` makes
-    what writes instructions where their meanings are not all, `look` what looks at accesses.
+    what writes instructions where their meanings are not all, `look` what looks at accesses, `note` what keeps account
+    of stores.
     """
 
     def __init__(
@@ -78,7 +79,8 @@ class RegionEmitter:
         features: frozenset[str],
         native_float: bool = True,
         perform: Callable[[Algebra], Performer] | None = None,
-        look: Sequence[Callable[[Algebra], Looks]] = (),
+        look: Callable[[Algebra], Looks] | None = None,
+        note: Callable[[Algebra, Region], Notes] | None = None,
     ) -> None:
         self.region = region
         self.features = features
@@ -90,11 +92,11 @@ class RegionEmitter:
         self._ints, self._registers, self._control = algebra.ints, algebra.registers, algebra.control
         self._loops = Loops(self._text, self._ints, self._registers, algebra.memory, self._control)
         self._back: tuple[int, str] | None = None
+        self._here = region.entry
         self._counters = {} if region.counters is None else numbers(region)
         self._performer = None if perform is None else perform(algebra)
-        looks: list[Looks] = [each(algebra) for each in look]
-        if looks:
-            algebra.memory.looks = looks[0] if len(looks) == 1 else AllLooks(self._text, looks)
+        algebra.memory.looks = None if look is None else look(algebra)
+        self._notes = algebra.memory.notes = None if note is None else note(algebra, region)
 
     # -- blocks
 
@@ -114,6 +116,8 @@ class RegionEmitter:
         self._body(block, checked=False)
         self._algebra.memory.addends, self._back = {}, None
         self._begin(start, f"slow{start:x}")
+        if self._notes is not None:
+            self._notes.unmeasured()
         self._body(block)
 
     def _begin(self, start: int, label: str) -> None:
@@ -125,6 +129,7 @@ class RegionEmitter:
 
     def _body(self, block: Block, checked: bool = True) -> None:
         algebra, control, start, least = self._algebra, self._control, block.start, self.region.least[block.start]
+        self._here = start
         if start in self.region.budget:
             self._spend(start, least, self.region.budget[start] if checked else 0)
         control.counter = self._counters.get(start)
@@ -222,11 +227,14 @@ class RegionEmitter:
             have, want = registers.reps.get(n, INTEGER), wanted.get(n, INTEGER)
             if have[0] != want[0] or (have[1] == "r" and want[1] == "x"):
                 changes.append((n, want))
-        if not changes and not price:
+        closes = self._notes is not None and self._notes.edge(self._here, successor)
+        if not changes and not price and not closes:
             return target
         label = text.fresh("edge")
         with text.apart(label):
             cached = dict(registers.fs)
+            if self._notes is not None and closes:
+                self._notes.close()
             if price:
                 left = text.let(f"sub i64 {self._control.fuel}, {price}")
                 text.put(f"store i64 {left}, ptr %fuel")
@@ -346,6 +354,8 @@ class RegionEmitter:
         registers.leave()
         if self._performer is not None:
             self._performer.leave()
+        if self._notes is not None:
+            self._notes.leave()
         left = text.let("load i64, ptr %fuel")
         text.put(f"store i64 {text.let(f'add i64 {left}, {self.region.slack}')}, ptr %q_fuel")
         text.put(f"store i64 {text.let('load i64, ptr %pc')}, ptr %q_pc")

@@ -430,7 +430,7 @@ class Vectors:
 
     def _masks(self, width: int) -> bool:
         """Whether elements of so many bits are accessed at once where a mask enables them."""
-        return self.memory.looks is None and (width >= 32 or "avx512bw" in self.features)
+        return self.memory.looks is None and self.memory.notes is None and (width >= 32 or "avx512bw" in self.features)
 
     def _move_each(self, group: Group, count: str, walk: Walk, masked: bool, fields: int, loads: bool) -> None:
         """Each element with its check; at a miss the reference engine goes on there, as vstart tells it."""
@@ -469,6 +469,8 @@ class Vectors:
         pointer = self._pointer(str(walk.base), total, w, "loads" if loads else "stores")
         if self.memory.looks is not None:
             self.memory.looks.many("read" if loads else "write", w, pointer, str(walk.base), total, 0)
+        if self.memory.notes is not None and not loads:
+            self.memory.notes.many(w, pointer, total)
         text.put('fence syncscope("singlethread") seq_cst')
         with each_number(text, count) as k:
             first = text.let(f"mul i64 {k}, {fields}")
@@ -485,6 +487,8 @@ class Vectors:
         pointer = self._pointer(str(walk.base), count, w, "loads" if loads else "stores")
         if self.memory.looks is not None:
             self.memory.looks.many("read" if loads else "write", w, pointer, str(walk.base), count, lanes)
+        if self.memory.notes is not None and not loads:
+            self.memory.notes.many(w, pointer, count)
         ty, own = f"<{lanes} x i{w}>", self._place(group.n)
         whole, part, join = text.fresh("whole"), text.fresh("part"), text.fresh("on")
         full = "false" if masked else text.let(f"icmp eq i64 {count}, {lanes}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -31,7 +31,7 @@ from understudy.engine.riscv.jit.dispatcher import (
     exchange64,
     refill,
 )
-from understudy.engine.riscv.jit.emit_memory import Looks
+from understudy.engine.riscv.jit.emit_memory import Looks, Notes
 from understudy.engine.riscv.jit.emit_region import Algebra, Performer, RegionEmitter
 from understudy.engine.riscv.jit.region import Region, discover, region_key
 from understudy.engine.riscv.jit.translation import JitContext, Translation, snapshot_of
@@ -93,6 +93,14 @@ class Looking:
     look: Callable[[Algebra], Looks]
 
 
+@dataclass(frozen=True, slots=True)
+class Noting:
+    """What translated code does to keep account of stores; `name` likewise."""
+
+    name: str
+    note: Callable[[Algebra, Region], Notes]
+
+
 class Runtime:
     """The dispatcher and what else is compiled once per process and cache."""
 
@@ -130,7 +138,8 @@ class JitEngine(ReferenceEngine):
     `coherent`, `tlb_entries` and `on_retire` as for `ReferenceEngine` (a retire hook means that everything runs on the
     reference). `tier` fixes the tier (`llvm.QUICK` or `llvm.OPTIMISED`, compiled at once at first sight) instead of
     tiering up. `cache`: where objects are kept; by default in the user's cache folder. `counting` and `dress` as there;
-    `performing` is the same as `dress` for translated code, `looking` what looks at its accesses, in this order.
+    `performing` is the same as `dress` for translated code, `looking` what looks at its accesses, and `noting`
+    what keeps account of its stores.
     """
 
     def __init__(
@@ -143,12 +152,14 @@ class JitEngine(ReferenceEngine):
         counting: bool = False,
         dress: Dress | None = None,
         performing: Performing | None = None,
-        looking: Sequence[Looking] = (),
+        looking: Looking | None = None,
+        noting: Noting | None = None,
     ) -> None:
         super().__init__(coherent, tlb_entries, on_retire, counting, dress)
         self._perform = None if performing is None else performing.perform
-        self._looks = tuple(each.look for each in looking)
-        self._more = " ".join(each.name for each in (performing, *looking) if each is not None)
+        self._look = None if looking is None else looking.look
+        self._noting = None if noting is None else noting.note
+        self._more = " ".join(each.name for each in (performing, looking, noting) if each is not None)
         self._counters = Counters() if counting else None
         self.tier = tier
         self.limit: int | None = None
@@ -413,7 +424,8 @@ class JitEngine(ReferenceEngine):
         key = region_key(region, native_float, tier, self._more)
         image = self.cache.get(key)
         if image is None:
-            text = RegionEmitter(region, llvm.host_features(), native_float, self._perform, self._looks).text()
+            features = llvm.host_features()
+            text = RegionEmitter(region, features, native_float, self._perform, self._look, self._noting).text()
             image = llvm.compile_ir(text, tier)
             self.cache.put(key, image)
         return llvm.Code(image)

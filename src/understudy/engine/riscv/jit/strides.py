@@ -21,8 +21,8 @@ _STORES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsw": 4, "fsd": 8}
 class Stride:
     """Accesses (by pc) through register `base`, which a round moves by `step` bytes or by `step_register`.
 
-    In one round they touch bytes from base + `low` up to base + `high`, each aligned to at most `align`; `table` is
-    "load" or "store".
+    In one round they touch bytes from base + `low` up to base + `high`, the first one at base + `first`, each aligned
+    to at most `align`; `table` is "load" or "store".
     """
 
     table: str
@@ -31,8 +31,14 @@ class Stride:
     step_register: int = 0
     low: int = 1 << 63
     high: int = -(1 << 63)
+    first: int = 0
     align: int = 1
     accesses: list[int] = field(default_factory=list)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is one access a round, which begins where that of the last round ended."""
+        return len(self.accesses) == 1 and self.step == self.high - self.low
 
 
 def strides(block: Block) -> list[Stride]:
@@ -52,7 +58,7 @@ def strides(block: Block) -> list[Stride]:
             if register and insn.rs1 in moved:
                 continue  # the offset of this access from the walk's start is not a constant
             offset = insn.imm + (step if insn.rs1 in moved else 0)
-            walk = found.setdefault((table, insn.rs1), Stride(table, insn.rs1, step, register))
+            walk = found.setdefault((table, insn.rs1), Stride(table, insn.rs1, step, register, first=offset))
             walk.low, walk.high = min(walk.low, offset), max(walk.high, offset + size)
             walk.align = max(walk.align, size)
             walk.accesses.append(pc)

@@ -1,0 +1,18 @@
+"""Random loops of stores: both engines know the same of every parcel that is stored, whoever may not see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agree.store_loops import agree
+from understudy.ir import llvm
+
+PROGRAMS = 60
+TIERS = {"quick": llvm.QUICK, "optimised": llvm.OPTIMISED}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tier", TIERS)
+def test_both_engines_know_the_same_stores(tier: str) -> None:
+    count = PROGRAMS if tier == "quick" else PROGRAMS // 4
+    assert sum(agree(f"{tier}/{number}", TIERS[tier]) for number in range(count)) > 100 * count
