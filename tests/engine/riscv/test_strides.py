@@ -26,6 +26,20 @@ def test_a_constant_step() -> None:
     ]
 
 
+def test_where_a_round_begins_and_whether_the_next_one_goes_on() -> None:
+    (walk,) = walks("sw x5, 8(x10)\nsw x5, 0(x10)\naddi x10, x10, 12")
+    assert (walk.first, walk.goes_on) == (8, False)
+    for body, first, goes_on in (
+        ("sw x5, 4(x10)\naddi x10, x10, 4", 4, True),
+        ("addi x10, x10, 8\nsd x5, -8(x10)", 0, True),
+        ("sw x5, 0(x10)\naddi x10, x10, 8", 0, False),
+        ("sw x5, 0(x10)", 0, False),
+        ("sw x5, 0(x10)\nadd x10, x10, x12", 0, False),
+    ):
+        (walk,) = walks(body)
+        assert (walk.first, walk.goes_on) == (first, goes_on)
+
+
 def test_a_register_step() -> None:
     for add in ("add x10, x10, x12", "add x10, x12, x10"):
         assert [shape(w) for w in walks(f"fld f5, 0(x10)\n{add}")] == [("load", 10, 0, 12, 0, 8, 8, 1)]
