@@ -68,21 +68,27 @@ class Maker(HartMaker):
             self._transfer()
 
     def _walk(self) -> None:
-        """Through memory by a fixed step: what is looked at before the loop is not looked at in it."""
-        label, size = self._fresh(), self.random.choice("bhwwd")
-        step = self.random.choice((0, 1, 1, 1, 2)) << SIZES[size]
-        self._put(f"li t5, {self.random.randrange(3, 20)}")
+        """Through memory by a fixed step: what is looked at before the loop is not looked at in it, the next time."""
+        label, again = self._labels(2)
+        sizes = self.random.choice(("b", "b", "h", "w", "w", "d", "bh", "bw", "bhwd"))
+        largest = max(SIZES[size] for size in sizes)
+        steps = [self.random.choice((0, 1, 1, 1, 2)) << largest for _ in range(2)]
+        if len(sizes) == 1 or self._chance(0.3):
+            steps[1] = steps[0]
+        self._put(f"li t0, {self.random.choice((1, 2, 2, 3))}", f"{again}:", f"li t5, {self.random.randrange(3, 20)}")
         for register in ("t3", "t4"):
             self._put(f"slli {register}, s3, {self.random.choice((3, 4, 6))}", f"add {register}, {register}, a1")
             self._put(f"addi {register}, {register}, {8 * self.random.randrange(16)}")
         self._put(f"{label}:")
-        for _ in range(self.random.randrange(1, 4)):
-            offset, register = self.random.choice((0, 0, 1, 2)) << SIZES[size], self.random.choice(("t3", "t4"))
+        for _ in range(self.random.randrange(1, 5)):
+            size, register = self.random.choice(sizes), self.random.choice(("t3", "t4"))
+            offset = self.random.choice((0, 0, 1, 2)) << largest
             if self._chance(0.6):
                 self._put(f"l{size} t2, {offset}({register})", "add t6, t6, t2")
             else:
                 self._put(f"s{size} t5, {offset}({register})")
-        self._put(f"addi t3, t3, {step}", f"addi t4, t4, {step}", "addi t5, t5, -1", f"bnez t5, {label}")
+        self._put(f"addi t3, t3, {steps[0]}", f"addi t4, t4, {steps[1]}", "addi t5, t5, -1", f"bnez t5, {label}")
+        self._put("addi t0, t0, -1", f"bnez t0, {again}")
 
     def _barrier(self) -> None:
         self._put("li a7, 2", "li a0, 0", "ecall")

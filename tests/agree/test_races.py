@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,51 @@ def agree(seed: str, tier: str) -> int:
     assert one[1:] == other[1:] == plain[1:], f"{seed}\n{text}"
     assert one[0] == other[0], f"{seed}\n{text}"
     return len(one[0])
+
+
+MIXED = """
+.globl kernel
+kernel:
+    li t0, 3
+    mv t3, a1
+    bnez a0, others
+again:
+    li t5, 12
+    mv t4, t3
+loop:
+    {whole} t2, 0(t4)
+    {part} t2, 16(t3)
+    addi t4, t4, 4
+    addi t5, t5, -1
+    bnez t5, loop
+    addi t3, t3, 64
+    addi t0, t0, -1
+    bnez t0, again
+    li t2, 1
+    sw t2, 512(a1)
+    ret
+others:
+    lw t2, 512(a1)
+    beqz t2, others
+last:
+    sw zero, 16(t3)
+    addi t3, t3, 64
+    addi t0, t0, -1
+    bnez t0, last
+    ret
+"""
+"""A hart accesses bytes of the same dword again and again, and all of it in between; another one stores there then."""
+
+
+@pytest.mark.parametrize(("whole", "part"), [("lw", "lb"), ("lw", "lh"), ("sw", "sb"), ("sw", "sh")])
+def test_parts_of_a_dword_beside_all_of_it(whole: str, part: str) -> None:
+    program = assemble_program(MIXED.format(whole=whole, part=part))
+    options: dict[str, Any] = {"instances": 2, "check": "races", "equal_stores": True}
+    one = found_by(program, WORDS, engine="reference", **options)
+    other = found_by(program, WORDS, engine="jit", tier="first", **options)
+    assert one == other
+    met = [each["other"] for each in one[0] if each["kind"].endswith("-write")]
+    assert all(any(f", {name} " in each for each in met) for name in (whole, part))
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ class Loops:
         """
         text, o = self.text, self.ints
         start = block.start
+        self.memory.loop = tuple(insn for _, insn in block.insns)
         fuel = text.call("i64", "llvm.smax.i64", f"i64 {self.control.fuel}", "i64 0")
         times = text.let(f"udiv i64 {fuel}, {block.cost}")
         begins: list[tuple[Stride, str]] = []

@@ -95,6 +95,8 @@ class Memory:
         self.control = control
         self.refills = refills
         self.addends: dict[int, str] = {}
+        self.loop: tuple[Insn, ...] = ()
+        """The instructions of the loop that they are of."""
         self.chased: frozenset[int] = frozenset()
         self.pointer = ""
         """Where the last access goes."""

@@ -41,6 +41,11 @@ class Stride:
         return len(self.accesses) == 1 and self.step == self.high - self.low
 
 
+def size_of(insn: Insn) -> int:
+    """Bytes that a load or store accesses; 0 for all others."""
+    return _LOADS.get(insn.name) or _STORES.get(insn.name, 0)
+
+
 def strides(block: Block) -> list[Stride]:
     """The walks of a block that loops to itself; none if it is no such loop or its walks are not simple."""
     if block.start not in block.successors or block.insns[-1][1].spec.flow != "branch":
@@ -51,7 +56,7 @@ def strides(block: Block) -> list[Stride]:
     found: dict[tuple[str, int], Stride] = {}
     moved: set[int] = set()
     for pc, insn in block.insns:
-        size = _LOADS.get(insn.name) or _STORES.get(insn.name)
+        size = size_of(insn)
         if size and (written[insn.rs1] == 0 or insn.rs1 in steps):
             table = "load" if insn.name in _LOADS else "store"
             step, register = steps.get(insn.rs1, (0, 0))

@@ -34,6 +34,8 @@ ACQUIRES: Final = 8
 RELEASES: Final = 16
 SIZE_AT: Final = 8
 NAMES: Final = ("read", "write", "atomic")
+KEY_BITS: Final = 3
+"""Of a key, beside the pc."""
 
 FINE: Final = 0
 WAITS: Final = 1
@@ -141,6 +143,8 @@ class HartRow(ctypes.Structure):
     known: int
     """A clock: a bound for each hart, then how many of its transfers each hart has waited for."""
     released: int
+    earlier: int
+    """What it released before that."""
     acquiring: int
     is_acquiring: int
     entries: int
@@ -148,6 +152,9 @@ class HartRow(ctypes.Structure):
     hints: int
     look: int
     look_many: int
+    look_load: int
+    look_store: int
+    look_atomic: int
     fence: int
 
 
@@ -198,11 +205,15 @@ class Entry(ctypes.Structure):
 @layout
 class Hint(ctypes.Structure):
     """What translated code needs to look at an access in line: its event, and where codes are of the memory that it
-    met last."""
+    met last. In another tick the event is another one, and the rest still holds as long as no transfer is about.
+
+    `key`: see `native_order.hint_key`. `entry`: where the last event of the instruction is kept.
+    """
 
     key: int
     stamp: int
     code: int
+    entry: int
     low: int
     span: int
     stores: int

@@ -19,7 +19,7 @@ from understudy.core.errors import BeyondModel, ModelBug
 from understudy.core.findings import FindingLog
 from understudy.core.space import PAGE_BITS, Ram
 from understudy.engine.riscv.evaluate import Evaluator
-from understudy.engine.riscv.races import native_look, native_order
+from understudy.engine.riscv.races import native_again, native_look, native_order
 from understudy.engine.riscv.races.agents import READ, WRITE, Agent, Event, Suspect
 from understudy.engine.riscv.races.codes import (
     ACQUIRES,
@@ -68,13 +68,13 @@ SKEW: Final = 192
 place in a page, and planes are about the same bytes at the same time."""
 NATIVES: Final = Natives(
     native_look.look, native_look.look_many, native_look.known_event, native_look.made_event, native_look.make_known,
-    native_look.suspect,
+    native_look.suspect, native_again.look_load, native_again.look_store, native_again.look_atomic,
     native_order.fence, native_order.begin_group, native_order.begin_next_group,
     native_order.barrier, native_order.release, native_order.settle,
     native_order.refresh, native_order.is_before, native_order.forget_suspects,
 )  # fmt: skip
 function: Final = NATIVES.function
-CALLED: Final = ("look", "look_many", "fence")
+CALLED: Final = ("look", "look_many", "look_load", "look_store", "look_atomic", "fence")
 """Those that translated code calls."""
 Words = npt.NDArray[np.uint32]
 
@@ -218,6 +218,7 @@ class NativeHartRaces:
                 planes.memory.clear()
             race.next = race.floor = race.step
             race.split_count = race.full = 0
+            self._hints[:] = 0
             for each, row in zip(self._entries, self.rows, strict=True):
                 each.clear()
                 row.entry_count = 0
@@ -454,7 +455,7 @@ class NativeHartRaces:
         if host is None:
             return
         row, what = self.address(hart.index), what_of(insn, access, size)
-        if function("look")(row, hart.pc, what, host, address):
+        if function(look_of(what))(row, hart.pc, what, host, address):
             self.check()
             self._judge(hart, what, host, address, size, same)
 
@@ -533,3 +534,12 @@ def what_of(insn: Insn, access: str, size: int) -> int:
     if insn.spec.extension == "A":
         what |= IS_ATOMIC | ACQUIRES * bool(insn.aq) | RELEASES * bool(insn.rl)
     return what
+
+
+def look_of(what: int) -> str:
+    """The function that looks at such an access."""
+    if what & IS_ATOMIC:
+        return "look_atomic"
+    if what >> SIZE_AT < DWORD:
+        return "look"
+    return "look_load" if what & KIND == NAMES.index(READ) else "look_store"

@@ -15,6 +15,7 @@ from understudy.engine.riscv.races.codes import (
     ENTRY_BYTES,
     FINE,
     IS_ATOMIC,
+    KEY_BITS,
     KIND,
     LEAVE,
     MOVING_BYTES,
@@ -40,6 +41,7 @@ from understudy.engine.riscv.races.native_cells import byte_code, put, ram_of, s
 from understudy.engine.riscv.races.native_order import (
     acquire,
     event_at,
+    hint_key,
     hint_of,
     is_before,
     join,
@@ -56,7 +58,6 @@ PAGE_BITS: Final = 12
 PAGE_SLOTS: Final = 1 << 16
 RELEASED: Final = 4
 """Of an entry's key, beside the kind: the store of a flag."""
-KEY_BITS: Final = 3
 LARGEST: Final = 8
 """Bytes of an access that is looked at in line."""
 
@@ -250,33 +251,34 @@ def take_word(row: HartRow, race: Race, word: int, mask: int) -> None:
 
 
 @inlined
-def hand_on(race: Race, event: EventRow, code: int) -> None:
-    """An atomic access releases what the one before it at its place did."""
+def hand_on(row: HartRow, race: Race, event: EventRow, code: int) -> None:
+    """An atomic access of a hart releases what the one before it at its place did."""
     if code >= race.floor:
         before = EventRow.from_address(event_at(race, code))
-        if before.what & KIND == ATOMIC and before.clock != event.clock and before.clock != race.nothing:
+        clock = before.clock
+        if before.what & KIND == ATOMIC and clock != event.clock and clock != row.earlier and clock != race.nothing:
             made = new_clock(race, event.clock)
-            if join(race, made, before.clock):
+            if join(race, made, clock):
                 event.clock = made
             elif made != event.clock:
                 race.clock_free = made
 
 
 @native
-def hand_on_parts(race: Race, event: EventRow, word: int, mask: int) -> None:
+def hand_on_parts(row: HartRow, race: Race, event: EventRow, word: int, mask: int) -> None:
     """The same of bytes with codes of their own."""
     for byte in range(4):
         if mask >> byte & 1:
-            hand_on(race, event, byte_code(race, word, byte))
+            hand_on(row, race, event, byte_code(race, word, byte))
 
 
 @inlined
-def hand_on_word(race: Race, event: EventRow, word: int, mask: int) -> None:
+def hand_on_word(row: HartRow, race: Race, event: EventRow, word: int, mask: int) -> None:
     """The same of all that a word says of some bytes."""
     if word >> SPLIT_AT:
-        hand_on_parts(race, event, word, mask)
+        hand_on_parts(row, race, event, word, mask)
     elif word & mask:
-        hand_on(race, event, word & ~BYTES)
+        hand_on(row, race, event, word & ~BYTES)
 
 
 @native
@@ -317,7 +319,7 @@ def enter(row: HartRow, race: Race, ram: RamRow, what: int, host: int, size: int
             put(race, cell + (row.slot + 1) * ram.stride, mask, code)
         else:
             if kind == ATOMIC and U32[cell] >= race.floor:
-                hand_on_word(race, EventRow.from_address(event_at(race, code)), U32[cell], mask)
+                hand_on_word(row, race, EventRow.from_address(event_at(race, code)), U32[cell], mask)
             put(race, cell, mask, code)
             for slot in range(race.harts):
                 if U32[cell + (slot + 1) * ram.stride] >= race.floor:
@@ -382,8 +384,8 @@ def look(row: HartRow, pc: int, what: int, host: int, address: int) -> int:
     code = attempt(row, pc, what, host, what >> SIZE_AT, address)
     if code == 0:
         return LEAVE
-    if race.next == events and what & IS_ATOMIC == 0:  # it was not the first one of its tick
-        give_hint(row, pc, what & KIND, host, code)
+    if race.next == events or not row.is_moving:  # it will be met again, or looking for its memory is quick
+        give_hint(row, pc, what, host, code)
     return FINE
 
 
@@ -398,18 +400,18 @@ def look_many(row: HartRow, pc: int, what: int, host: int, address: int, size: i
     if code == 0:
         return LEAVE
     if race.next == events:
-        give_hint(row, pc, what & KIND, host, code)
+        give_hint(row, pc, what, host, code)
     return FINE
 
 
 @native
-def give_hint(row: HartRow, pc: int, kind: int, host: int, code: int) -> None:
+def give_hint(row: HartRow, pc: int, what: int, host: int, code: int) -> None:
     """Let the next such access be looked at in line, where nothing but cells is to be looked at then: as far as there
     are no transfers."""
-    race = Race.from_address(row.race)
+    race, kind = Race.from_address(row.race), what & KIND
     ram = RamRow.from_address(ram_of(race, host))
     low, high = ram.low, ram.low + ram.span
-    if EventRow.from_address(event_at(race, code)).synchronizes or race.keeps:
+    if race.keeps or (what & IS_ATOMIC == 0 and EventRow.from_address(event_at(race, code)).synchronizes):
         return
     for number in range(race.moving_count if row.is_moving else 0):
         moving = MovingRow.from_address(race.moving + number * MOVING_BYTES)
@@ -419,6 +421,6 @@ def give_hint(row: HartRow, pc: int, kind: int, host: int, code: int) -> None:
             else:
                 high = min(high, moving.start)
     hint = Hint.from_address(hint_of(row, pc))
-    hint.key, hint.stamp, hint.code = pc, row.armed, code
+    hint.key, hint.stamp, hint.code, hint.entry = hint_key(pc, what), row.armed, code, entry_of(row, pc, kind)
     hint.low, hint.span = low, high - low - LARGEST if high > low + LARGEST else 0
     hint.stores, hint.loads, hint.stride = ram.delta, ram.delta + (row.slot + 1) * ram.stride, ram.stride

@@ -8,6 +8,9 @@ from understudy.engine.riscv.races.codes import (
     EVENT_BYTES,
     HINT_BYTES,
     HINTS,
+    IS_ATOMIC,
+    KEY_BITS,
+    KIND,
     LIMIT,
     NEVER,
     NO_CLOCKS,
@@ -31,7 +34,7 @@ W_PRED_W_SUCC: Final = 1 << 24 | 1 << 20
 @inlined
 def event_at(race: Race, code: int) -> int:
     """The row of an event that is not over: rows are counted from the floor on."""
-    return race.events + (code - race.floor >> race.number_at) * EVENT_BYTES
+    return race.events + (code - race.floor >> (race.number_at & 63)) * EVENT_BYTES
 
 
 @inlined
@@ -85,6 +88,7 @@ def new_clock(race: Race, like: int) -> int:
 def release(row: HartRow) -> None:
     """What the hart has done so far comes before whoever acquires from its stores from now on."""
     race = Race.from_address(row.race)
+    row.earlier = row.released
     row.released = new_clock(race, row.known)
     if not race.full:
         U64.at(row.released)[row.slot] = race.next
@@ -134,6 +138,12 @@ def hint_of(row: HartRow, pc: int) -> int:
     return row.hints + (pc >> 1 & HINTS - 1) * HINT_BYTES
 
 
+@inlined
+def hint_key(pc: int, what: int) -> int:
+    """What tells the hint of an access from those of others."""
+    return pc << KEY_BITS | what & (KIND | IS_ATOMIC)
+
+
 @native
 def fence(row: HartRow, word: int, is_tso: int) -> int:
     """A fence: of loads before it, of stores behind it."""
@@ -172,7 +182,7 @@ def begin_group(race: Race) -> None:
             U64.at(row.known)[number] = race.floor
             U64.at(row.known)[race.harts + number] = 0
         fill(row.acquiring, 0, clock_bytes(race))
-        row.released, row.is_acquiring = race.nothing, 0
+        row.released, row.earlier, row.is_acquiring = race.nothing, race.nothing, 0
         row.last, row.fenced, row.is_moving = 0, 0, 0
         forget_suspects(row)
         next_tick(row)
@@ -204,7 +214,9 @@ def barrier(race: Race) -> None:
     if not race.keeps:
         race.floor, race.clock_free = race.next, race.clocks
     for slot in range(race.harts):
-        release(HartRow.from_address(race.rows + slot * ROW_BYTES))
+        row = HartRow.from_address(race.rows + slot * ROW_BYTES)
+        release(row)
+        row.earlier = race.nothing  # that one's place may become another's
     for slot in range(race.harts):
         row = HartRow.from_address(race.rows + slot * ROW_BYTES)
         join(race, whole.known, row.released)

@@ -12,18 +12,21 @@ from typing import Final
 
 from understudy.engine.riscv.jit.emit_region import Algebra
 from understudy.engine.riscv.jit.engine import Looking
+from understudy.engine.riscv.jit.strides import size_of
 from understudy.engine.riscv.races.codes import (
     BYTES,
     HINT_AT,
     HINT_BYTES,
     HINTS,
+    NAMES,
     ROW_AT,
     SLOT_AT,
     SPLIT,
     atomic_bit,
     slot_mask,
 )
-from understudy.engine.riscv.races.native_judge import what_of
+from understudy.engine.riscv.races.native_judge import look_of, what_of
+from understudy.engine.riscv.races.native_order import hint_key
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import RACES
 
@@ -33,8 +36,10 @@ COLUMN: Final = 64
 """Dwords that are looked at together."""
 HOISTED: Final = ("code", "stores", "loads", "stride")
 """Of a hint, what accesses in loops need."""
-NO_DWORD: Final = 1
-"""Where no dword begins."""
+FLOOR_NOW: Final = "%race_floor_now"
+"""Codes below are over for accesses of a loop, which look at nothing but cells: 0 where that no longer holds."""
+NOWHERE: Final = 1 << 62
+"""Where no memory of this process is."""
 LIKELY: Final = ", !prof !0"
 """Of a branch whose first arm is the unlikely one."""
 
@@ -57,7 +62,7 @@ class RaceLooks:
         self.insn: Insn
         self.memory = algebra.memory
         self._hoisted: dict[int, Fields] = {}
-        self._hoisted_quick = ""
+        self._hoisted_quick = self._hoisted_floor = ""
 
     def begin(self, insn: Insn) -> None:
         """An instruction begins."""
@@ -87,11 +92,12 @@ class RaceLooks:
         function = self.text.let(f"load ptr, ptr {place}, !invariant.load !1")
         return self.text.let(f"call i64 {function}(i64 {row}, {arguments})")
 
-    def _look(self, name: str, access: str, w: int, places: str) -> None:
+    def _look(self, access: str, w: int, places: str, name: str = "") -> None:
         what = what_of(self.insn, access, w >> 3)
         pc = self.control.ints.const(64, self.control.pc)
-        status = self._call(name, f"i64 {pc}, i64 {what}, {places}")
+        status = self._call(name or look_of(what), f"i64 {pc}, i64 {what}, {places}")
         self.control.side(self.text.let(f"icmp ne i64 {status}, 0"))
+        self._look_anew()
 
     def many(self, access: str, w: int, pointer: str, address: str, count: str, most: int) -> None:
         """So many elements side by side are accessed next, often as many as `most`."""
@@ -99,15 +105,15 @@ class RaceLooks:
         host = text.let(f"ptrtoint ptr {pointer} to i64")
         places, is_load = f"i64 {host}, i64 {address}, i64 {size}", access == "read"
         if most * w % 32 or not most or (not is_load and self.harts > MOST_PLANES):
-            self._look("look_many", access, w, places)
+            self._look(access, w, places, "look_many")
             return
         self._row()
         closer, done = text.fresh("closer"), text.fresh("looked")
         with text.apart(closer):
-            self._look("look_many", access, w, places)
+            self._look(access, w, places, "look_many")
             text.put(f"br label %{done}")
         self._unless(text.let(f"icmp eq i64 {count}, {most}"), closer)
-        hint = self._hint(32, host, closer, most * w >> 3)
+        hint = self._hint(access, 32, host, closer, most * w >> 3)
         self._columns(hint, most * w // 32, host, is_load, closer)
         text.put(f"br label %{done}")
         text.start(done)
@@ -127,20 +133,16 @@ class RaceLooks:
         host = text.let(f"ptrtoint ptr {pointer} to i64")
         is_load = access == "read"
         if self.insn.spec.extension == "A" or (not is_load and self.harts > MOST_PLANES):
-            self._look("look", access, w, f"i64 {host}, i64 {address}")
+            self._look(access, w, f"i64 {host}, i64 {address}")
             return
         self._row()
         closer, done = text.fresh("closer"), text.fresh("looked")
         with text.apart(closer):
-            self._look("look", access, w, f"i64 {host}, i64 {address}")
+            self._look(access, w, f"i64 {host}, i64 {address}")
             text.put(f"br label %{done}")
         pc = self.control.pc
         is_hoisted = pc in self._hoisted and pc in self.memory.addends
-        if is_hoisted:
-            hint = self._hoisted[pc]
-            self._unless(text.let(f"icmp eq i64 {self._quick()}, {self._hoisted_quick}"), closer)
-        else:
-            hint = self._hint(w, host, closer)
+        hint = self._hoisted[pc] if is_hoisted else self._hint(access, w, host, closer)
         if w < 32:
             self._part(hint, w, host, is_load, closer)
         elif is_load:
@@ -159,11 +161,12 @@ class RaceLooks:
     def hoist(self, access: str, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
         """Look at hints of a loop's accesses before it: whether all are good, and up to which address."""
         text, quick = self.text, self._quick()
-        self._hoisted_quick = quick
+        self._hoisted_quick, self._hoisted_floor = quick, self._floor()
+        text.put(f"store i32 {self._hoisted_floor}, ptr {self._floor_now()}")
         fine = text.let(f"icmp eq i64 {text.let(f'and i64 {addend}, 3')}, 0")
         for pc in pcs:
             hint = self._hint_of(pc)
-            key = text.let(f"icmp eq i64 {self._of(hint, 'key')}, {self.control.ints.const(64, pc)}")
+            key = text.let(f"icmp eq i64 {self._of(hint, 'key')}, {self._key(access, pc)}")
             stamp = text.let(f"icmp eq i64 {self._of(hint, 'stamp')}, {quick}")
             low, span = self._of(hint, "low"), self._of(hint, "span")
             inside = text.let(f"icmp ult i64 {text.let(f'sub i64 {host}, {low}')}, {span}")
@@ -171,9 +174,37 @@ class RaceLooks:
                 fine = text.let(f"and i1 {fine}, {each}")
             last = text.let(f"sub i64 {text.let(f'add i64 {low}, {span}')}, {addend}")
             end = text.call("i64", "llvm.umin.i64", f"i64 {end}", f"i64 {last}")
-            self._hoisted[pc] = Fields({name: self._of(hint, name) for name in HOISTED})
-            text.put(f"store i64 {NO_DWORD}, ptr {self._last_dword(pc)}")
+            known = {name: self._of(hint, name) for name in HOISTED}
+            known["whole"] = text.let(f"or i32 {self._short(known['code'])}, {BYTES}")
+            self._hoisted[pc] = Fields(known)
+            self._met(str(NOWHERE), "null", pc)
         return fine, end
+
+    def _look_anew(self) -> None:
+        """A function was called: what accesses of a loop know that are looked at with less, may not hold."""
+        text, hoisted = self.text, [pc for pc in self.memory.addends if pc in self._hoisted]
+        if not hoisted:
+            return
+        still = text.let(f"icmp eq i64 {self._quick()}, {self._hoisted_quick}")
+        floor = text.let(f"select i1 {still}, i32 {self._hoisted_floor}, i32 0")
+        text.put(f"store i32 {floor}, ptr {self._floor_now()}")
+        for pc in hoisted:
+            self._met(str(NOWHERE), "null", pc)
+
+    def _still_quick(self, closer: str) -> None:
+        """Go on where all that an access of a loop may need to look at is cells."""
+        self._unless(self.text.let(f"icmp eq i64 {self._quick()}, {self._hoisted_quick}"), closer)
+
+    def _floor_now(self) -> str:
+        self.text.alloca(f"  {FLOOR_NOW} = alloca i32")
+        return FLOOR_NOW
+
+    def _now(self) -> str:
+        return self.text.let(f"load i32, ptr {self._floor_now()}")
+
+    def _floor(self) -> str:
+        self._row()
+        return self._short(self.text.let("load i64, ptr %race_floor"))
 
     def _quick(self) -> str:
         self._row()
@@ -183,14 +214,17 @@ class RaceLooks:
         place = self.text.let(f"getelementptr i8, ptr %race_hints, i64 {(pc >> 1 & HINTS - 1) * HINT_BYTES}")
         return Fields(place=place)
 
-    def _hint(self, w: int, host: str, closer: str, size: int = 0) -> Fields:
+    def _key(self, access: str, pc: int) -> str:
+        return self.control.ints.const(64, hint_key(pc, NAMES.index(access)))
+
+    def _hint(self, access: str, w: int, host: str, closer: str, size: int = 0) -> Fields:
         """The hint that knows this access; there is none where more is to be looked at.
 
         `size`: bytes that may be more than `native_look.LARGEST`.
         """
         text, pc = self.text, self.control.pc
         hint = self._hint_of(pc)
-        key = text.let(f"xor i64 {self._of(hint, 'key')}, {self.control.ints.const(64, pc)}")
+        key = text.let(f"xor i64 {self._of(hint, 'key')}, {self._key(access, pc)}")
         quick = self._quick()
         stamp = text.let(f"xor i64 {self._of(hint, 'stamp')}, {quick}")
         wrong = text.let(f"or i64 {key}, {stamp}")
@@ -241,27 +275,39 @@ class RaceLooks:
     def _load(self, hint: Fields, w: int, host: str, closer: str) -> None:
         """A load of whole dwords."""
         text = self.text
-        event = self._of(hint, "code")
-        code = self._short(event)
+        loads, whole = self._place(host, self._of(hint, "loads")), self._whole(hint)
         stored = self._words(w, self._place(host, self._of(hint, "stores")))
-        self._unless(self._is_fine(stored), closer)
-        self._put(w, self._place(host, self._of(hint, "loads")), text.let(f"or i32 {code}, {BYTES}"))
-        text.put(f"store i64 {event}, ptr %race_last")
+        self._pass(hint, stored, self._largest(stored), closer)
+        on = text.fresh("on")
+        if hint.known:  # lines of caches that were loaded do not keep stores waiting
+            anew, known = text.fresh("anew"), "true"
+            for own in self._words(w, loads):
+                known = text.let(f"and i1 {known}, {text.let(f'icmp eq i32 {own}, {whole}')}")
+            text.branch(known, on, anew)
+            text.start(anew)
+        self._put(w, loads, whole)
+        text.put(f"br label %{on}")
+        text.start(on)
+        text.put(f"store i64 {self._of(hint, 'code')}, ptr %race_last")
+
+    def _whole(self, hint: Fields) -> str:
+        """The word of a dword that an access has met whole."""
+        if hint.known:
+            return hint.known["whole"]
+        return self.text.let(f"or i32 {self._short(self._of(hint, 'code'))}, {BYTES}")
 
     def _store(self, hint: Fields, w: int, host: str, closer: str) -> None:
         """A store of whole dwords."""
         text = self.text
-        floor, code = self._short(text.let("load i64, ptr %race_floor")), self._short(self._of(hint, "code"))
+        floor = self._hoisted_floor if hint.known else self._floor()
         place, stride = self._place(host, self._of(hint, "stores")), self._of(hint, "stride")
         words, loads, planes = self._words(w, place), [], [place]
         for _ in range(self.harts):
             planes.append(text.let(f"getelementptr i8, ptr {planes[-1]}, i64 {stride}"))
             loads += self._words(w, planes[-1])
-        self._unless(self._is_fine(words + loads), closer)
-        self._put(w, place, text.let(f"or i32 {code}, {BYTES}"))
-        live = loads[0]
-        for each in loads[1:]:
-            live = text.call("i32", "llvm.umax.i32", f"i32 {live}", f"i32 {each}")
+        live = self._largest(loads)
+        self._pass(hint, words + loads, self._largest([live, *words]), closer)
+        self._put(w, place, self._whole(hint))
         forget, on = text.fresh("forget"), text.fresh("on")
         text.branch(text.let(f"icmp ult i32 {live}, {floor}"), on, forget)
         text.start(forget)
@@ -271,58 +317,114 @@ class RaceLooks:
         text.start(on)
         text.put("store i64 0, ptr %race_last")
 
+    def _largest(self, words: list[str]) -> str:
+        largest = words[0]
+        for each in words[1:]:
+            largest = self.text.call("i32", "llvm.umax.i32", f"i32 {largest}", f"i32 {each}")
+        return largest
+
+    def _pass(self, hint: Fields, words: list[str], largest: str, closer: str) -> None:
+        """Go on where what words say is over for this hart; mostly it is for all harts."""
+        text, known, on = self.text, self.text.fresh("known"), self.text.fresh("on")
+        floor = self._now() if hint.known else self._floor()
+        text.branch(text.let(f"icmp uge i32 {largest}, {floor}"), known, on, LIKELY)
+        text.start(known)
+        if hint.known:
+            self._still_quick(closer)
+        self._unless(self._is_fine(words), closer)
+        text.put(f"br label %{on}")
+        text.start(on)
+
     def _part(self, hint: Fields, w: int, host: str, is_load: bool, closer: str) -> None:
         """An access of bytes of a dword, of which the others may have the same event."""
-        text = self.text
-        event, floor = self._of(hint, "code"), self._short(text.let("load i64, ptr %race_floor"))
-        code, dword = self._short(event), text.let(f"and i64 {host}, -4")
-        mask = text.let(f"shl i32 {(1 << (w >> 3)) - 1}, {self._short(text.let(f'and i64 {host}, 3'))}")
-        is_inside = text.let(f"icmp ule i32 {mask}, {BYTES}")  # it may begin anywhere
-        stores = self._place(dword, self._of(hint, "stores"))
-        place = self._place(dword, self._of(hint, "loads")) if is_load else stores
-        (old,) = self._words(32, place)
-        same = text.let(f"icmp ule i32 {text.let(f'xor i32 {old}, {code}')}, {BYTES}")
-        if hint.known:  # of a loop: nobody else was here since its last round
-            again, first, noted = text.fresh("again"), text.fresh("first"), text.fresh("noted")
-            is_near = text.let(f"icmp eq i64 {dword}, {text.let(f'load i64, ptr {self._last_dword()}')}")
-            text.branch(text.let(f"and i1 {is_near}, {same}"), again, first)
-            text.start(again)
-            self._unless(is_inside, closer)  # what it has loaded here before it stores again, it will load again
-            text.put(f"store i32 {text.let(f'or i32 {old}, {mask}')}, ptr {place}")
-            text.put(f"br label %{noted}")
-            text.start(first)
-        (stored,) = self._words(32, stores)
-        fine = self._is_fine([stored])
-        if not is_load:
-            plane, stride = stores, self._of(hint, "stride")
-            for _ in range(self.harts):
-                plane = text.let(f"getelementptr i8, ptr {plane}, i64 {stride}")
-                (loaded,) = self._words(32, plane)
-                fine = text.let(f"and i1 {fine}, {text.let(f'icmp ult i32 {loaded}, {floor}')}")
-        over = text.let(f"icmp ult i32 {old}, {floor}")
-        fits = text.let(f"and i1 {is_inside}, {text.let(f'or i1 {over}, {same}')}")
-        fine = text.let(f"and i1 {fine}, {fits}")
-        self._unless(fine, closer)
-        known = text.let(f"select i1 {over}, i32 {code}, i32 {old}")
-        text.put(f"store i32 {text.let(f'or i32 {known}, {mask}')}, ptr {place}")
+        text, noted = self.text, self.text.fresh("noted")
         if hint.known:
-            text.put(f"store i64 {dword}, ptr {self._last_dword()}")
+            self._part_again(hint, w, host, noted)
+        dword = text.let(f"and i64 {host}, -4")
+        mask = self._mask(w, text.let(f"and i64 {host}, 3"))
+        is_inside = text.let(f"icmp ule i32 {mask}, {BYTES}")  # it may begin anywhere
+        planes, code = [self._place(dword, self._of(hint, "stores"))], self._short(self._of(hint, "code"))
+        for _ in range(0 if is_load else self.harts):
+            planes.append(text.let(f"getelementptr i8, ptr {planes[-1]}, i64 {self._of(hint, 'stride')}"))
+        place = self._place(dword, self._of(hint, "loads")) if is_load else planes[0]
+        old, stored, *loaded = (self._words(32, each)[0] for each in (place, *planes))
+        floor = self._hoisted_floor if hint.known else self._floor()
+        if hint.known:
+            fresh, known = text.fresh("fresh"), text.fresh("known")
+            is_fresh = text.let(f"icmp ult i32 {self._largest([old, stored, *loaded])}, {self._now()}")
+            text.branch(text.let(f"and i1 {is_fresh}, {is_inside}"), fresh, known)
+            text.start(fresh)
+            self._put(32, place, text.let(f"or i32 {code}, {mask}"))
+            self._met(dword, place)
             text.put(f"br label %{noted}")
-            text.start(noted)
-        text.put(f"store i64 {event if is_load else 0}, ptr %race_last")
+            text.start(known)
+            self._still_quick(closer)
+        fine = self._is_fine([stored])
+        if loaded:
+            fine = text.let(f"and i1 {fine}, {text.let(f'icmp ult i32 {self._largest(loaded)}, {floor}')}")
+        over, same = text.let(f"icmp ult i32 {old}, {floor}"), self._is_of(old, code)
+        fits = text.let(f"and i1 {is_inside}, {text.let(f'or i1 {over}, {same}')}")
+        self._unless(text.let(f"and i1 {fine}, {fits}"), closer)
+        before = text.let(f"select i1 {over}, i32 {code}, i32 {old}")
+        self._put(32, place, text.let(f"or i32 {before}, {mask}"))
+        if hint.known:
+            self._met(dword, place)
+        text.put(f"br label %{noted}")
+        text.start(noted)
+        text.put(f"store i64 {self._of(hint, 'code') if is_load else 0}, ptr %race_last")
 
-    def _last_dword(self, pc: int | None = None) -> str:
-        """Where the dword is that an access of a loop met in its last round."""
-        slot = f"%race_dword{self.control.pc if pc is None else pc:x}"
-        self.text.alloca(f"  {slot} = alloca i64")
-        return slot
+    def _part_again(self, hint: Fields, w: int, host: str, noted: str) -> None:
+        """The same of the dword that the access met in the last round of a loop: nobody else was there since.
+
+        What it has loaded there before it stores again, it will load again.
+        """
+        text, again, first = self.text, self.text.fresh("again"), self.text.fresh("first")
+        dword, cell = self._last()
+        at = text.let(f"sub i64 {host}, {text.let(f'load i64, ptr {dword}')}")
+        is_near = text.let(f"icmp ult i64 {at}, {BYTES.bit_length() + 1 - (w >> 3)}")
+        text.branch(text.let(f"xor i1 {is_near}, true"), first, again, LIKELY)
+        text.start(again)
+        place = text.let(f"load ptr, ptr {cell}")
+        (old,) = self._words(32, place)
+        if not self._is_apart():
+            self._unless(self._is_of(old, self._short(self._of(hint, "code"))), first)
+        self._put(32, place, text.let(f"or i32 {old}, {self._mask(w, at)}"))
+        text.put(f"br label %{noted}")
+        text.start(first)
+
+    def _mask(self, w: int, at: str) -> str:
+        """The bytes of an access at a byte of a dword."""
+        return self._short(self.text.let(f"shl i64 {(1 << (w >> 3)) - 1}, {at}"))
+
+    def _is_of(self, word: str, code: str) -> str:
+        """Whether a word tells of one event alone."""
+        return self.text.let(f"icmp ule i32 {self.text.let(f'xor i32 {word}, {code}')}, {BYTES}")
+
+    def _is_apart(self) -> bool:
+        """Whether no access of the loop has a word hold another code than that of bytes that were looked at in line:
+        those of whole dwords do, and what is called has all looked at anew."""
+        return not any(size_of(insn) >= 4 or insn.spec.extension == "V" for insn in self.memory.loop)
+
+    def _last(self, pc: int | None = None) -> tuple[str, str]:
+        """Which dword an access of a loop met in its last round, and where the word is that tells of it."""
+        name = f"{self.control.pc if pc is None else pc:x}"
+        dword, cell = f"%race_dword{name}", f"%race_cell{name}"
+        self.text.alloca(f"  {dword} = alloca i64")
+        self.text.alloca(f"  {cell} = alloca ptr")
+        return dword, cell
+
+    def _met(self, where: str, place: str, pc: int | None = None) -> None:
+        """It has met one."""
+        dword, cell = self._last(pc)
+        self.text.put(f"store i64 {where}, ptr {dword}")
+        self.text.put(f"store ptr {place}, ptr {cell}")
 
     def _columns(self, hint: Fields, count: int, host: str, is_load: bool, closer: str) -> None:
         """So many dwords side by side."""
         text, lanes = self.text, min(count, COLUMN)
         ty, bits = f"<{lanes} x i32>", f"<{lanes} x i1>"
         event = self._of(hint, "code")
-        code, floor = self._short(event), self._short(text.let("load i64, ptr %race_floor"))
+        code, floor = self._short(event), self._floor()
         codes, floors = self._splat(ty, code), self._splat(ty, floor)
         whole = self._splat(ty, text.let(f"or i32 {code}, {BYTES}"))
         stores, loads = (self._place(host, self._of(hint, name)) for name in ("stores", "loads"))
