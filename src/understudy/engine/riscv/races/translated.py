@@ -346,12 +346,15 @@ class RaceLooks:
         planes, code = [self._place(dword, self._of(hint, "stores"))], self._short(self._of(hint, "code"))
         for _ in range(0 if is_load else self.harts):
             planes.append(text.let(f"getelementptr i8, ptr {planes[-1]}, i64 {self._of(hint, 'stride')}"))
-        place = self._place(dword, self._of(hint, "loads")) if is_load else planes[0]
-        old, stored, *loaded = (self._words(32, each)[0] for each in (place, *planes))
+        stored, *loaded = (self._words(32, each)[0] for each in planes)
+        place, old = planes[0], stored
+        if is_load:
+            place = self._place(dword, self._of(hint, "loads"))
+            (old,) = self._words(32, place)
         floor = self._hoisted_floor if hint.known else self._floor()
         if hint.known:
             fresh, known = text.fresh("fresh"), text.fresh("known")
-            is_fresh = text.let(f"icmp ult i32 {self._largest([old, stored, *loaded])}, {self._now()}")
+            is_fresh = text.let(f"icmp ult i32 {self._largest([old, *(loaded or [stored])])}, {self._now()}")
             text.branch(text.let(f"and i1 {is_fresh}, {is_inside}"), fresh, known)
             text.start(fresh)
             self._put(32, place, text.let(f"or i32 {code}, {mask}"))
