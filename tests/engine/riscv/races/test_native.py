@@ -171,6 +171,16 @@ def test_places_of_clocks_before_a_barrier_are_others_behind_it() -> None:
     assert harts.access(2, 0x34, READ, 0)
 
 
+def test_another_instruction_at_the_same_place_is_another_event() -> None:
+    """Code may change, and what an instruction does with it."""
+    harts, events = Harts(), []
+    for what in (READ, READ, WRITE, WRITE, AMO, AMO, READ, WRITE, AMO):
+        assert harts.access(0, 0x10, what, 0)
+        events.append(harts.races.race.next)
+    assert len(set(events)) == 3
+    assert events[5:] == events[5:6] * 4
+
+
 def test_rows_of_instructions_are_found_anew_where_numbers_of_events_begin_anew() -> None:
     """One that another one had to make room for, has another row then: hints must not know the old one."""
     homes: dict[int, int] = {}
