@@ -75,6 +75,18 @@ def test_parts_of_a_dword_beside_all_of_it(whole: str, part: str) -> None:
     assert all(any(f", {name} " in each for each in met) for name in (whole, part))
 
 
+@pytest.mark.parametrize(("store", "load", "size"), [("sb", "lb", 1), ("sh", "lh", 2)])
+def test_a_loop_stores_behind_what_it_loads(store: str, load: str, size: int) -> None:
+    """What a hart has loaded before it stored there, is not what another one's store races with."""
+    text = MIXED.replace("{whole} t2, 0(t4)", f"{store} t5, 0(t4)").replace("{part} t2, 16", f"{load} t2, {size}")
+    text = text.replace("(t3)\n    addi t4, t4, 4", f"(t4)\n    addi t4, t4, {size}")
+    program = assemble_program(text.replace("zero, 16(t3)", "zero, 0(t3)"))
+    options: dict[str, Any] = {"instances": 2, "check": "races", "equal_stores": True}
+    one = found_by(program, WORDS, engine="reference", **options)
+    assert one == found_by(program, WORDS, engine="jit", tier="first", **options)
+    assert any(f", {store} " in each["other"] for each in one[0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", ["first", "optimised"])
 def test_both_engines_find_the_same(tier: str) -> None:

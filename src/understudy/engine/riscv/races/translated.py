@@ -62,6 +62,7 @@ class RaceLooks:
         self.insn: Insn
         self.memory = algebra.memory
         self._hoisted: dict[int, Fields] = {}
+        self._hoisted_stores: set[int] = set()
         self._hoisted_quick = self._hoisted_floor = ""
 
     def begin(self, insn: Insn) -> None:
@@ -164,6 +165,8 @@ class RaceLooks:
         self._hoisted_quick, self._hoisted_floor = quick, self._floor()
         text.put(f"store i32 {self._hoisted_floor}, ptr {self._floor_now()}")
         fine = text.let(f"icmp eq i64 {text.let(f'and i64 {addend}, 3')}, 0")
+        if access == "write":
+            self._hoisted_stores.update(pcs)
         for pc in pcs:
             hint = self._hint_of(pc)
             key = text.let(f"icmp eq i64 {self._of(hint, 'key')}, {self._key(access, pc)}")
@@ -288,6 +291,7 @@ class RaceLooks:
         self._put(w, loads, whole)
         text.put(f"br label %{on}")
         text.start(on)
+        self._loaded(*(text.let(f"add i64 {host}, {at}") for at in range(0, w >> 3, 4)))
         text.put(f"store i64 {self._of(hint, 'code')}, ptr %race_last")
 
     def _whole(self, hint: Fields) -> str:
@@ -358,6 +362,8 @@ class RaceLooks:
             text.branch(text.let(f"and i1 {is_fresh}, {is_inside}"), fresh, known)
             text.start(fresh)
             self._put(32, place, text.let(f"or i32 {code}, {mask}"))
+            if is_load:
+                self._loaded(dword)
             self._met(dword, place)
             text.put(f"br label %{noted}")
             text.start(known)
@@ -370,6 +376,8 @@ class RaceLooks:
         self._unless(text.let(f"and i1 {fine}, {fits}"), closer)
         before = text.let(f"select i1 {over}, i32 {code}, i32 {old}")
         self._put(32, place, text.let(f"or i32 {before}, {mask}"))
+        if is_load:
+            self._loaded(dword)
         if hint.known:
             self._met(dword, place)
         text.put(f"br label %{noted}")
@@ -377,10 +385,7 @@ class RaceLooks:
         text.put(f"store i64 {self._of(hint, 'code') if is_load else 0}, ptr %race_last")
 
     def _part_again(self, hint: Fields, w: int, host: str, noted: str) -> None:
-        """The same of the dword that the access met in the last round of a loop: nobody else was there since.
-
-        What it has loaded there before it stores again, it will load again.
-        """
+        """The same of the dword that the access met in the last round of a loop: nobody else was there since."""
         text, again, first = self.text, self.text.fresh("again"), self.text.fresh("first")
         dword, cell = self._last()
         at = text.let(f"sub i64 {host}, {text.let(f'load i64, ptr {dword}')}")
@@ -394,6 +399,17 @@ class RaceLooks:
         self._put(32, place, text.let(f"or i32 {old}, {self._mask(w, at)}"))
         text.put(f"br label %{noted}")
         text.start(first)
+
+    def _loaded(self, *dwords: str) -> None:
+        """Dwords were loaded: stores of a loop that are in one of them have to look at that."""
+        text = self.text
+        for pc in self.memory.addends:
+            if pc in self._hoisted_stores:
+                slot = self._last(pc)[0]
+                for dword in dwords:
+                    last = text.let(f"load i64, ptr {slot}")
+                    is_there = text.let(f"icmp eq i64 {last}, {dword}")
+                    text.put(f"store i64 {text.let(f'select i1 {is_there}, i64 {NOWHERE}, i64 {last}')}, ptr {slot}")
 
     def _mask(self, w: int, at: str) -> str:
         """The bytes of an access at a byte of a dword."""
@@ -431,6 +447,10 @@ class RaceLooks:
         codes, floors = self._splat(ty, code), self._splat(ty, floor)
         whole = self._splat(ty, text.let(f"or i32 {code}, {BYTES}"))
         stores, loads = (self._place(host, self._of(hint, name)) for name in ("stores", "loads"))
+        if is_load:
+            for pc in self.memory.addends:
+                if pc in self._hoisted_stores:
+                    self._met(str(NOWHERE), "null", pc)
         planes = [stores]
         for _ in range(0 if is_load else self.harts):
             planes.append(text.let(f"getelementptr i8, ptr {planes[-1]}, i64 {self._of(hint, 'stride')}"))
