@@ -119,9 +119,6 @@ class RaceLooks:
         text.put(f"br label %{done}")
         text.start(done)
 
-    def stored(self, w: int, pointer: str, done: str) -> None:
-        """A store-conditional has been looked at."""
-
     def fence(self) -> None:
         """A fence is next."""
         is_tso = int(self.insn.name == "fence.tso")
