@@ -29,6 +29,8 @@ class Roles:
     pointer: int
     pool: Sequence[int]
     """The registers its instructions mostly use."""
+    more: frozenset[int] = frozenset()
+    """Others that it keeps."""
 
     @classmethod
     def choose(cls, random: Random) -> Roles:
@@ -42,7 +44,7 @@ class Roles:
     @property
     def fixed(self) -> set[int]:
         """What no instruction of a body may write."""
-        return {self.keeper, self.counter, self.link, self.pointer, 2}
+        return {self.keeper, self.counter, self.link, self.pointer, 2, *self.more}
 
 
 def program(random: Random, slot: Slot, length: int = 12) -> Case:
@@ -66,7 +68,10 @@ def program(random: Random, slot: Slot, length: int = 12) -> Case:
 
 
 def walk(random: Random, slot: Slot) -> Case:
-    """A loop of one block that walks through the scratch memory with two pointers, by constants or a register."""
+    """A loop of one block that walks through the scratch memory with two pointers, by constants or a register.
+
+    And often with an index beside a pointer that stays.
+    """
     roles = Roles.choose(random)
     rounds, by_register = random.randrange(1, 24), random.choice((0, 0, 2, roles.pointer))
     parts, x_values = [], {roles.counter: rounds, roles.keeper: slot.out}
@@ -82,11 +87,35 @@ def walk(random: Random, slot: Slot) -> Case:
         accesses = [_access(random, roles, pointer, step) for _ in range(random.randrange(1, 4))]
         accesses.insert(random.randrange(len(accesses) + 1), move)
         parts.append(accesses)
+    if random.random() < 0.5:
+        more = random.sample([n for n in range(1, 32) if n not in {*roles.fixed, *roles.pool}], 3)
+        roles = replace(roles, more=frozenset(more))
+        parts.append(_indexed(random, roles, more, rounds, x_values, slot))
     others = [[_part(random, roles, memory=False)] for _ in range(random.randrange(4))]
     mixed = _mixed(random, [*parts, *others])
     before = state(random)
     x = tuple(x_values.get(n, value) for n, value in enumerate(before.x))
     return Case(slot, looped(roles, b"".join(mixed)), replace(before, x=x), roles.keeper)
+
+
+def _indexed(
+    random: Random, roles: Roles, registers: list[int], rounds: int, values: dict[int, int], slot: Slot
+) -> list[bytes]:
+    """Accesses of an array by an index, which is computed anew each round; `values` get what its registers hold."""
+    base, index, place = registers
+    shift = random.choice([shift for shift in range(4) if rounds + 1 << shift <= SCRATCH_BYTES - 48])
+    first, start = random.randrange(0, SCRATCH_BYTES - 47 - (rounds + 1 << shift), 8), random.randrange(5)
+    made = [word("slli", rd=place, rs1=index, imm=shift)]
+    sides = random.sample((base, place), 2)
+    made.append(word("add", rd=place, rs1=sides[0], rs2=sides[1]))
+    if not shift and random.random() < 0.5:
+        made = [word("add", rd=place, rs1=base, rs2=index)]
+    if random.random() < 0.3:
+        made.append(word("addi", rd=place, rs1=place, imm=8))
+    made += [_access(random, roles, place, 1 << shift) for _ in range(random.randrange(1, 4))]
+    made.insert(random.randrange(len(made) + 1), word("addi", rd=index, rs1=index, imm=1))
+    values |= {base: slot.scratch + first - (start << shift), index: start}
+    return made
 
 
 def _mixed(random: Random, runs: list[list[bytes]]) -> list[bytes]:

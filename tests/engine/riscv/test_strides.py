@@ -82,3 +82,46 @@ def test_blocks_that_are_no_such_loop() -> None:
 
 def test_addresses_from_zero_do_not_move() -> None:
     assert [shape(w) for w in walks("ld x5, 64(x0)")] == [("load", 0, 0, 0, 64, 72, 8, 1)]
+
+
+def place(walk: Stride) -> tuple[object, ...]:
+    return walk.base, walk.index, walk.shift, walk.step, walk.first, walk.low, walk.high
+
+
+def test_an_index_beside_an_array() -> None:
+    for body in (
+        "slli x7, x5, 2\nadd x7, x7, x10\nlw x8, 4(x7)\naddi x5, x5, 1",
+        "slli x7, x5, 2\nadd x7, x10, x7\naddi x7, x7, 8\nlw x8, -4(x7)\naddi x5, x5, 1",
+        "sh2add x7, x5, x10\nlw x8, 4(x7)\naddi x5, x5, 1",
+        "addi x5, x5, 1\nsh2add x7, x5, x10\nlw x8, 0(x7)",
+        "addi x9, x5, 1\nslli x9, x9, 2\nadd x9, x9, x10\nlw x8, 0(x9)\naddi x5, x5, 1",
+    ):
+        (walk,) = walks(body)
+        assert place(walk) == (10, 5, 2, 4, 4, 4, 8), body
+    (walk,) = walks("slli x7, x5, 3\nld x8, 0(x7)\naddi x5, x5, 1")
+    assert place(walk) == (0, 5, 3, 8, 0, 0, 8)
+    (walk,) = walks("add x7, x5, x10\nsb x8, 0(x7)\naddi x5, x5, 1")
+    assert place(walk) == (10, 5, 0, 1, 0, 0, 1)
+    (walk,) = walks("addi x7, x10, 16\nlw x8, 0(x7)\nlw x9, -16(x7)")
+    assert place(walk) == (10, 0, 0, 0, 16, 0, 20)
+
+
+def test_several_arrays_by_one_index() -> None:
+    found = walks("sh2add x7, x5, x10\nlw x8, 0(x7)\nsh2add x7, x5, x11\nsw x8, 0(x7)\naddi x5, x5, 1")
+    assert [(walk.table, *place(walk)[:4]) for walk in found] == [("load", 10, 5, 2, 4), ("store", 11, 5, 2, 4)]
+
+
+def test_places_that_no_round_moves_by_the_same() -> None:
+    for body in (
+        "slli x7, x5, 5\nadd x7, x7, x10\nlw x8, 0(x7)\naddi x5, x5, 1",  # further than is looked at
+        "slli x7, x10, 2\nlw x8, 0(x7)",
+        "add x7, x10, x11\nlw x8, 0(x7)",
+        "add x7, x5, x5\nlw x8, 0(x7)\naddi x5, x5, 1",
+        "sub x7, x10, x5\nlw x8, 0(x7)\naddi x5, x5, 1",
+        "slli x7, x5, 2\nadd x7, x7, x10\nlw x7, 0(x7)\nlw x8, 0(x7)\naddi x5, x5, -1",
+        "mul x7, x5, x10\nadd x7, x7, x11\nlw x8, 0(x7)\naddi x5, x5, 1",
+        "add x7, x5, x10\nlw x8, 0(x7)\naddi x5, x5, 1\nadd x10, x10, x12",  # by a constant and by a register
+        "lw x8, 0(x7)\naddi x7, x10, 4",  # which is that of the round before
+        "slli x7, x5, 2\nadd x7, x7, x7\nlw x8, 0(x7)\naddi x5, x5, 1",
+    ):
+        assert walks(body) == [], body

@@ -44,7 +44,7 @@ class Loops:
         times = text.let(f"udiv i64 {fuel}, {block.cost}")
         begins: list[tuple[Stride, str]] = []
         for walk in walks:
-            base = self.registers.x(walk.base)
+            base = self._place(walk)
             first = o.add(64, base, o.const(64, walk.low))
             page = text.let(f"lshr i64 {first}, 12")
             page = text.call("i64", "llvm.umin.i64", f"i64 {page}", f"i64 {TABLE_PAGES}")
@@ -86,6 +86,14 @@ class Loops:
         floor = text.let(f"sub i64 {fuel}, {text.let(f'mul i64 {times}, {block.cost}')}")
         text.branch(worth, f"fast{start:x}", f"slow{start:x}")
         return floor
+
+    def _place(self, walk: Stride) -> str:
+        """Where a walk is when a round begins, but for constants."""
+        o = self.ints
+        if not walk.index:
+            return self.registers.x(walk.base)
+        index = self.text.let(f"shl i64 {self.registers.x(walk.index)}, {walk.shift}")
+        return o.add(64, self.registers.x(walk.base), index) if walk.base else index
 
     def back(self, start: int, fast: str, floor: str) -> str:
         """A label that goes on with the version without checks as long as there is more fuel than `floor`."""

@@ -14,19 +14,25 @@ from understudy.engine.riscv.jit.region import Block
 from understudy.isa.riscv.insn import Insn
 
 _LOADS: Final = {"lb": 1, "lbu": 1, "lh": 2, "lhu": 2, "lw": 4, "lwu": 4, "ld": 8, "flw": 4, "fld": 8}
+_SHIFTED: Final = {"sh1add": 1, "sh2add": 2, "sh3add": 3}
+"""By how much these shift rs1 before they add it to rs2."""
+MOST_SHIFT: Final = 4
 _STORES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsw": 4, "fsd": 8}
 
 
 @dataclass(slots=True)
 class Stride:
-    """Accesses (by pc) through register `base`, which a round moves by `step` bytes or by `step_register`.
+    """Accesses (by pc) from a place that a round moves by `step` bytes or by `step_register`.
 
-    In one round they touch bytes from base + `low` up to base + `high`, the first one at base + `first`, each aligned
-    to at most `align`; `table` is "load" or "store".
+    The place is what registers hold when a round begins: `base`, and `index` shifted left by `shift` beside it (0:
+    none). In one round they touch bytes from the place + `low` up to it + `high`, the first one at it + `first`, each
+    aligned to at most `align`; `table` is "load" or "store".
     """
 
     table: str
     base: int
+    index: int = 0
+    shift: int = 0
     step: int = 0
     step_register: int = 0
     low: int = 1 << 63
@@ -53,24 +59,100 @@ def strides(block: Block) -> list[Stride]:
     writing = [insn for _, insn in block.insns if _writes_integer(insn)]
     written = Counter(insn.rd for insn in writing)
     steps = _steps(writing, written)
-    found: dict[tuple[str, int], Stride] = {}
-    moved: set[int] = set()
+    found: dict[Place, Stride] = {}
+    offsets: dict[int, int] = {}
+    values = Values(steps, written)
     for pc, insn in block.insns:
-        size = size_of(insn)
-        if size and (written[insn.rs1] == 0 or insn.rs1 in steps):
-            table = "load" if insn.name in _LOADS else "store"
-            step, register = steps.get(insn.rs1, (0, 0))
-            if register and insn.rs1 in moved:
-                continue  # the offset of this access from the walk's start is not a constant
-            offset = insn.imm + (step if insn.rs1 in moved else 0)
-            walk = found.setdefault((table, insn.rs1), Stride(table, insn.rs1, step, register, first=offset))
+        size, value = size_of(insn), values.of(insn.rs1)
+        step, register = (0, 0) if value is None else values.step(value)
+        if size and value is not None and not (step and register):
+            offset = value.offset + insn.imm
+            place = "load" if insn.name in _LOADS else "store", *value.place
+            walk = found.setdefault(place, Stride(*place, step=step, step_register=register, first=offset))
             walk.low, walk.high = min(walk.low, offset), max(walk.high, offset + size)
             walk.align = max(walk.align, size)
             walk.accesses.append(pc)
-        if insn.rd in steps and _writes_integer(insn):
-            moved.add(insn.rd)
-    offsets = {pc: insn.imm for pc, insn in block.insns}
+            offsets[pc] = offset
+        if _writes_integer(insn):
+            values.write(insn)
     return [walk for walk in found.values() if _is_regular(walk, offsets)]
+
+
+Place = tuple[str, int, int, int]
+"""Of a walk: table, base, index and shift."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Register `base` + (register `index` << `shift`) + `offset`, as registers are when a round begins; 0: none."""
+
+    base: int = 0
+    index: int = 0
+    shift: int = 0
+    offset: int = 0
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Base, index and shift; an index alone is a base."""
+        return (self.base, self.index, self.shift) if self.base or self.shift else (self.index, 0, 0)
+
+    def plus(self, other: Value) -> Value | None:
+        """The sum; None where that is no such value."""
+        if (self.base and other.base) or (self.index and other.index):
+            return None
+        index, shift = (self.index, self.shift) if self.index else (other.index, other.shift)
+        return Value(self.base or other.base, index, shift, self.offset + other.offset)
+
+    def shifted(self, count: int) -> Value | None:
+        """The same, shifted left."""
+        if self.base or self.shift + count > MOST_SHIFT:
+            return None
+        return Value(0, self.index, self.shift + count, self.offset << count)
+
+
+class Values:
+    """What registers hold in a round, instruction by instruction, as far as a loop moves that by the same each time.
+
+    `steps`: registers that move, by how much; `written`: how often each is written.
+    """
+
+    def __init__(self, steps: dict[int, tuple[int, int]], written: Counter[int]) -> None:
+        self._steps = steps
+        self._written = written
+        self._now: dict[int, Value | None] = {}
+
+    def of(self, register: int) -> Value | None:
+        """What it holds; None where that may be anything."""
+        if register in self._now:
+            return self._now[register]
+        if register in self._steps:
+            is_constant = not self._steps[register][1]
+            return Value(index=register) if is_constant else Value(base=register)
+        return Value(base=register) if self._written[register] == 0 else None
+
+    def step(self, value: Value) -> tuple[int, int]:
+        """By how many bytes a round moves a value, or by which register."""
+        step, _ = self._steps.get(value.index, (0, 0))
+        return step << value.shift, self._steps.get(value.base, (0, 0))[1]
+
+    def write(self, insn: Insn) -> None:
+        """An instruction is executed."""
+        self._now[insn.rd] = self._made(insn)
+
+    def _made(self, insn: Insn) -> Value | None:
+        if insn.rd in self._steps and self._steps[insn.rd][1]:
+            return None  # the offset of an access behind it is not a constant
+        first, second = self.of(insn.rs1), self.of(insn.rs2)
+        if first is None:
+            return None
+        if insn.name == "addi":
+            return first.plus(Value(offset=insn.imm))
+        if insn.name == "slli":
+            return first.shifted(insn.imm)
+        moved = first.shifted(_SHIFTED.get(insn.name, 0)) if insn.name in _SHIFTED else first
+        if insn.name in ("add", *_SHIFTED) and moved is not None and second is not None:
+            return moved.plus(second)
+        return None
 
 
 def _is_regular(walk: Stride, offsets: dict[int, int]) -> bool:
