@@ -15,6 +15,7 @@ from understudy.ir.object_cache import ObjectCache
 from understudy.isa.riscv import csr, csrnames
 from understudy.isa.riscv.decode import assemble, decode, length
 from understudy.isa.riscv.insn import Insn
+from understudy.isa.riscv.isa import REFSI, Isa
 from understudy.isa.riscv.state import FFLAGS, FRM, NO_ADDRESS, RETURN_ADDRESS, F, Hart
 
 CODE, CODE_BYTES = 0x1_0000, 0x1_0000
@@ -247,7 +248,7 @@ def brief(outcome: Outcome) -> dict[str, object]:
     return others | x | f
 
 
-def fetcher(text: str, at: int = CODE) -> Callable[[int], Insn | None]:
+def fetcher(text: str, at: int = CODE, isa: Isa = REFSI) -> Callable[[int], Insn | None]:
     """What `discover` asks: the instruction of a program at a pc."""
     code = assemble(text, at)
 
@@ -256,7 +257,7 @@ def fetcher(text: str, at: int = CODE) -> Callable[[int], Insn | None]:
         if len(data) < 2:
             return None
         word = int.from_bytes(data, "little")
-        return decode(word if length(word & 0xFFFF) == 4 else word & 0xFFFF)
+        return decode(word if length(word & 0xFFFF) == 4 else word & 0xFFFF, isa)
 
     return fetch
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from tests.engine.riscv.rig import CODE, fetcher
 from understudy.engine.riscv.jit.region import discover
 from understudy.engine.riscv.jit.strides import Stride, strides
+from understudy.isa.riscv.isa import ALL
 
 
 def walks(body: str) -> list[Stride]:
     """The walks of a loop with this body."""
-    region = discover(CODE, fetcher(f"loop: {body}\naddi x6, x6, -1\nbne x6, x0, loop"))
+    region = discover(CODE, fetcher(f"loop: {body}\naddi x6, x6, -1\nbne x6, x0, loop", isa=ALL))
     return strides(region.blocks[CODE])
 
 
