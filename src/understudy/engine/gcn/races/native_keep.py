@@ -10,8 +10,9 @@ from understudy.engine.gcn.races.codes import PAGE_BITS, SAVED, SAVES_AT, SAVING
 from understudy.ir.native import A64, U8, U64, copy, inlined, lowest_bit, native
 
 USED: Final = 8 * SAVES_AT["used"]
-SMALL: Final = 1 << PAGE_BITS - SMALL_BITS
-"""Rows of the page table that a page has."""
+PAGE: Final = 1 << PAGE_BITS
+SMALL: Final = 1 << SMALL_BITS
+"""Bytes of a page, and of one of the page table."""
 
 
 @native
@@ -55,38 +56,41 @@ def keep_page(saves: int, page: int) -> int:
 
 
 @inlined
-def row_of(table: int, page: int, small: int) -> int:
-    """Host address of the row of the page table for a page of memory's smaller pages; 0 where there is none."""
-    address = (page << PAGE_BITS) + (small << SMALL_BITS)
+def run_of(table: int, address: int) -> int:
+    """Host address of the row of the page table for one of its pages; 0 where nothing can be stored to there."""
     rows = U64.at(table)[address >> GIB_BITS]
-    return rows + (address >> SMALL_BITS & ENTRIES - 1) * (8 * COLUMNS) if rows else 0
+    row = rows + (address >> SMALL_BITS & ENTRIES - 1) * (8 * COLUMNS) if rows else 0
+    return row if row and U64.at(row)[STORES] else 0
+
+
+@inlined
+def begin_of(row: int, address: int) -> int:
+    """Where what can be stored to begins, of the page at an address."""
+    return max(U64.at(row)[START], address)
+
+
+@inlined
+def end_of(row: int, address: int) -> int:
+    """Where it ends."""
+    return min(U64.at(row)[START] + U64.at(row)[STORES], address + SMALL)
 
 
 @native
 def keep_runs(table: int, page: int, room: int) -> None:
     """Copy what can be stored to of a page, as a memory has it."""
-    for small in range(SMALL):
-        at = row_of(table, page, small)
-        if at:
-            row, address = U64.at(at), (page << PAGE_BITS) + (small << SMALL_BITS)
-            if row[STORES]:
-                start = max(row[START], address)
-                end = min(row[START] + row[STORES], address + (1 << SMALL_BITS))
-                copy(room + (start & (1 << PAGE_BITS) - 1), start + row[ADDEND], end - start)
+    for address in range(page << PAGE_BITS, page + 1 << PAGE_BITS, SMALL):
+        row = run_of(table, address)
+        if row:
+            start = begin_of(row, address)
+            copy(room + (start & PAGE - 1), start + U64.at(row)[ADDEND], end_of(row, address) - start)
 
 
 @native
 def put_back(table: int, page: int, room: int, flags: int) -> None:
     """Have those bytes of a page that have a flag be what they were."""
-    for small in range(SMALL):
-        at = row_of(table, page, small)
-        if at:
-            row, address = U64.at(at), (page << PAGE_BITS) + (small << SMALL_BITS)
-            if row[STORES]:
-                start = max(row[START], address)
-                end = min(row[START] + row[STORES], address + (1 << SMALL_BITS))
-                while start < end:
-                    offset = start & (1 << PAGE_BITS) - 1
-                    if U8[flags + offset]:
-                        U8[start + row[ADDEND]] = U8[room + offset]
-                    start += 1
+    for address in range(page << PAGE_BITS, page + 1 << PAGE_BITS, SMALL):
+        row = run_of(table, address)
+        if row:
+            for at in range(begin_of(row, address), end_of(row, address)):
+                if U8[flags + (at & PAGE - 1)]:
+                    U8[at + U64.at(row)[ADDEND]] = U8[room + (at & PAGE - 1)]
