@@ -20,8 +20,8 @@ OWN: Final = 768
 HARTS: Final = 4
 
 
-class HartMaker:
-    """Writes one program."""
+class TextMaker:
+    """Writes one program, line by line."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -37,6 +37,10 @@ class HartMaker:
     def _fresh(self) -> str:
         self._label += 1
         return f"on{self._label}"
+
+
+class HartMaker(TextMaker):
+    """Writes one program of harts that share memory."""
 
     def _by_some(self, action: Callable[[], None]) -> None:
         """One to three times what a hart does, or all but one."""

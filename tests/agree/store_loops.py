@@ -9,6 +9,7 @@ from itertools import cycle, islice
 from random import Random
 from typing import Final
 
+from tests.agree.hart_programs import TextMaker
 from tests.engine.riscv.rig import CACHE, DATA, OddPort, Outcome, Rig, WidePort
 from understudy.core.space import Ram
 from understudy.engine.riscv.code_stores.codes import StoreRam
@@ -33,14 +34,12 @@ class UnevenPort(OddPort):
     further = 2
 
 
-class Maker:
+class Maker(TextMaker):
     """Writes one program."""
 
     def __init__(self, random: Random, has_atomics: bool = True) -> None:
-        self.random = random
+        super().__init__(random)
         self.has_atomics = has_atomics
-        self.lines: list[str] = []
-        self._label = 0
 
     def text(self) -> str:
         """Some loops, one after the other, or one after the other again and again."""
@@ -52,16 +51,6 @@ class Maker:
             self._put("addi x23, x23, -1", "bne x23, x0, again")
         self._put("addi x0, x0, 0")
         return "\n".join(self.lines)
-
-    def _put(self, *lines: str) -> None:
-        self.lines += lines
-
-    def _chance(self, p: float) -> bool:
-        return self.random.random() < p
-
-    def _fresh(self) -> str:
-        self._label += 1
-        return f"on{self._label}"
 
     def _counter(self, n: int, least: int, most: int, label: str) -> list[str]:
         return [f"addi x{n}, x0, {self.random.randrange(least, most)}", f"{label}:"]

@@ -509,9 +509,9 @@ class NativeJudge:
 
     def _party(self, access: int, fetch: Callable[[int], Insn], lanes: tuple[int, ...] | None = None) -> Party:
         uid, site = access >> UID_AT, access >> SITE_AT & SITES - 1
-        key = int(self.tables.sites()[site])
+        pc, kind = self.tables.site(site)
         if site not in self._insns:
-            self._insns[site] = fetch((key & ~(1 << 63)) >> 2)
+            self._insns[site] = fetch(pc)
         insn = self._insns[site]
         at = int(np.searchsorted(self._firsts(), uid, side="right")) - 1
         first, number = self.tables.pairs("groups", self.race.group_count)[at].tolist()
@@ -520,7 +520,7 @@ class NativeJudge:
         x, y, z = self._launches[launch][1][number].tolist()[:3]
         if lanes is None:
             lanes = (access >> LANE_AT & LANE_MASK,)
-        return Party(insn, NAMES[key & 3], uid - first, (x, y, z), () if is_scalar(insn) else lanes)
+        return Party(insn, NAMES[kind], uid - first, (x, y, z), () if is_scalar(insn) else lanes)
 
 
 def _bits(lanes: Places) -> int:

@@ -60,8 +60,8 @@ class Part:
         race = self.race
         race.floor, race.saves, race.equal_stores = first, ctypes.addressof(saves), judge.race.equal_stores
         race.range_count = race.group_count = race.bound_count = race.serial = 0
-        for key in judge.tables.sites()[race.site_count : judge.race.site_count].tolist():
-            function("site_of")(ctypes.addressof(race), (key & ~(1 << 63)) >> 2, key & 3)
+        for number in range(race.site_count, judge.race.site_count):
+            function("site_of")(ctypes.addressof(race), *judge.tables.site(number))
 
     def clear(self) -> None:
         """Nobody has touched anything; there is room for it still."""

@@ -52,9 +52,10 @@ class Tables:
         """Whether cells are worth giving back."""
         return self.race.free - self._cells.base_host > WORTH
 
-    def sites(self) -> npt.NDArray[np.uint64]:
-        """The key of each instruction that accesses memory, by its number."""
-        return np.frombuffer(self._tables["sites"].view, np.uint64)
+    def site(self, number: int) -> tuple[int, int]:
+        """Where an instruction that accesses memory stands, and by which kind of access, by its number."""
+        key = int(np.frombuffer(self._tables["sites"].view, np.uint64)[number])
+        return (key & ~(1 << 63)) >> 2, key & 3
 
     def pairs(self, name: str, count: int) -> npt.NDArray[np.uint64]:
         """The first rows of a table of pairs of words."""

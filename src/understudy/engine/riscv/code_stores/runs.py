@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.riscv.jit.region import Block, Region
+from understudy.engine.riscv.jit.strides import SHIFTED
 from understudy.isa.riscv.floatstate import EXTENSIONS
 from understudy.isa.riscv.insn import Insn
 
 SCALAR: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsh": 2, "fsw": 4, "fsd": 8}
 """Bytes that they store."""
 UNIT: Final = ("vse8.v", "vse16.v", "vse32.v", "vse64.v")
-SHIFTED: Final = {"sh1add": 1, "sh2add": 2, "sh3add": 3}
-"""By how much these shift rs1 before they add it to rs2."""
 FROM_FLOATS: Final = ("fcvt.w", "fcvt.l", "fmv.x", "feq", "flt", "fle", "fclass", "vset", "vmv.x", "vcpop", "vfirst")
 """How instructions of floats and vectors begin that write integer registers."""
 STORE_FP: Final = 0x27

@@ -14,7 +14,7 @@ from understudy.engine.riscv.jit.region import Block
 from understudy.isa.riscv.insn import Insn
 
 _LOADS: Final = {"lb": 1, "lbu": 1, "lh": 2, "lhu": 2, "lw": 4, "lwu": 4, "ld": 8, "flw": 4, "fld": 8}
-_SHIFTED: Final = {"sh1add": 1, "sh2add": 2, "sh3add": 3}
+SHIFTED: Final = {"sh1add": 1, "sh2add": 2, "sh3add": 3}
 """By how much these shift rs1 before they add it to rs2."""
 MOST_SHIFT: Final = 4
 _STORES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsw": 4, "fsd": 8}
@@ -149,8 +149,8 @@ class Values:
             return first.plus(Value(offset=insn.imm))
         if insn.name == "slli":
             return first.shifted(insn.imm)
-        moved = first.shifted(_SHIFTED.get(insn.name, 0)) if insn.name in _SHIFTED else first
-        if insn.name in ("add", *_SHIFTED) and moved is not None and second is not None:
+        moved = first.shifted(SHIFTED.get(insn.name, 0)) if insn.name in SHIFTED else first
+        if insn.name in ("add", *SHIFTED) and moved is not None and second is not None:
             return moved.plus(second)
         return None
 
