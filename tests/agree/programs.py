@@ -67,16 +67,19 @@ def program(random: Random, slot: Slot, length: int = 12) -> Case:
     return Case(slot, code, replace(before, x=tuple(x)), roles.keeper)
 
 
-def walk(random: Random, slot: Slot) -> Case:
+def walk(random: Random, slot: Slot, is_simple: bool = False) -> Case:
     """A loop of one block that walks through the scratch memory with two pointers, by constants or a register.
 
-    And often with an index beside a pointer that stays.
+    And often with an index beside a pointer that stays. A simple one is longer, and only goes forward, by constants.
     """
     roles = Roles.choose(random)
     rounds, by_register = random.randrange(1, 24), random.choice((0, 0, 2, roles.pointer))
+    if is_simple:
+        rounds, by_register = random.randrange(5, 60), 0
     parts, x_values = [], {roles.counter: rounds, roles.keeper: slot.out}
     for pointer in (roles.pointer, 2):
-        step = random.choice([step for step in (0, 1, 2, 4, 8, -8) if abs(step) * rounds <= SCRATCH_BYTES - 32])
+        steps = (0, 1, 2, 4, 4, 8) if is_simple else (0, 1, 2, 4, 8, -8)
+        step = random.choice([step for step in steps if abs(step) * rounds <= SCRATCH_BYTES - 32])
         first = random.randrange(0, SCRATCH_BYTES - 32 - abs(step) * rounds + 1, 8)
         x_values[pointer] = slot.scratch + first + (abs(step) * rounds + 7 & ~7 if step < 0 else 0)
         if pointer == by_register:
@@ -87,7 +90,7 @@ def walk(random: Random, slot: Slot) -> Case:
         accesses = [_access(random, roles, pointer, step) for _ in range(random.randrange(1, 4))]
         accesses.insert(random.randrange(len(accesses) + 1), move)
         parts.append(accesses)
-    if random.random() < 0.5:
+    if random.random() < 0.5 and not is_simple:
         more = random.sample([n for n in range(1, 32) if n not in {*roles.fixed, *roles.pool}], 3)
         roles = replace(roles, more=frozenset(more))
         parts.append(_indexed(random, roles, more, rounds, x_values, slot))

@@ -75,7 +75,11 @@ class Maker(HartMaker):
         steps = [self.random.choice((0, 1, 1, 1, 2)) << largest for _ in range(2)]
         if len(sizes) == 1 or self._chance(0.3):
             steps[1] = steps[0]
-        self._put(f"li t0, {self.random.choice((1, 2, 2, 3))}", f"{again}:", f"li t5, {self.random.randrange(3, 20)}")
+        self._put(
+            f"li t0, {self.random.choice((1, 2, 2, 3))}",
+            f"{again}:",
+            f"li t5, {self.random.randrange(3, self.random.choice((20, 60)))}",
+        )
         for register in ("t3", "t4"):
             self._put(f"slli {register}, s3, {self.random.choice((3, 4, 6))}", f"add {register}, {register}, a1")
             self._put(f"addi {register}, {register}, {8 * self.random.randrange(16)}")

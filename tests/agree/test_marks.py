@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import ctypes
 from random import Random
+from typing import Final
 
 import pytest
 
 from tests.agree.bench import Bench
 from tests.agree.compare import divergences
+from tests.agree.programs import walk
 from tests.agree.qemu import DATA, SLOTS, Slot
-from tests.agree.wild import Try, program_tries
+from tests.agree.wild import Try, program_tries, tries_of
 from understudy.core.findings import FindingLog
 from understudy.engine.riscv.jit.emit_region import RegionEmitter
 from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.engine.riscv.jit.region import discover, region_key
-from understudy.engine.riscv.marks.block import REGISTERS, MarkBlock, MarkedRam
+from understudy.engine.riscv.marks.block import CALLED, REGISTERS, MarkBlock, MarkedRam
 from understudy.engine.riscv.marks.check import MarkCheck
+from understudy.engine.riscv.marks.native_ahead import loads_marked
 from understudy.engine.riscv.marks.translated import MARKING
 from understudy.engine.riscv.reference import ReferenceEngine
 from understudy.ir import llvm
+from understudy.ir.native import U64, link, native
 from understudy.ir.object_cache import ObjectCache
 from understudy.isa.riscv import csr
 from understudy.isa.riscv.decode import assemble, decode
 from understudy.isa.riscv.isa import ALL
 from understudy.isa.riscv.state import Hart
 
-PROGRAMS, STATES = 120, 3
+PROGRAMS, WALKS, STATES = 120, 120, 3
 
 
 class Marked:
@@ -41,17 +46,22 @@ class Marked:
         made.context(self.bench.hart)
 
     def run(self, attempt: Try, seed: str) -> tuple[object, bytes, bytes, dict[tuple[str, int], int]]:
-        """The outcome; marks of registers and memory; and what was told of how often."""
+        """The outcome, where much is marked, or little, or nothing; marks of registers and memory; and what was told of
+        how often."""
         random, case = Random(seed), attempt.case
         found = self.bench.space.find(DATA)
         assert found is not None
         assert isinstance(found.region, MarkedRam)
         at = case.slot.scratch - DATA
         memory = found.region.marks[at : at + 256]
-        memory[:] = list(random.randbytes(256))
+        chance, chances = random.choice(((1, 0.5), (1, 0.5), (0.3, 0.02), (0.3, 0), (0, 0)))
+        for first in range(0, 256, 32):
+            some = random.randbytes(32) if random.random() < chance else bytes(32)
+            memory[first : first + 32] = list(some)
         block = self.check.block(self.bench.hart)
         for n in range(1, REGISTERS):
-            block.words[n] = random.choice((0, 0, random.getrandbits(64), (1 << 64) - 1))
+            marks = random.choice((random.getrandbits(64), (1 << 64) - 1))
+            block.words[n] = marks if random.random() < chances else 0
 
         outcome = self.bench.outcome(case, attempt.fuel, attempt.prepare)
         return outcome, bytes(block.buffer[:REGISTERS]), bytes(memory), self._counts(block)
@@ -64,20 +74,57 @@ class Marked:
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("part", range(4))
 def test_marks_change_no_result_and_are_the_same_on_both_engines(part: int) -> None:
-    plain, marked = Bench(ReferenceEngine()), {name: Marked(name) for name in ("reference", "quick")}
     told = 0
+    engines = Engines()
     for n in range(part, PROGRAMS, 4):
-        for attempt in program_tries(Random(f"marks/{n}"), Slot(n % SLOTS), STATES):
-            for bench in (plain, *(each.bench for each in marked.values())):
+        told = engines.agree(program_tries(Random(f"marks/{n}"), Slot(n % SLOTS), STATES), f"{n}")
+    assert told > 100
+
+
+class Engines:
+    """Both engines with marks, and one without."""
+
+    def __init__(self) -> None:
+        self.plain, self.marked = Bench(ReferenceEngine()), {name: Marked(name) for name in ("reference", "quick")}
+
+    def agree(self, tries: list[Try], seed: str) -> int:
+        """Run a program on all of them; what was told so far."""
+        for attempt in tries:
+            for bench in (self.plain, *(each.bench for each in self.marked.values())):
                 bench.load_code([attempt.case])
-            expected = plain.outcome(attempt.case, attempt.fuel, attempt.prepare)
-            found = {name: each.run(attempt, f"{n}") for name, each in marked.items()}
+            expected = self.plain.outcome(attempt.case, attempt.fuel, attempt.prepare)
+            found = {name: each.run(attempt, seed) for name, each in self.marked.items()}
             for outcome, *_ in found.values():
                 assert not divergences(expected, outcome)  # type: ignore[arg-type]
-            assert found["reference"][1:3] == found["quick"][1:3]
-            assert found["reference"][3].keys() == found["quick"][3].keys()
-            told = sum(found["reference"][3].values())
-    assert told > 100
+            assert found["reference"][1:3] == found["quick"][1:3], seed
+            assert found["reference"][3].keys() == found["quick"][3].keys(), seed
+        return sum(found["reference"][3].values())
+
+
+ASKED: Final = (ctypes.c_uint64 * 2)()
+"""How often rounds loaded what has no marks, and how often what has."""
+ASKED_AT: Final = ctypes.addressof(ASKED)
+
+
+@native
+def counted(streams: int, count: int, rounds: int) -> int:
+    found = loads_marked(streams, count, rounds)
+    U64[ASKED_AT + 8 * found] += 1
+    return found
+
+
+@pytest.mark.slow
+def test_rounds_that_are_looked_at_together() -> None:
+    """Simple loops, of which little is marked: compiled code is asked, and mostly all goes on without marks."""
+    engines, code = Engines(), link(ObjectCache(), counted)
+    block = engines.marked["quick"].check.block(engines.marked["quick"].bench.hart)
+    block.words[CALLED] = code.address(counted.name)
+    before = tuple(ASKED)
+    for n in range(WALKS):
+        random, slot = Random(f"rounds/{n}"), Slot(n % SLOTS)
+        engines.agree(tries_of(random, walk(random, slot, is_simple=True), STATES, 0.05), f"{n}")
+    assert ASKED[0] - before[0] > WALKS
+    assert ASKED[1] - before[1] > WALKS / 10
 
 
 LOOP = "loop: lw x7, 0(x6)|add x8, x8, x7|sw x8, 4(x6)|addi x6, x6, 4|bne x6, x9, loop"

@@ -73,14 +73,19 @@ def _is_address(case: Case, value: int) -> bool:
 
 def program_tries(random: Random, slot: Slot, count: int) -> list[Try]:
     """One program in `count` states, stopped anywhere."""
-    walks = random.random() < 0.5
-    case = walk(random, slot) if walks else program(random, slot, random.choice((4, 12, 40)))
-    scratch = range(slot.scratch, slot.scratch + SCRATCH_BYTES)
+    if random.random() < 0.5:
+        return tries_of(random, walk(random, slot), count, 0.4)
+    return tries_of(random, program(random, slot, random.choice((4, 12, 40))), count, 0.15)
+
+
+def tries_of(random: Random, case: Case, count: int, chance: float) -> list[Try]:
+    """A program in `count` states; each of its pointers is a bad one by so much chance."""
+    scratch = range(case.slot.scratch, case.slot.scratch + SCRATCH_BYTES)
     pointers = {n for n, value in enumerate(case.before.x) if value in scratch}
     out = []
     for _ in range(count):
-        fuel = random.choice((random.randrange(1, 60), 1000))
-        out.append(Try(disturbed(random, case, pointers, 0.4 if walks else 0.15), fuel, prepared(random, case, "")))
+        fuel = random.choice((random.randrange(1, 60), random.randrange(1, 600), 1000))
+        out.append(Try(disturbed(random, case, pointers, chance), fuel, prepared(random, case, "")))
     return out
 
 

@@ -232,6 +232,11 @@ def copies(to: int, source: int) -> None:
 
 
 @native.native
+def largest(at: int, count: int) -> int:
+    return native.largest_in_lines(at, count)
+
+
+@native.native
 def calls(function: int, x: int) -> int:
     return native.call(function, x) + 1
 
@@ -263,6 +268,15 @@ def test_bytes() -> None:
     assert results[0] == results[1]
     assert results[0][:84] == source.tobytes() + b"\xab" * 8 + b"\x89\x67\x45\x23" * 16 + b"\xab\0\x45\x23"
     assert results[0][84:] == b"\x89\x67\x45\x23" * 15 + bytes(16)
+
+
+@pytest.mark.parametrize("first", [0, 1, 4])
+def test_the_largest_dword_of_lines(first: int) -> None:
+    numbers = np.random.default_rng(first).integers(0, 1 << 32, 64, np.uint32)
+    raw = np.frombuffer(bytes(first) + numbers.tobytes(), np.uint8).copy()
+    for count in range(5):
+        expected = int(numbers[: 16 * count].max()) if count else 0
+        assert both(largest, raw.ctypes.data + first, count) == expected
 
 
 def test_calls_of_machine_code() -> None:

@@ -164,6 +164,11 @@ def fill_lines(to: int, dword: int, count: int) -> None:
     ctypes.memmove(to, (dword & 0xFFFF_FFFF).to_bytes(4, "little") * (16 * count), 64 * count)
 
 
+def largest_in_lines(at: int, count: int) -> int:
+    """The largest dword of `count` times 64 bytes; 0 for none."""
+    return max((ctypes.c_uint32 * (16 * count)).from_address(at), default=0)
+
+
 def call(function: int, *arguments: int) -> int:
     """Call machine code at an address: words in, a word out."""
     return int(ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * len(arguments))(function)(*arguments))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ _DECLARED: Final = """
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.cttz.i64(i64, i1)
+declare <16 x i32> @llvm.umax.v16i32(<16 x i32>, <16 x i32>)
+declare i32 @llvm.vector.reduce.umax.v16i32(<16 x i32>)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
@@ -73,6 +75,7 @@ class _Writer:
         self.called: list[Function[Any]] = []
         self._lines: list[str] = []
         self._slots: dict[str, str] = {}
+        """Their types, by name."""
         self._count = 0
         self._loops: list[tuple[str, str]] = []
         self._views: dict[str, Any] = {}
@@ -90,7 +93,7 @@ class _Writer:
             self._assign_name(each.arg, f"%a.{each.arg}", self.function.layout(each.arg))
         self._block(self.source.tree.body)
         self._put("ret i64 0")
-        slots = [f"  {slot} = alloca i64" for slot in self._slots.values()]
+        slots = [f"  {slot} = alloca {kind}" for slot, kind in self._slots.items()]
         given = ", ".join(f"i64 %a.{name}" for name in names)
         marks = "nounwind alwaysinline" if self.function.is_inline else "nounwind"
         head = f"define {linkage}i64 @{self.function.name}({given}) {marks} {{"
@@ -123,8 +126,9 @@ class _Writer:
 
     # ---- names ---------------------------------------------------------------------------------------------------
 
-    def _slot(self, name: str) -> str:
-        return self._slots.setdefault(name, f"%v.{name}")
+    def _slot(self, name: str, kind: str = "i64") -> str:
+        self._slots.setdefault(f"%v.{name}", kind)
+        return f"%v.{name}"
 
     def _assign_name(self, name: str, value: str, view: Any = None) -> None:
         if self._views.setdefault(name, view) != view:
@@ -353,20 +357,34 @@ class _Writer:
     def _call_fill_lines(self, to: str, dword: str, count: str) -> str:
         one = self._let(f"insertelement <16 x i32> poison, i32 {self._narrow(dword, 32)}, i64 0")
         line = self._let(f"shufflevector <16 x i32> {one}, <16 x i32> poison, <16 x i32> zeroinitializer")
+        for place in self._lines_of(to, count):
+            self._put(f"store <16 x i32> {line}, ptr {place}, align 4")
+        return "0"
+
+    def _call_largest_in_lines(self, at: str, count: str) -> str:
+        found = self._slot("largest", "<16 x i32>")
+        self._put(f"store <16 x i32> zeroinitializer, ptr {found}")
+        for place in self._lines_of(at, count):
+            sides = [self._let(f"load <16 x i32>, ptr {each}") for each in (f"{place}, align 1", found)]
+            larger = self._let(f"call <16 x i32> @llvm.umax.v16i32(<16 x i32> {sides[0]}, <16 x i32> {sides[1]})")
+            self._put(f"store <16 x i32> {larger}, ptr {found}")
+        whole = self._let(f"load <16 x i32>, ptr {found}")
+        return self._wide(self._let(f"call i32 @llvm.vector.reduce.umax.v16i32(<16 x i32> {whole})"), 32)
+
+    def _lines_of(self, at: str, count: str) -> Iterator[str]:
+        """A loop over so many times 64 bytes: where they are."""
         head, inside, end = self._label(), self._label(), self._label()
-        at = self._slot(f"line.{head}")
-        self._put(f"store i64 0, ptr {at}")
+        line = self._slot(f"line.{head}")
+        self._put(f"store i64 0, ptr {line}")
         self._go(head)
         self._start(head)
-        number = self._let(f"load i64, ptr {at}")
+        number = self._let(f"load i64, ptr {line}")
         self._put(f"br i1 {self._let(f'icmp ult i64 {number}, {count}')}, label %{inside}, label %{end}")
         self._start(inside)
-        place = self._let(f"add i64 {to}, {self._let(f'shl i64 {number}, 6')}")
-        self._put(f"store <16 x i32> {line}, ptr {self._pointer(place)}, align 4")
-        self._put(f"store i64 {self._let(f'add i64 {number}, 1')}, ptr {at}")
+        yield self._pointer(self._let(f"add i64 {at}, {self._let(f'shl i64 {number}, 6')}"))
+        self._put(f"store i64 {self._let(f'add i64 {number}, 1')}, ptr {line}")
         self._go(head)
         self._start(end)
-        return "0"
 
     def _call_read_float_control(self) -> str:
         if not llvm.is_x86():

@@ -29,7 +29,7 @@ def test_a_constant_step() -> None:
 
 def test_where_a_round_begins_and_whether_the_next_one_goes_on() -> None:
     (walk,) = walks("sw x5, 8(x10)\nsw x5, 0(x10)\naddi x10, x10, 12")
-    assert (walk.first, walk.goes_on) == (8, False)
+    assert (walk.offsets[0], walk.goes_on) == (8, False)
     for body, first, goes_on in (
         ("sw x5, 4(x10)\naddi x10, x10, 4", 4, True),
         ("addi x10, x10, 8\nsd x5, -8(x10)", 0, True),
@@ -38,7 +38,7 @@ def test_where_a_round_begins_and_whether_the_next_one_goes_on() -> None:
         ("sw x5, 0(x10)\nadd x10, x10, x12", 0, False),
     ):
         (walk,) = walks(body)
-        assert (walk.first, walk.goes_on) == (first, goes_on)
+        assert (walk.offsets[0], walk.goes_on) == (first, goes_on)
 
 
 def test_a_register_step() -> None:
@@ -86,7 +86,7 @@ def test_addresses_from_zero_do_not_move() -> None:
 
 
 def place(walk: Stride) -> tuple[object, ...]:
-    return walk.base, walk.index, walk.shift, walk.step, walk.first, walk.low, walk.high
+    return walk.base, walk.index, walk.shift, walk.step, walk.offsets[0], walk.low, walk.high
 
 
 def test_an_index_beside_an_array() -> None:

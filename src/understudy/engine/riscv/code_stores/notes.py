@@ -237,7 +237,7 @@ class StoreNotes:
         elif pc in self._looked:
             if pc in self._rounds:
                 walk = self._rounds[pc]
-                self._look(text.let(f"add i64 {self._host(pointer)}, {walk.low - walk.first}"), walk)
+                self._look(text.let(f"add i64 {self._host(pointer)}, {walk.low - walk.offsets[0]}"), walk)
             self._put(w, pointer, self._hoisted[pc])
         elif pc in self._hoisted:
             self.stored(w, pointer, self._hoisted[pc])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from understudy.engine.riscv.jit.counters import count
 from understudy.engine.riscv.jit.dispatcher import STEP
 from understudy.engine.riscv.jit.emit_integer import Integers
@@ -15,7 +17,8 @@ class Control:
 
     `pc` is that of the instruction being translated, `fuel` the name of what is left in this block, `refund` what an
     instruction that is left to the reference engine gives back. `exits` are labels by exit code and representations.
-    `counter`: that of the block being translated, where instructions are counted (see `counters`).
+    `counter`: that of the block being translated, where instructions are counted (see `counters`). `leaving` writes
+    what else has to be done before the function is left.
     """
 
     def __init__(self, text: Text, ints: Integers, registers: Registers) -> None:
@@ -26,6 +29,7 @@ class Control:
         self.fuel = "0"
         self.terminator: tuple[str, ...] = ()
         self.counter: int | None = None
+        self.leaving: Callable[[], None] | None = None
         self.at(0, 0)
 
     def begin(self) -> None:
@@ -61,6 +65,8 @@ class Control:
     def leave(self, pc: str, code: int, refund: int = 0) -> None:
         """Write what is dirty to its slot and go to the exit for the present representations."""
         text, reps = self.text, self.registers.reps
+        if self.leaving is not None:
+            self.leaving()
         self.registers.flush()
         fuel = text.let(f"add i64 {self.fuel}, {refund}") if refund else self.fuel
         text.put(f"store i64 {fuel}, ptr %fuel")

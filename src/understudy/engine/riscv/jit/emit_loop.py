@@ -8,6 +8,7 @@ from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_memory import Memory
 from understudy.engine.riscv.jit.emit_registers import Registers
+from understudy.engine.riscv.jit.emit_together import AT_ONCE, Measured, Together
 from understudy.engine.riscv.jit.region import Block
 from understudy.engine.riscv.jit.strides import Stride
 from understudy.engine.riscv.pages import TABLE_PAGES
@@ -25,24 +26,34 @@ def _synchronizes(insn: Insn) -> bool:
 class Loops:
     """Writes the measuring header of such a loop."""
 
-    def __init__(self, text: Text, ints: Integers, registers: Registers, memory: Memory, control: Control) -> None:
+    def __init__(
+        self,
+        text: Text,
+        ints: Integers,
+        registers: Registers,
+        memory: Memory,
+        control: Control,
+        together: Together,
+    ) -> None:
         self.text = text
         self.ints = ints
         self.registers = registers
         self.memory = memory
         self.control = control
+        self.together = together
 
-    def measure(self, block: Block, walks: list[Stride]) -> str:
+    def measure(self, block: Block, walks: list[Stride]) -> Measured:
         """Write the loop's header: how often may it run before a walk leaves its memory or the fuel is low?
 
-        Goes to the version without checks if that is worth while; gives the fuel at which that one must end.
+        Goes to a version without checks if that is worth while.
         """
         text, o = self.text, self.ints
         start = block.start
         self.memory.loop = tuple(insn for _, insn in block.insns)
         fuel = text.call("i64", "llvm.smax.i64", f"i64 {self.control.fuel}", "i64 0")
         times = text.let(f"udiv i64 {fuel}, {block.cost}")
-        begins: list[tuple[Stride, str]] = []
+        places: list[tuple[Stride, str, str]] = []
+        synchronizes = any(_synchronizes(insn) for _, insn in block.insns)
         for walk in walks:
             base = self._place(walk)
             first = o.add(64, base, o.const(64, walk.low))
@@ -52,25 +63,23 @@ class Loops:
             ends = f"getelementptr i64, ptr %{walk.table}_ends, i64 {page}"
             end = text.let(f"load i64, ptr {text.let(ends)}")
             host, looked = o.add(64, first, addend), ""
-            begins.append((walk, host))
-            if self.memory.looks is not None and not any(_synchronizes(insn) for _, insn in block.insns):
+            if self.memory.looks is not None and not synchronizes:
                 access = "read" if walk.table == "load" else "write"
                 looked, end = self.memory.looks.hoist(access, walk.accesses, host, addend, end)
             behind = o.add(64, base, o.const(64, walk.high))
             room = text.call("i64", "llvm.usub.sat.i64", f"i64 {end}", f"i64 {behind}")
             fits = text.let(f"icmp uge i64 {end}, {behind}")
             odd = o.and_(64, o.or_(64, first, o.const(64, walk.step)), o.const(64, walk.align - 1))
+            step = self.registers.x(walk.step_register) if walk.step_register else str(walk.step)
+            places.append((walk, host, step))
             if walk.step_register:
-                step = self.registers.x(walk.step_register)
                 odd = o.or_(64, odd, o.and_(64, step, o.const(64, walk.align - 1)))
                 still = text.let(f"icmp eq i64 {step}, 0")
                 divisor = text.let(f"select i1 {still}, i64 1, i64 {step}")
                 rounds = text.let(f"udiv i64 {room}, {divisor}")
                 rounds = text.let(f"select i1 {still}, i64 {times}, i64 {rounds}")
-            elif walk.step:
-                rounds = text.let(f"udiv i64 {room}, {walk.step}")
             else:
-                rounds = times
+                rounds = text.let(f"udiv i64 {room}, {walk.step}") if walk.step else times
             usable = text.let(f"icmp ne i64 {addend}, 0")
             usable = text.let(f"and i1 {usable}, {fits}")
             usable = text.let(f"and i1 {usable}, {o.eq(64, odd, '0')}")
@@ -81,11 +90,14 @@ class Loops:
             for pc in walk.accesses:
                 self.memory.addends[pc] = addend
         if self.memory.notes is not None:
-            times = self.memory.notes.measure(block, begins, times)
+            times = self.memory.notes.measure(block, [(walk, host) for walk, host, _ in places], times)
         worth = text.let(f"icmp ugt i64 {times}, {WORTH_WHILE}")
+        streams = {} if synchronizes else self.together.streams(block, places)
+        if streams:
+            times = text.call("i64", "llvm.umin.i64", f"i64 {times}", f"i64 {AT_ONCE}")
         floor = text.let(f"sub i64 {fuel}, {text.let(f'mul i64 {times}, {block.cost}')}")
-        text.branch(worth, f"fast{start:x}", f"slow{start:x}")
-        return floor
+        text.branch(worth, f"ahead{start:x}" if streams else f"fast{start:x}", f"slow{start:x}")
+        return Measured(start, times, floor, streams)
 
     def _place(self, walk: Stride) -> str:
         """Where a walk is when a round begins, but for constants."""
@@ -95,13 +107,16 @@ class Loops:
         index = self.text.let(f"shl i64 {self.registers.x(walk.index)}, {walk.shift}")
         return o.add(64, self.registers.x(walk.base), index) if walk.base else index
 
-    def back(self, start: int, fast: str, floor: str) -> str:
-        """A label that goes on with the version without checks as long as there is more fuel than `floor`."""
-        label = self.text.fresh("again")
-        self.text.tail += [
-            f"{label}:",
-            f"  %left{label} = load i64, ptr %fuel",
-            f"  %more{label} = icmp sgt i64 %left{label}, {floor}",
-            f"  br i1 %more{label}, label %{fast}, label %b{start:x}, !llvm.loop !2",
-        ]
-        return label
+    def back(self, loop: Measured, head: str, label: str) -> None:
+        """Have a label go on at the head of a version without checks as long as there is more fuel than at its end."""
+        text, out = self.text, f"b{loop.start:x}"
+        if self.control.leaving is not None:
+            over = text.fresh("over")
+            with text.apart(over):
+                self.control.leaving()
+                text.put(f"br label %{out}")
+            out = over
+        with text.apart(label):
+            left = text.let("load i64, ptr %fuel")
+            more = text.let(f"icmp sgt i64 {left}, {loop.floor}")
+            text.branch(more, head, out, ", !llvm.loop !2")

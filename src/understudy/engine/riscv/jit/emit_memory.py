@@ -9,6 +9,7 @@ from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_registers import BITS, TYPE, Held, Registers
 from understudy.engine.riscv.jit.region import Block
+from understudy.engine.riscv.jit.streams import Ahead
 from understudy.engine.riscv.jit.strides import Stride
 from understudy.ir.builder import Text
 from understudy.isa.riscv.insn import Insn
@@ -27,7 +28,7 @@ _AMO: Final = {
 _LOG2: Final = {8: 0, 16: 1, 32: 2, 64: 3}
 
 
-class Looks(Protocol):
+class Looks(Ahead, Protocol):
     """Writes a look at each access before it is made: it may leave to the reference engine."""
 
     def begin(self, insn: Insn) -> None:

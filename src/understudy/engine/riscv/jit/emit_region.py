@@ -18,9 +18,11 @@ from understudy.engine.riscv.jit.emit_integer import CLMUL_PORTABLE, CLMUL_X86, 
 from understudy.engine.riscv.jit.emit_loop import Loops
 from understudy.engine.riscv.jit.emit_memory import Looks, Memory, Notes
 from understudy.engine.riscv.jit.emit_registers import TYPE, Registers, Representations
+from understudy.engine.riscv.jit.emit_together import Measured, Together
 from understudy.engine.riscv.jit.emit_vector import Vectors
 from understudy.engine.riscv.jit.floatreps import INTEGER, Reps, analyse
 from understudy.engine.riscv.jit.region import Block, Region, flow_of
+from understudy.engine.riscv.jit.streams import Ahead
 from understudy.engine.riscv.jit.strides import strides
 from understudy.ir.builder import Text
 from understudy.ir.composed import Composed
@@ -55,7 +57,7 @@ class Algebra(
         self.vectors = Vectors(text, self.ints, self.control, self.memory, features, vlen)
 
 
-class Performer(Protocol):
+class Performer(Ahead, Protocol):
     """Writes instructions by more than their meanings."""
 
     def perform(self, insn: Insn) -> None:
@@ -90,13 +92,15 @@ class RegionEmitter:
         self._algebra = algebra = Algebra(self._text, features, region.vlen, region.refills)
         self._vtypes = region.vtypes
         self._ints, self._registers, self._control = algebra.ints, algebra.registers, algebra.control
-        self._loops = Loops(self._text, self._ints, self._registers, algebra.memory, self._control)
         self._back: tuple[int, str] | None = None
         self._here = region.entry
         self._counters = {} if region.counters is None else numbers(region)
         self._performer = None if perform is None else perform(algebra)
         algebra.memory.looks = None if look is None else look(algebra)
         self._notes = algebra.memory.notes = None if note is None else note(algebra, region)
+        parties = [each for each in (algebra.memory.looks, self._performer) if each is not None]
+        self._together = together = Together(self._text, self._control, parties)
+        self._loops = Loops(self._text, self._ints, self._registers, algebra.memory, self._control, together)
 
     # -- blocks
 
@@ -109,16 +113,29 @@ class RegionEmitter:
         if not walks:
             self._body(block)
             return
-        floor = self._loops.measure(block, walks)
-        fast = f"fast{start:x}"
-        self._begin(start, fast)
-        self._back = (start, self._loops.back(start, fast, floor))
-        self._body(block, checked=False)
-        self._algebra.memory.addends, self._back = {}, None
+        loop = self._loops.measure(block, walks)
+        if loop.streams:
+            self._unchecked(block, loop, f"together{start:x}", together=True)
+            self._together.ahead(loop)
+        self._unchecked(block, loop, f"fast{start:x}")
+        self._algebra.memory.addends = {}
         self._begin(start, f"slow{start:x}")
         if self._notes is not None:
             self._notes.unmeasured()
         self._body(block)
+
+    def _unchecked(self, block: Block, loop: Measured, head: str, together: bool = False) -> None:
+        """Translate a loop that was measured; `together` where all its accesses have been looked at."""
+        self._begin(block.start, head)
+        back = self._text.fresh("again")
+        self._back = (block.start, back)
+        if together:
+            self._together.begin(loop)
+        self._body(block, checked=False)
+        self._loops.back(loop, head, back)
+        if together:
+            self._together.end()
+        self._back = None
 
     def _begin(self, start: int, label: str) -> None:
         self._registers.begin(self.reps_before[start])
@@ -228,11 +245,14 @@ class RegionEmitter:
             if have[0] != want[0] or (have[1] == "r" and want[1] == "x"):
                 changes.append((n, want))
         closes = self._notes is not None and self._notes.edge(self._here, successor)
-        if not changes and not price and not closes:
+        leaving = self._control.leaving if target == f"b{successor:x}" else None
+        if not changes and not price and not closes and leaving is None:
             return target
         label = text.fresh("edge")
         with text.apart(label):
             cached = dict(registers.fs)
+            if leaving is not None:
+                leaving()
             if self._notes is not None and closes:
                 self._notes.close()
             if price:

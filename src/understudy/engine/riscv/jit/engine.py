@@ -79,10 +79,14 @@ FUNCTIONS: Final = (dispatch, exchange32, exchange64, refill)
 
 @dataclass(frozen=True, slots=True)
 class Performing:
-    """What translated code does beside the meanings of instructions; `name` makes it another one in the cache."""
+    """What translated code does beside the meanings of instructions; `name` makes it another one in the cache.
+
+    `prepare` has a hart ready for such code.
+    """
 
     name: str
     perform: Callable[[Algebra], Performer]
+    prepare: Callable[[Hart], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +161,7 @@ class JitEngine(ReferenceEngine):
     ) -> None:
         super().__init__(coherent, tlb_entries, on_retire, counting, dress)
         self._perform = None if performing is None else performing.perform
+        self._prepare = None if performing is None else performing.prepare
         self._look = None if looking is None else looking.look
         self._noting = None if noting is None else noting.note
         self._more = " ".join(each.name for each in (performing, looking, noting) if each is not None)
@@ -330,6 +335,8 @@ class JitEngine(ReferenceEngine):
         if llvm.is_x86():
             hart.words[REFILL] = self.runtime.refill
             hart.words[COUNTS] = 0 if self._counters is None else self._counters.address(hart.index)
+        if self._prepare is not None:
+            self._prepare(hart)
         return JitContext(self, hart, pages, evaluator)
 
     def make_evaluator(self, hart: Hart, pages: PageTables) -> Evaluator:

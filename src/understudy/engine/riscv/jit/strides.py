@@ -13,20 +13,22 @@ from typing import Final
 from understudy.engine.riscv.jit.region import Block
 from understudy.isa.riscv.insn import Insn
 
-_LOADS: Final = {"lb": 1, "lbu": 1, "lh": 2, "lhu": 2, "lw": 4, "lwu": 4, "ld": 8, "flw": 4, "fld": 8}
+_LOADS: Final = {"lb": 1, "lbu": 1, "lh": 2, "lhu": 2, "lw": 4, "lwu": 4, "ld": 8, "flh": 2, "flw": 4, "fld": 8}
 SHIFTED: Final = {"sh1add": 1, "sh2add": 2, "sh3add": 3}
 """By how much these shift rs1 before they add it to rs2."""
 MOST_SHIFT: Final = 4
-_STORES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsw": 4, "fsd": 8}
+_STORES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsh": 2, "fsw": 4, "fsd": 8}
+_OPCODES: Final = (0x03, 0x07, 0x23, 0x27, 0x2F)
+"""LOAD, LOAD-FP, STORE, STORE-FP and AMO, which have the accesses of vectors, too."""
 
 
 @dataclass(slots=True)
 class Stride:
-    """Accesses (by pc) from a place that a round moves by `step` bytes or by `step_register`.
+    """Accesses (by pc, at `offsets` from a place) that a round moves by `step` bytes or by `step_register`.
 
     The place is what registers hold when a round begins: `base`, and `index` shifted left by `shift` beside it (0:
-    none). In one round they touch bytes from the place + `low` up to it + `high`, the first one at it + `first`, each
-    aligned to at most `align`; `table` is "load" or "store".
+    none). In one round they touch bytes from the place + `low` up to it + `high`, each aligned to at most `align`;
+    `table` is "load" or "store".
     """
 
     table: str
@@ -37,9 +39,9 @@ class Stride:
     step_register: int = 0
     low: int = 1 << 63
     high: int = -(1 << 63)
-    first: int = 0
     align: int = 1
     accesses: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
 
     @property
     def goes_on(self) -> bool:
@@ -52,6 +54,11 @@ def size_of(insn: Insn) -> int:
     return _LOADS.get(insn.name) or _STORES.get(insn.name, 0)
 
 
+def accesses_memory(insn: Insn) -> bool:
+    """Whether an instruction may load or store anything."""
+    return size_of(insn) > 0 or (insn.length == 4 and insn.word & 0x7F in _OPCODES)
+
+
 def strides(block: Block) -> list[Stride]:
     """The walks of a block that loops to itself; none if it is no such loop or its walks are not simple."""
     if block.start not in block.successors or block.insns[-1][1].spec.flow != "branch":
@@ -60,7 +67,6 @@ def strides(block: Block) -> list[Stride]:
     written = Counter(insn.rd for insn in writing)
     steps = _steps(writing, written)
     found: dict[Place, Stride] = {}
-    offsets: dict[int, int] = {}
     values = Values(steps, written)
     for pc, insn in block.insns:
         size, value = size_of(insn), values.of(insn.rs1)
@@ -68,14 +74,14 @@ def strides(block: Block) -> list[Stride]:
         if size and value is not None and not (step and register):
             offset = value.offset + insn.imm
             place = "load" if insn.name in _LOADS else "store", *value.place
-            walk = found.setdefault(place, Stride(*place, step=step, step_register=register, first=offset))
+            walk = found.setdefault(place, Stride(*place, step=step, step_register=register))
             walk.low, walk.high = min(walk.low, offset), max(walk.high, offset + size)
             walk.align = max(walk.align, size)
             walk.accesses.append(pc)
-            offsets[pc] = offset
+            walk.offsets.append(offset)
         if _writes_integer(insn):
             values.write(insn)
-    return [walk for walk in found.values() if _is_regular(walk, offsets)]
+    return [walk for walk in found.values() if _is_regular(walk)]
 
 
 Place = tuple[str, int, int, int]
@@ -155,9 +161,9 @@ class Values:
         return None
 
 
-def _is_regular(walk: Stride, offsets: dict[int, int]) -> bool:
+def _is_regular(walk: Stride) -> bool:
     """Offsets of one walk agree modulo its alignment, so that one test aligns them all."""
-    return all((offsets[pc] - walk.low) % walk.align == 0 for pc in walk.accesses)
+    return all((offset - walk.low) % walk.align == 0 for offset in walk.offsets)
 
 
 def _steps(writing: list[Insn], written: Counter[int]) -> dict[int, tuple[int, int]]:
@@ -177,4 +183,9 @@ def _steps(writing: list[Insn], written: Counter[int]) -> dict[int, tuple[int, i
 
 def _writes_integer(insn: Insn) -> bool:
     """Whether rd is an integer register that changes; counting a float register too only costs a chance."""
-    return insn.rd != 0 and insn.name not in _STORES and insn.spec.flow != "branch" and insn.name not in ("flw", "fld")
+    return (
+        insn.rd != 0
+        and insn.name not in _STORES
+        and insn.spec.flow != "branch"
+        and insn.name not in ("flh", "flw", "fld")
+    )

@@ -30,13 +30,13 @@ class Twin(Protocol):
         """An instruction begins."""
 
     def register(self, n: int) -> Any:
-        """Marks of a register, bit by bit."""
+        """Marks of a register, bit by bit; None where it is known to have none."""
 
     def set_register(self, n: int, bits: Any) -> None:
         """They become others."""
 
     def load(self, w: int, address: Any) -> Any:
-        """Marks of the memory that the base's last access was to."""
+        """Marks of the memory that the base's last access was to; None where it is known to have none."""
 
     def store(self, w: int, address: Any, bits: Any) -> None:
         """They become others."""
@@ -82,6 +82,11 @@ class MarkedHart(MarkedIntegers):
     def _marked(self, value: Any, mark: Marks) -> Marked:
         return Marked(value, self.none if mark is None else (mark,))
 
+    def _of(self, n: int) -> Marks:
+        """The mark of a register."""
+        bits = self.twin.register(n)
+        return None if bits is None else Mark(REGISTER, bits=bits)
+
     def _write(self, n: int, w: int, mark: Marks) -> None:
         o = self.base
         bits = bits_of(o, w, mark)
@@ -114,7 +119,7 @@ class MarkedHart(MarkedIntegers):
     def x(self, n: int) -> Marked:
         """Integer register."""
         value = self.base.x(n)
-        return self._marked(value, Mark(REGISTER, bits=self.twin.register(n)) if n else None)
+        return self._marked(value, self._of(n) if n else None)
 
     def set_x(self, n: int, v: Marked) -> None:
         """Write an integer register."""
@@ -124,14 +129,14 @@ class MarkedHart(MarkedIntegers):
 
     def f_raw(self, n: int) -> Marked:
         """All 64 bits of a float register."""
-        return self._marked(self.base.f_raw(n), Mark(REGISTER, bits=self.twin.register(F + n)))
+        return self._marked(self.base.f_raw(n), self._of(F + n))
 
     def f(self, n: int, fmt: str) -> Marked:
         """Float register; where it is told by its upper bits whether it is one of this format, by those too."""
         o, w = self.base, WIDTH[fmt]
         value, bits = o.f(n, fmt), self.twin.register(F + n)
-        if w == REGISTER:
-            return self._marked(value, Mark(w, bits=bits))
+        if w == REGISTER or bits is None:
+            return self._marked(value, None if bits is None else Mark(w, bits=bits))
         above = o.ne(REGISTER, o.lshr(REGISTER, bits, o.const(REGISTER, w)), o.const(REGISTER, 0))
         return self._marked(value, Mark(w, bits=o.or_(w, o.trunc(w, REGISTER, bits), o.sext(w, 1, above))))
 
@@ -152,7 +157,10 @@ class MarkedHart(MarkedIntegers):
         return self._loaded(w, address, self.base.load_reserved(w, address.value))
 
     def _loaded(self, w: int, address: Marked, value: Any) -> Marked:
-        mark = Mark(w, bits=self.twin.load(w, address.value))
+        bits = self.twin.load(w, address.value)
+        if bits is None:
+            return self._plain(value)
+        mark = Mark(w, bits=bits)
         self.twin.tell(LOADED, mark, address.value)
         return self._marked(value, mark)
 

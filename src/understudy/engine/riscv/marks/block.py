@@ -24,7 +24,10 @@ ROWS: Final = REGISTERS
 """The word that the rows begin at."""
 COUNT: Final = ROWS + 2 * SLOTS
 """The word that says how many there are of vector registers, which follow."""
-ELEMENTS: Final = COUNT + 1
+CALLED: Final = COUNT + 1
+"""The words that have addresses of what translated code calls, where there is any: `FUNCTIONS`."""
+FUNCTIONS: Final = ("loads_marked", "unmark_stored")
+ELEMENTS: Final = CALLED + len(FUNCTIONS)
 
 
 class MarkedRam(Ram):

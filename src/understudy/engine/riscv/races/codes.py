@@ -155,6 +155,8 @@ class HartRow(ctypes.Structure):
     look_load: int
     look_store: int
     look_atomic: int
+    look_ahead: int
+    look_behind: int
     fence: int
 
 

@@ -19,7 +19,7 @@ from understudy.core.errors import BeyondModel, ModelBug
 from understudy.core.findings import FindingLog
 from understudy.core.space import PAGE_BITS, Ram
 from understudy.engine.riscv.evaluate import Evaluator
-from understudy.engine.riscv.races import native_again, native_look, native_order
+from understudy.engine.riscv.races import native_again, native_ahead, native_look, native_order
 from understudy.engine.riscv.races.agents import READ, WRITE, Agent, Event, Suspect
 from understudy.engine.riscv.races.codes import (
     ACQUIRES,
@@ -69,12 +69,13 @@ place in a page, and planes are about the same bytes at the same time."""
 NATIVES: Final = Natives(
     native_look.look, native_look.look_many, native_look.known_event, native_look.made_event, native_look.make_known,
     native_look.suspect, native_again.look_load, native_again.look_store, native_again.look_atomic,
+    native_ahead.look_ahead, native_ahead.look_behind,
     native_order.fence, native_order.begin_group, native_order.begin_next_group,
     native_order.barrier, native_order.release, native_order.settle,
     native_order.refresh, native_order.is_before, native_order.forget_suspects,
 )  # fmt: skip
 function: Final = NATIVES.function
-CALLED: Final = ("look", "look_many", "look_load", "look_store", "look_atomic", "fence")
+CALLED: Final = ("look", "look_many", "look_load", "look_store", "look_atomic", "look_ahead", "look_behind", "fence")
 """Those that translated code calls."""
 Words = npt.NDArray[np.uint32]
 

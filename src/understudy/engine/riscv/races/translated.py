@@ -6,12 +6,14 @@ the instruction is left to the reference engine, which asks Python.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from understudy.engine.riscv.jit.emit_region import Algebra
 from understudy.engine.riscv.jit.engine import Looking
+from understudy.engine.riscv.jit.streams import STREAM_AT, STREAM_BYTES, Access
 from understudy.engine.riscv.jit.strides import size_of
 from understudy.engine.riscv.races.codes import (
     BYTES,
@@ -25,6 +27,7 @@ from understudy.engine.riscv.races.codes import (
     atomic_bit,
     slot_mask,
 )
+from understudy.engine.riscv.races.native_ahead import SMALLEST
 from understudy.engine.riscv.races.native_judge import look_of, what_of
 from understudy.engine.riscv.races.native_order import hint_key
 from understudy.isa.riscv.insn import Insn
@@ -64,6 +67,7 @@ class RaceLooks:
         self._hoisted: dict[int, Fields] = {}
         self._hoisted_stores: set[int] = set()
         self._hoisted_quick = self._hoisted_floor = ""
+        self._is_together = False
 
     def begin(self, insn: Insn) -> None:
         """An instruction begins."""
@@ -127,6 +131,8 @@ class RaceLooks:
     # ---- in line -------------------------------------------------------------------------------------------------
     def access(self, access: str, w: int, pointer: str, address: str) -> None:
         """Memory is accessed next."""
+        if self._is_together:
+            return
         text = self.text
         host = text.let(f"ptrtoint ptr {pointer} to i64")
         is_load = access == "read"
@@ -156,6 +162,35 @@ class RaceLooks:
         self.text.branch(self.text.let(f"xor i1 {condition}, true"), other, on, LIKELY)
         self.text.start(on)
 
+    # ---- rounds of a loop, together ------------------------------------------------------------------------------
+    def goes_ahead(self, insns: Sequence[Insn], accesses: Sequence[Access]) -> bool:
+        """Whether rounds of such a loop may be looked at together."""
+        return all(each.size >= SMALLEST or each.walk.step == each.size for each in accesses)
+
+    def ahead(self, accesses: Sequence[Access], table: str, rounds: str) -> str:
+        """Look at so many rounds before them: whether nothing is to be looked at at each access."""
+        text = self.text
+        for number, access in enumerate(accesses):
+            hint = text.let(f"ptrtoint ptr {self._hint_of(access.pc).place} to i64")
+            at = number * STREAM_BYTES + 8 * STREAM_AT["hint"]
+            place = text.let(f"inttoptr i64 {text.let(f'add i64 {table}, {at}')} to ptr")
+            text.put(f"store i64 {hint}, ptr {place}")
+        found = self._call("look_ahead", f"i64 {table}, i64 {len(accesses)}, i64 {rounds}")
+        return text.let(f"icmp ne i64 {found}, 0")
+
+    def together(self) -> None:
+        """What is written next is one of those rounds."""
+        self._is_together = True
+
+    def one_by_one(self) -> None:
+        """It is none any more."""
+        self._is_together = False
+
+    def behind(self, accesses: Sequence[Access], table: str, rounds: str, done: int) -> None:
+        """Have cells know of what so many rounds have accessed, and of the first accesses of one more, so many."""
+        self._call("look_behind", f"i64 {table}, i64 {len(accesses)}, i64 {rounds}, i64 {done}")
+
+    # ---- rounds of a loop, access by access ----------------------------------------------------------------------
     def hoist(self, access: str, pcs: list[int], host: str, addend: str, end: str) -> tuple[str, str]:
         """Look at hints of a loop's accesses before it: whether all are good, and up to which address."""
         text, quick = self.text, self._quick()
