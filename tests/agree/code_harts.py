@@ -112,10 +112,12 @@ class Maker(HartMaker):
         if align > 2:  # functions may begin at any parcel
             self._put(f"andi t0, t1, {align - 1}", "sub t2, t1, t0", "snez t0, t0")
             self._put("neg t0, t0", f"addi t3, a1, {OWN + 512}", "xor t2, t1, t3", "and t2, t2, t0", "xor t1, t1, t2")
+        self._perhaps_undefined("t1")
 
     def _template(self, size: str) -> None:
         """t2: an instruction, or two."""
         self._put("la t2, templates", f"l{size} t2, {self.random.choice((0, 4, 8) if size == 'w' else (0,))}(t2)")
+        self._perhaps_undefined("t2")
 
     def _store(self) -> None:
         how = self.random.choice(("b", "h", "w", "w", "w", "d", "amo", "sc", "late sc"))

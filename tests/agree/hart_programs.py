@@ -40,7 +40,11 @@ class TextMaker:
 
 
 class HartMaker(TextMaker):
-    """Writes one program of harts that share memory."""
+    """Writes one program of harts that share memory. s8 is 0, as nothing writes it: under a check that is undefined."""
+
+    def _perhaps_undefined(self, *registers: str) -> None:
+        """Have some of these be undefined, and as they are."""
+        self._put(*(f"add {register}, {register}, s8" for register in registers if self._chance(0.06)))
 
     def _by_some(self, action: Callable[[], None]) -> None:
         """One to three times what a hart does, or all but one."""

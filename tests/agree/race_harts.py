@@ -83,6 +83,7 @@ class Maker(HartMaker):
         for register in ("t3", "t4"):
             self._put(f"slli {register}, s3, {self.random.choice((3, 4, 6))}", f"add {register}, {register}, a1")
             self._put(f"addi {register}, {register}, {8 * self.random.randrange(16)}")
+        self._perhaps_undefined("t3", "t4")
         self._put(f"{label}:")
         for _ in range(self.random.randrange(1, 5)):
             size, register = self.random.choice(sizes), self.random.choice(("t3", "t4"))
@@ -112,6 +113,7 @@ class Maker(HartMaker):
             ))
         )  # fmt: skip
         self._put(f"andi t1, t1, {-1 << align}", "add t1, t1, a1")
+        self._perhaps_undefined("t1")
 
     def _access(self) -> None:
         size = self.random.choice("bhwwwwd")
@@ -122,6 +124,7 @@ class Maker(HartMaker):
             self._put(f"li t2, {self.random.choice((0, 0, 1, 7))}")
             if self._chance(0.3):
                 self._put("add t2, t2, s0")
+            self._perhaps_undefined("t2")
             self._put(f"s{size} t2, 0(t1)")
         if self._chance(0.3):  # a pair on one place
             self._put(f"l{size} t2, 0(t1)", "addi t2, t2, 1", f"s{size} t2, 0(t1)")
@@ -131,14 +134,18 @@ class Maker(HartMaker):
         self._address(SIZES[size])
         order = self.random.choice(ORDERS)
         if self._chance(0.6):
-            self._put("li t2, 1", f"{self.random.choice(AMOS)}.{size}{order} t2, t2, (t1)", "add t6, t6, t2")
+            self._put("li t2, 1")
+            self._perhaps_undefined("t2")
+            self._put(f"{self.random.choice(AMOS)}.{size}{order} t2, t2, (t1)", "add t6, t6, t2")
         else:
             self._put(f"lr.{size}{order} t2, (t1)", "addi t2, t2, 1", f"sc.{size}{order} t3, t2, (t1)")
 
     def _poll(self) -> None:
         """Wait a while for a word to be other than 0; or store one behind a fence."""
         if self._chance(0.5):
-            self._put("fence rw, w", "li t2, 1", f"sw t2, {4 * self.random.choice((16, 20))}(a1)")
+            self._put("li t2, 1")
+            self._perhaps_undefined("t2")
+            self._put("fence rw, w", f"sw t2, {4 * self.random.choice((16, 20))}(a1)")
             return
         label, on, count = self._fresh(), self._fresh(), self.random.choice((2, 10))
         offset = 4 * self.random.choice((16, 20))
@@ -229,20 +236,26 @@ class Maker(HartMaker):
             self._put("vmv.v.i v8, 1", "vand.vv v8, v8, v4", "vmsne.vi v0, v8, 0")
             mask = ", v0.t"
         loads = self._chance(0.5)
-        kind, name = self.random.choice(("unit", "unit", "unit", "strided", "segments")), "l" if loads else "s"
+        kind = self.random.choice(("unit", "unit", "unit", "strided", "segments", "strided segments"))
+        name = "l" if loads else "s"
         if kind == "unit":
             self._put(f"v{name}e{sew}.v v4, (t1){mask}")
         elif kind == "strided":
             self._put(f"li t3, {self.random.choice((0, 1, 2)) * sew // 8}", f"v{name}se{sew}.v v4, (t1), t3{mask}")
-        else:
+        elif kind == "segments":
             self._put("vid.v v6", f"v{name}seg2e{sew}.v v4, (t1){mask}")
+        else:
+            self._put("vid.v v6", f"li t3, {self.random.choice((1, 2, 3)) * sew // 8}")
+            self._put(f"v{name}sseg2e{sew}.v v4, (t1), t3{mask}")
         if loads and not mask:
             self._put("vmv.x.s t2, v4", "add t6, t6, t2")
 
     def _transfer(self) -> None:
         """A hart moves some bytes, and perhaps waits for that; each waits in the end."""
         source, target = (4 * self.random.randrange(32) for _ in range(2))
-        self._put(f"li t0, {DMA}", f"addi t1, a1, {source}", "sd t1, 24(t0)", f"addi t1, a1, {target + 128}")
+        self._put(f"li t0, {DMA}", f"addi t1, a1, {source}")
+        self._perhaps_undefined("t0")
+        self._put("sd t1, 24(t0)", f"addi t1, a1, {target + 128}")
         self._put("sd t1, 32(t0)", f"li t1, {4 * self.random.randrange(1, 6)}", "sd t1, 40(t0)")
         self._put("li t1, 17", "sd t1, 0(t0)")
         if self._chance(0.5):

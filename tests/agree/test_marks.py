@@ -17,6 +17,7 @@ from understudy.core.findings import FindingLog
 from understudy.engine.riscv.jit.emit_region import RegionEmitter
 from understudy.engine.riscv.jit.engine import JitEngine
 from understudy.engine.riscv.jit.region import discover, region_key
+from understudy.engine.riscv.marks import sights
 from understudy.engine.riscv.marks.block import CALLED, REGISTERS, MarkBlock, MarkedRam
 from understudy.engine.riscv.marks.check import MarkCheck
 from understudy.engine.riscv.marks.native_ahead import loads_marked
@@ -73,10 +74,12 @@ class Marked:
 @pytest.mark.slow
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("part", range(4))
-def test_marks_change_no_result_and_are_the_same_on_both_engines(part: int) -> None:
+def test_marks_change_no_result_and_are_the_same_on_both_engines(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And are told of as often: by the reference engine, and by translated code that only counts."""
     told = 0
     engines = Engines()
     for n in range(part, PROGRAMS, 4):
+        monkeypatch.setattr(sights, "QUOTA", 1 + n // 4 % 2 * 15)
         told = engines.agree(program_tries(Random(f"marks/{n}"), Slot(n % SLOTS), STATES), f"{n}")
     assert told > 100
 
@@ -96,8 +99,7 @@ class Engines:
             found = {name: each.run(attempt, seed) for name, each in self.marked.items()}
             for outcome, *_ in found.values():
                 assert not divergences(expected, outcome)  # type: ignore[arg-type]
-            assert found["reference"][1:3] == found["quick"][1:3], seed
-            assert found["reference"][3].keys() == found["quick"][3].keys(), seed
+            assert found["reference"][1:] == found["quick"][1:], seed
         return sum(found["reference"][3].values())
 
 

@@ -157,7 +157,7 @@ class Evaluator(Vectors, IntegerOps):
 
     def amo(self, kind: str, w: int, address: int, v: int) -> int:
         """Read, combine, write back; gives the old value."""
-        self._synchronize()
+        self.synchronize()
         if address & ((w >> 3) - 1):
             raise Trap(STORE_MISALIGNED, address)
         operation = AMO[kind]
@@ -198,7 +198,7 @@ class Evaluator(Vectors, IntegerOps):
 
     def load_reserved(self, w: int, address: int) -> int:
         """Load and reserve."""
-        self._synchronize()
+        self.synchronize()
         port = self.hart.port
         self._check_reservable(w, address, "load", LOAD_ACCESS)
         if isinstance(port, CachingPort) and not address & ((w >> 3) - 1) and not self._direct(address, "load"):
@@ -214,7 +214,7 @@ class Evaluator(Vectors, IntegerOps):
 
     def store_conditional(self, w: int, address: int, v: int) -> int:
         """0 and stored if the reservation holds, else 1."""
-        self._synchronize()
+        self.synchronize()
         if address & ((w >> 3) - 1):
             raise Trap(STORE_MISALIGNED, address)
         self._check_reservable(w, address, "store", STORE_ACCESS)
@@ -248,11 +248,11 @@ class Evaluator(Vectors, IntegerOps):
 
     def fence(self) -> None:
         """Nothing: this engine's accesses are ordered."""
-        self._synchronize()
+        self.synchronize()
         if self.watch is not None:
             self.watch.fence(self.hart, self.word, self.insn.name == "fence.tso")
 
-    def _synchronize(self) -> None:
+    def synchronize(self) -> None:
         """What synchronizes harts runs when no other one does, and is noted."""
         words = self.words
         words[SYNCHRONIZED] = 1

@@ -43,6 +43,7 @@ class StoreNotes:
     def __init__(self, algebra: Algebra, region: Region) -> None:
         self.text = algebra.control.text
         self.control = algebra.control
+        self.memory = algebra.memory
         self.scopes = run_scopes(region)
         self._scoped = {start for scope in self.scopes.values() for start in scope}
         self._beside = {pc for start in self._scoped for pc, _ in region.blocks[start].insns} - self.scopes.keys()
@@ -133,18 +134,20 @@ class StoreNotes:
         text.start(on)
         return text.let(f"icmp eq i64 {text.let(f'load i64, ptr {end}')}, {host}")
 
-    def _extend(self, k: int, host: str, size: str, is_certain: bool) -> None:
-        """The instruction stores next at a place, most likely where its run ends."""
+    def _reach(self, k: int, host: str) -> None:
+        """The instruction stores next at a place, most likely where its run ends: else it begins another one."""
         text, (start, end, _) = self.text, self._run(k)
-        if not is_certain:
-            moved, on = text.fresh("moved"), text.fresh("on")
-            with text.apart(moved):
-                self._some(self._move(k, self.control.pc))
-                self._set(host, start)
-                text.put(f"br label %{on}")
-            text.branch(text.let(f"icmp ne i64 {text.let(f'load i64, ptr {end}')}, {host}"), moved, on, LIKELY)
-            text.start(on)
-        self._set(text.let(f"add i64 {host}, {size}"), end)
+        moved, on = text.fresh("moved"), text.fresh("on")
+        with text.apart(moved):
+            self._some(self._move(k, self.control.pc))
+            self._set(host, start, end)
+            text.put(f"br label %{on}")
+        text.branch(text.let(f"icmp ne i64 {text.let(f'load i64, ptr {end}')}, {host}"), moved, on, LIKELY)
+        text.start(on)
+
+    def _extend(self, k: int, host: str, size: str) -> None:
+        """It does, and the run ends behind that."""
+        self._set(self.text.let(f"add i64 {host}, {size}"), self._run(k)[1])
 
     def edge(self, start: int, successor: int) -> bool:
         """Whether runs may be open that end between two blocks."""
@@ -229,30 +232,41 @@ class StoreNotes:
         self._hoisted, self._running, self._rounds, self._looked = {}, {}, {}, set()
 
     # ---- stores --------------------------------------------------------------------------------------------------
-    def store(self, w: int, pointer: str) -> None:
-        """A store is next."""
+    def begin(self, pointer: str) -> str:
+        """A store is next, which may be left to the reference engine; gives what `store` and `many` want.
+
+        That is the number of its instruction where something else looks at it in between, and it has no run.
+        """
+        pc = self.control.pc
+        if pc in self.scopes or pc in self._running:
+            if pc not in self._running:
+                self._reach(0, self._host(pointer))
+            return ""
+        return "" if self.memory.looks is None else self.ready()
+
+    def store(self, w: int, pointer: str, begun: str) -> None:
+        """It is made now."""
         text, pc = self.text, self.control.pc
         if pc in self.scopes or pc in self._running:
-            self._extend(self._running.get(pc, 0), self._host(pointer), str(w >> 3), pc in self._running)
+            self._extend(self._running.get(pc, 0), self._host(pointer), str(w >> 3))
         elif pc in self._looked:
             if pc in self._rounds:
                 walk = self._rounds[pc]
                 self._look(text.let(f"add i64 {self._host(pointer)}, {walk.low - walk.offsets[0]}"), walk)
             self._put(w, pointer, self._hoisted[pc])
-        elif pc in self._hoisted:
-            self.stored(w, pointer, self._hoisted[pc])
+        elif begun or pc in self._hoisted:
+            self.stored(w, pointer, begun or self._hoisted[pc])
         else:
             self._note(w, pointer)
 
-    def many(self, w: int, pointer: str, count: str) -> None:
-        """One of so many elements side by side is next."""
+    def many(self, w: int, pointer: str, count: str, begun: str) -> None:
+        """It is one of so many elements side by side."""
         text, host = self.text, self._host(pointer)
         size = text.let(f"mul i64 {count}, {w >> 3}")
         if self.control.pc in self.scopes:
-            self._extend(0, host, size, is_certain=False)
+            self._extend(0, host, size)
         else:
-            number = self.ready()
-            self._call("span", number, host, text.let(f"add i64 {host}, {size}"))
+            self._call("span", begun or self.ready(), host, text.let(f"add i64 {host}, {size}"))
 
     def ready(self) -> str:
         """The number of this instruction, in four parcels."""

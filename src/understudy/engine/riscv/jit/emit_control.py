@@ -62,6 +62,14 @@ class Control:
                 self.leave(self.ints.const(64, self.pc), STEP, self.refund)
         return self._out
 
+    def undoing(self, write: Callable[[], None]) -> None:
+        """What `write` writes comes first where this instruction is left from now on."""
+        text, before = self.text, self.out()
+        self._out = text.fresh("undo")
+        with text.apart(self._out):
+            write()
+            text.put(f"br label %{before}")
+
     def leave(self, pc: str, code: int, refund: int = 0) -> None:
         """Write what is dirty to its slot and go to the exit for the present representations."""
         text, reps = self.text, self.registers.reps

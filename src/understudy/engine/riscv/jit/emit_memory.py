@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from understudy.engine.riscv.jit.emit_control import Control
@@ -51,11 +51,14 @@ class Looks(Ahead, Protocol):
 class Notes(Protocol):
     """Writes what keeps account of stores beside memory. Places are those of this process."""
 
-    def store(self, w: int, pointer: str) -> None:
-        """A store is next: it may be left to the reference engine."""
+    def begin(self, pointer: str) -> str:
+        """A store is next, which may be left to the reference engine; gives what `store` and `many` want."""
 
-    def many(self, w: int, pointer: str, count: str) -> None:
-        """One of so many elements side by side is."""
+    def store(self, w: int, pointer: str, begun: str) -> None:
+        """It is made now."""
+
+    def many(self, w: int, pointer: str, count: str, begun: str) -> None:
+        """It is one of so many elements side by side."""
 
     def ready(self) -> str:
         """An atomic access may be next, which may be left to the reference engine; gives what `stored` wants."""
@@ -101,15 +104,22 @@ class Memory:
         self.chased: frozenset[int] = frozenset()
         self.pointer = ""
         """Where the last access goes."""
+        self.placed: Callable[[str, int], None] | None = None
+        """Told of a "read", "write" or "atomic" access of so many bits whose place is known: it may leave, too."""
         self.looks: Looks | None = None
         self.notes: Notes | None = None
 
-    def _pointer(self, w: int, address: str, tables: tuple[str, ...], access: str) -> str:
-        """Where an access goes, which somebody may have looked at; "" for one that may come to nothing."""
+    def _pointer(self, access: str, w: int, address: str, tables: tuple[str, ...]) -> str:
+        """Where an access goes."""
         self.pointer = self._place(w, address, tables)
-        if self.looks is not None and access:
-            self.looks.access(access, w, self.pointer, address)
+        if self.placed is not None:
+            self.placed(access, w)
         return self.pointer
+
+    def _look(self, access: str, w: int, pointer: str, address: str) -> None:
+        """Have an access looked at: the last chance to leave it, since it must not be looked at twice."""
+        if self.looks is not None:
+            self.looks.access(access, w, pointer, address)
 
     def _place(self, w: int, address: str, tables: tuple[str, ...]) -> str:
         known = self.addends.get(self.control.pc)
@@ -171,14 +181,17 @@ class Memory:
 
     def load(self, w: int, address: str) -> str:
         """Aligned load."""
-        pointer = self._pointer(w, address, ("loads",), "read")
+        pointer = self._pointer("read", w, address, ("loads",))
+        self._look("read", w, pointer, address)
         return self.text.let(f"load volatile i{w}, ptr {pointer}, align {w >> 3}")
 
     def store(self, w: int, address: str, v: str) -> None:
         """Aligned store."""
-        pointer = self._pointer(w, address, ("stores",), "write")
+        pointer = self._pointer("write", w, address, ("stores",))
+        begun = "" if self.notes is None else self.notes.begin(pointer)
+        self._look("write", w, pointer, address)
         if self.notes is not None:
-            self.notes.store(w, pointer)
+            self.notes.store(w, pointer, begun)
         held = self.representations.float_of.get(v)
         if held is not None and BITS[held.fmt] != w:
             held = None  # all 64 bits of a boxed single
@@ -187,9 +200,10 @@ class Memory:
 
     def amo(self, kind: str, w: int, address: str, v: str) -> str:
         """Atomic read-modify-write."""
-        self._synchronize()
-        pointer = self._pointer(w, address, ("loads", "stores"), "atomic")
+        self.synchronize()
+        pointer = self._pointer("atomic", w, address, ("loads", "stores"))
         ready = "" if self.notes is None else self.notes.ready()
+        self._look("atomic", w, pointer, address)
         old = self.text.let(f"atomicrmw volatile {_AMO[kind]} ptr {pointer}, i{w} {v} seq_cst")
         if self.notes is not None:
             self.notes.stored(w, pointer, ready)
@@ -197,8 +211,9 @@ class Memory:
 
     def load_reserved(self, w: int, address: str) -> str:
         """Load and reserve."""
-        self._synchronize()
-        pointer = self._pointer(w, address, ("loads",), "read")
+        self.synchronize()
+        pointer = self._pointer("read", w, address, ("loads",))
+        self._look("read", w, pointer, address)
         old = self.text.let(f"load atomic volatile i{w}, ptr {pointer} seq_cst, align {w >> 3}")
         self.text.put(f"store i64 {address}, ptr %reserved")
         self.text.put(f"store i64 {self.ints.zext(64, w, old)}, ptr %reserved_value")
@@ -206,8 +221,8 @@ class Memory:
 
     def store_conditional(self, w: int, address: str, v: str) -> str:
         """0 and stored if the reservation holds, else 1."""
-        self._synchronize()
-        pointer = self._pointer(w, address, ("loads", "stores"), "")
+        self.synchronize()
+        pointer = self._pointer("atomic", w, address, ("loads", "stores"))
         ready = "" if self.notes is None else self.notes.ready()
         reserved = self.text.let("load i64, ptr %reserved")
         held = self.text.let(f"icmp eq i64 {reserved}, {address}")
@@ -215,7 +230,7 @@ class Memory:
             seen, on = self.text.fresh("held"), self.text.fresh("on")
             self.text.branch(held, seen, on)
             self.text.start(seen)
-            self.looks.access("atomic", w, pointer, address)
+            self._look("atomic", w, pointer, address)
             self.text.put(f"br label %{on}")
             self.text.start(on)
         self.text.put("store i64 -1, ptr %reserved")
@@ -242,12 +257,12 @@ class Memory:
 
     def fence(self) -> None:
         """Order accesses of this thread."""
-        self._synchronize()
+        self.synchronize()
         if self.looks is not None:
             self.looks.fence()
         self.text.put("fence seq_cst")
 
-    def _synchronize(self) -> None:
+    def synchronize(self) -> None:
         """What synchronizes harts leaves while others run, and is noted."""
         shared = self.text.let("load i64, ptr %shared")
         self.control.side(self.text.let(f"icmp ne i64 {shared}, 0"))

@@ -433,7 +433,10 @@ class Vectors:
         return self.memory.looks is None and self.memory.notes is None and (width >= 32 or "avx512bw" in self.features)
 
     def _move_each(self, group: Group, count: str, walk: Walk, masked: bool, fields: int, loads: bool) -> None:
-        """Each element with its check; at a miss the reference engine goes on there, as vstart tells it."""
+        """Each element with its check; at a miss the reference engine goes on there, as vstart tells it.
+
+        What looks at accesses sees a segment as a whole: one that is left has not been looked at in parts.
+        """
         text, o, w = self.text, self.ints, group.width
         start = self._word(state.VSTART)
         with each_number(text, count) as k:
@@ -450,11 +453,19 @@ class Vectors:
                     f"load i{index.width}, ptr {place(text, self._place(index.n), index.width, k)}, align 1"
                 )
                 offset = o.zext(64, index.width, offset)
-            address = o.add(64, str(walk.base), o.mul(64, offset, str(walk.step)))
+            address, segment = o.add(64, str(walk.base), o.mul(64, offset, str(walk.step))), ""
+            if fields > 1 and (self.memory.looks is not None or self.memory.notes is not None):
+                segment = self._pointer(address, str(fields), w, "loads" if loads else "stores")
+                self._look_at(w, segment, address, str(fields), 0, loads)
             for field in range(fields):
                 at = o.add(64, address, str(field * w // 8))
                 own = place(text, self._place(group.n + field * group.registers), w, k)
-                if loads:
+                if segment:
+                    there = place(text, segment, w, str(field))
+                    source, target = (there, own) if loads else (own, there)
+                    value = text.let(f"load volatile i{w}, ptr {source}, align 1")
+                    text.put(f"store volatile i{w} {value}, ptr {target}, align 1")
+                elif loads:
                     text.put(f"store i{w} {self.memory.load(w, at)}, ptr {own}, align 1")
                 else:
                     self.memory.store(w, at, text.let(f"load i{w}, ptr {own}, align 1"))
@@ -467,10 +478,7 @@ class Vectors:
         text, w = self.text, group.width
         total = self.ints.mul(64, count, str(fields))
         pointer = self._pointer(str(walk.base), total, w, "loads" if loads else "stores")
-        if self.memory.looks is not None:
-            self.memory.looks.many("read" if loads else "write", w, pointer, str(walk.base), total, 0)
-        if self.memory.notes is not None and not loads:
-            self.memory.notes.many(w, pointer, total)
+        self._look_at(w, pointer, str(walk.base), total, 0, loads)
         text.put('fence syncscope("singlethread") seq_cst')
         with each_number(text, count) as k:
             first = text.let(f"mul i64 {k}, {fields}")
@@ -485,10 +493,7 @@ class Vectors:
         """One access of neighbouring elements: all of them, or those of a mask."""
         text, w = self.text, group.width
         pointer = self._pointer(str(walk.base), count, w, "loads" if loads else "stores")
-        if self.memory.looks is not None:
-            self.memory.looks.many("read" if loads else "write", w, pointer, str(walk.base), count, lanes)
-        if self.memory.notes is not None and not loads:
-            self.memory.notes.many(w, pointer, count)
+        self._look_at(w, pointer, str(walk.base), count, lanes, loads)
         ty, own = f"<{lanes} x i{w}>", self._place(group.n)
         whole, part, join = text.fresh("whole"), text.fresh("part"), text.fresh("on")
         full = "false" if masked else text.let(f"icmp eq i64 {count}, {lanes}")
@@ -513,6 +518,15 @@ class Vectors:
         text.put(f"br label %{join}")
         text.start(join)
         text.put('fence syncscope("singlethread") seq_cst')
+
+    def _look_at(self, w: int, pointer: str, address: str, count: str, most: int, loads: bool) -> None:
+        """Let what looks at accesses, and keeps account of stores, know of `count` neighbouring elements."""
+        looks, notes = self.memory.looks, None if loads else self.memory.notes
+        begun = "" if notes is None else notes.begin(pointer)
+        if looks is not None:
+            looks.many("read" if loads else "write", w, pointer, address, count, most)
+        if notes is not None:
+            notes.many(w, pointer, count, begun)
 
     def _pointer(self, base: str, count: str, w: int, table: str) -> str:
         """Where an access of `count` neighbouring elements begins, which lies in memory as a whole."""

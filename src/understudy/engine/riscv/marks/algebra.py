@@ -153,6 +153,7 @@ class MarkedHart(MarkedIntegers):
 
     def load_reserved(self, w: int, address: Marked) -> Marked:
         """Load and reserve."""
+        self.base.synchronize()
         self._tell(ADDRESS, address)
         return self._loaded(w, address, self.base.load_reserved(w, address.value))
 
@@ -175,6 +176,7 @@ class MarkedHart(MarkedIntegers):
     def amo(self, kind: str, w: int, address: Marked, v: Marked) -> Marked:
         """Atomically replace memory."""
         o = self.base
+        o.synchronize()
         self._tell(ADDRESS, address)
         self._tell(ATOMIC, v)
         old = self.twin.load(w, address.value) if not self.defers else None
@@ -190,6 +192,7 @@ class MarkedHart(MarkedIntegers):
     def store_conditional(self, w: int, address: Marked, v: Marked) -> Marked:
         """Store if the reservation holds."""
         o = self.base
+        o.synchronize()
         self._tell(ADDRESS, address)
         if v.marks[0] is not None:
             self.twin.tell(STORED, v.marks[0], address.value)

@@ -10,6 +10,7 @@ together: where nothing that they read is marked, nothing that they write is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 from understudy.engine.marks.mark import Mark
@@ -17,7 +18,7 @@ from understudy.engine.riscv.jit.emit_region import Algebra
 from understudy.engine.riscv.jit.engine import Performing
 from understudy.engine.riscv.jit.streams import Access
 from understudy.engine.riscv.marks import native_ahead
-from understudy.engine.riscv.marks.algebra import MarkedHart
+from understudy.engine.riscv.marks.algebra import BRANCH, LOADED, MarkedHart
 from understudy.engine.riscv.marks.block import CALLED, DISTANCE, FUNCTIONS, slot_of
 from understudy.engine.riscv.pages import poke
 from understudy.ir.native import Natives
@@ -34,6 +35,8 @@ class TranslatedTwin:
         self.algebra = algebra
         self.text = algebra.control.text
         self.written: set[int] = set()
+        self._loaded = ""
+        """The marks of what is loaded next."""
         self.insn: Insn
         self.is_together = False
         self._assumed: set[int] = set()
@@ -81,9 +84,21 @@ class TranslatedTwin:
     def _place(self) -> str:
         return self.text.let(f"getelementptr i8, ptr {self.algebra.memory.pointer}, i64 {DISTANCE}")
 
+    def placed(self, access: str, w: int) -> None:
+        """The place of an access is known: it is left for what it loads before anything else knows of it."""
+        if access == "read" and not self.is_together:
+            self._loaded = self._marks(w)
+            self._tell(LOADED, Mark(w, bits=self._loaded))
+
     def load(self, w: int, address: str) -> str | None:
         """Marks of the memory of the last access; None where it is known to have none."""
-        return None if self.is_together else self.text.let(f"load volatile i{w}, ptr {self._place()}, align {w >> 3}")
+        if self.is_together:
+            return None
+        loaded, self._loaded = self._loaded, ""
+        return loaded or self._marks(w)
+
+    def _marks(self, w: int) -> str:
+        return self.text.let(f"load volatile i{w}, ptr {self._place()}, align {w >> 3}")
 
     def store(self, w: int, address: str, bits: str) -> None:
         """They become others."""
@@ -92,6 +107,10 @@ class TranslatedTwin:
 
     def tell(self, what: str, mark: Mark, where: Any = None) -> None:
         """Leave where anything is marked, or count it."""
+        if what != LOADED:  # that was told `ahead`
+            self._tell(what, mark)
+
+    def _tell(self, what: str, mark: Mark) -> None:
         text, out = self.text, self.algebra.control.out()
         found = mark.whole(self.algebra)
         on, arm, counts = text.fresh("fine"), text.fresh("told"), text.fresh("counts")
@@ -102,11 +121,25 @@ class TranslatedTwin:
             seen = text.let(f"load i64, ptr {place}")
             text.branch(text.let(f"icmp eq i64 {seen}, {key}"), counts, out)
             text.start(counts)
-            at = text.let(f"getelementptr i64, ptr %marks, i64 {row + 1}")
-            count = text.let(f"load i64, ptr {at}")
-            text.put(f"store i64 {text.let(f'add i64 {count}, 1')}, ptr {at}")
+            self._count(row, 1)
             text.put(f"br label %{on}")
         text.branch(found, arm, on, ", !prof !0")
+        text.start(on)
+        if what != BRANCH:  # behind which an instruction is not left any more
+            self.algebra.control.undoing(partial(self._uncount, row, found))
+
+    def _count(self, row: int, number: int) -> None:
+        at = self.text.let(f"getelementptr i64, ptr %marks, i64 {row + 1}")
+        count = self.text.let(f"load i64, ptr {at}")
+        self.text.put(f"store i64 {self.text.let(f'add i64 {count}, {number}')}, ptr {at}")
+
+    def _uncount(self, row: int, found: str) -> None:
+        """The reference engine counts it, where it was counted."""
+        text, counted, on = self.text, self.text.fresh("counted"), self.text.fresh("on")
+        text.branch(found, counted, on)
+        text.start(counted)
+        self._count(row, -1)
+        text.put(f"br label %{on}")
         text.start(on)
 
     # ---- rounds of a loop, together ------------------------------------------------------------------------------
@@ -147,8 +180,10 @@ class TranslatedMarks(MarkedHart):
         control = self.base.control
         if _is_left(insn):
             control.side("true")
+            self.base.memory.placed = None
             insn.spec.meaning(self.base, insn)
             return
+        self.base.memory.placed = self.marks.placed
         if insn.spec.flow == "indirect":
             control.out()  # it writes a register before it looks at where to go
         self.start(insn)
