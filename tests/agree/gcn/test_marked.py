@@ -9,6 +9,7 @@ from tests.agree.gcn.fuzz import TARGETS
 from tests.agree.gcn.mark_programs import met
 from tests.agree.gcn.marked import one
 from tests.engine.gcn.jit.test_contiguous import every_lanes
+from understudy.engine.gcn.marks import sights
 
 
 @pytest.mark.slow
@@ -40,6 +41,15 @@ def test_operands_that_come_from_memory_are_left_to_the_reference_engine() -> No
 def test_what_waits_is_done_before_a_scalar_instruction_that_may_be_left() -> None:
     """s_movreld, whose M0 may be undefined: a vector instruction before it was not done."""
     assert one("gfx803", "777/15") == []
+
+
+@pytest.mark.slow
+@every_lanes
+@pytest.mark.parametrize("number", [13, 21])
+def test_what_is_left_is_counted_once(number: int, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Translated code counts undefined addresses in a strip that it then leaves."""
+    monkeypatch.setattr(sights, "QUOTA", 1)
+    assert met("gfx803", lanes, [5, number])[0] == []
 
 
 @pytest.mark.slow

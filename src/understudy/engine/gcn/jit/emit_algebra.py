@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from understudy.engine.gcn.jit.basics import Observed
 from understudy.engine.gcn.jit.emit_control import Base, Control, GuestAddress
+from understudy.engine.gcn.jit.emit_counts import Counts
 from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
@@ -81,4 +82,5 @@ class Algebra(
         self.unmarked = [UnmarkedTwin(number, wave) for number in sorted(unmarked)]
         """Those twins that take vector registers for unmarked."""
         those: dict[int, Twin] = {each.kind: each for each in self.unmarked}
+        self.counts = Counts(text, self.control)
         self.twins = [those[number] if number in those else Twin(number, wave) for number in range(kinds)]

@@ -53,6 +53,8 @@ class Control:
         self.keeps_state = keeps_state
         self.region = region
         self.loop: HeldLoop | None = None
+        self.undo: list[Callable[[], None]] = []
+        """What is written first where the current scalar instruction is left."""
         self.labels = {place: f"b{index}" for index, place in enumerate(region.blocks)}
         self.ends = False
         self.before_end: Callable[[], None] = _nothing
@@ -65,6 +67,7 @@ class Control:
         self.block = block
         self.index = 0
         self.is_over = False
+        self.undo.clear()
 
     # ---- leaving -----------------------------------------------------------------------------------------------
     def finish(self, code: int, pc: str) -> None:
@@ -95,6 +98,8 @@ class Control:
         """A label that hands the current scalar instruction to the reference engine."""
         label = self.text.fresh("step")
         with self.text.apart(label):
+            for write in self.undo:
+                write()
             self.hand_over(layout.STEP, self.block.nodes[self.index].insn.pc, self.index)
         return label
 

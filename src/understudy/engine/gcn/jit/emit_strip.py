@@ -16,7 +16,7 @@ from understudy.engine.gcn.jit.emit_registers import VectorFile
 from understudy.engine.gcn.jit.emit_unmarked import leave_where_marked
 from understudy.engine.gcn.jit.float_control import FloatControl
 from understudy.engine.gcn.jit.liveness import Live
-from understudy.engine.gcn.jit.strip import Strip
+from understudy.engine.gcn.jit.strip import AHEAD, Strip
 from understudy.ir.builder import LaneText, Value
 from understudy.isa.gcn.insn import Insn
 from understudy.isa.gcn.state import EXEC, LANES
@@ -30,6 +30,8 @@ class Resume:
     masks: list[int]
     twins: list[list[int]] = field(default_factory=list)
     """The masks of each twin."""
+    is_counted: bool = False
+    """Whether marks that matter were counted, ahead of its phases."""
 
 
 class StripEmitter:
@@ -41,6 +43,7 @@ class StripEmitter:
         self.perform = perform
         self.twins = algebra.twins
         self.unmarked = algebra.unmarked
+        self.counts = algebra.counts
         self.scalars = algebra.scalars
         self.vectors = algebra.vectors
         self.memory = algebra.memory
@@ -80,6 +83,7 @@ class StripEmitter:
             self.memory.races.begin_strip(execmask, strip.stores)
         for each in self._files:
             each.begin(g, strip.is_across, strip.is_last)
+        self.counts.begin_strip()
         with self._in_strip():
             outer = text.taken()
             if vectors.loop is None:
@@ -92,6 +96,7 @@ class StripEmitter:
             body, text.lines = text.lines, outer
             for each in self._files:
                 self._variables(each)
+            self.counts.variables()
             is_early = self._look_ahead(g)
             if vectors.loop is None:
                 text.put(f"br label %pre{g}")
@@ -103,6 +108,8 @@ class StripEmitter:
             if vectors.loop is None:
                 self._end(g)
             self._leave(g, strip, index, is_early)
+            if strip.phase == AHEAD:
+                self.counts.end_strip(f"ahead{g}")
             if strip.is_across and vectors.dirty:
                 self._second_loop(g, execmask, live)
         for twin in self.unmarked:
@@ -178,6 +185,7 @@ class StripEmitter:
 
     def _body(self, strip: Strip, live: Live) -> None:
         """What a strip does to a chunk."""
+        self.counts.begin_chunk()
         self.memory.addresses.begin()
         if self.memory.races is not None:
             self.memory.races.begin_chunk()
@@ -189,6 +197,7 @@ class StripEmitter:
             leave_where_marked(self.text, self.vectors, self.memory.contiguous)
         if self.memory.races is not None:
             self.memory.races.end_chunk()
+        self.counts.end_chunk()
         for file in self._files if not strip.is_across else ():
             for n in self._lasting(file, live):
                 value = self.text.bits(file.vectors[n], True)
@@ -285,4 +294,5 @@ class StripEmitter:
                     state = each.vectors.home.state
                     set_word(text, layout.PARTIAL + k, text.let(f"load i64, ptr %{name}"), state)
             self.control.hand_over(layout.RESUME, behind, index)
-        self.resumes.append(Resume([node.insn for node in strip.nodes], list(masks), [list(each) for each in twins]))
+        insns = [node.insn for node in strip.nodes]
+        self.resumes.append(Resume(insns, list(masks), [list(each) for each in twins], strip.phase > 0))

@@ -405,9 +405,9 @@ class CodeSpace:
         found = next((made for made in self._kept if made.address == function), None)
         if found is None:
             return Resume([fetch(mark)], [])
-        pcs, masks, twins = found.outline.resumes[mark]
+        pcs, masks, twins, is_counted = found.outline.resumes[mark]
         fetch = fetch_of(self.target, found.spans)
-        return Resume([fetch(pc) for pc in pcs], masks, twins)
+        return Resume([fetch(pc) for pc in pcs], masks, twins, is_counted)
 
     def optimise(self, place: BlockKey, cold: Set[BlockKey]) -> Compiled | None:
         """Optimised code of what begins at a place, without cold blocks; None where there is none to be made.

@@ -555,12 +555,13 @@ class Worker:
         rest = FULL << first & FULL
         behind = int(words[PC])
         before = wave.s64(EXEC) & ~rest
-        for insn in resume.insns:
-            words[PC] = insn.pc
-            self._count(insn.pc, -1)  # until it is done: translated code has counted it
-            self.stepper.step(wave, FULL if self._is_phased(insn, wave) else rest)
-            self._count(insn.pc)
-            self.interpreted += 1
+        with self.stepper.counting(not resume.is_counted):
+            for insn in resume.insns:
+                words[PC] = insn.pc
+                self._count(insn.pc, -1)  # until it is done: translated code has counted it
+                self.stepper.step(wave, FULL if self._is_phased(insn, wave) else rest)
+                self._count(insn.pc)
+                self.interpreted += 1
         # Masks last: earlier instructions may read the registers as what they were.
         for number, n in enumerate(resume.masks):
             wave.set_s64(n, int(words[layout.PARTIAL + number]) & before | wave.s64(n) & rest)

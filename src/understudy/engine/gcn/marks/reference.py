@@ -98,7 +98,8 @@ class ReferenceKind(Kind):
         party = Party(lanes, self.lanes.base.view.wave.index, self.lanes.base.current.group)
         insn = self.lanes.insn
         if access is None:
-            self.sights.note(self.name, what, insn, party)
+            if self.lanes.counts:
+                self.sights.note(self.name, what, insn, party)
             return
         address, touches = access.address, []
         for lane in lanes or (0,):
@@ -122,6 +123,8 @@ class MarkedLanes(MarkedAlgebra):
     """The algebra of a dispatch's waves, with marks."""
 
     replays = False
+    counts = True
+    """Whether what marks decide is counted."""
     insn: Insn
 
     def __init__(self, base: Lanes, marking: Marking) -> None:

@@ -7,6 +7,7 @@ origins, and goes on with the instruction. Where it has looked often enough, the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from understudy.core.checks import INIT
@@ -75,7 +76,7 @@ class TranslatedKind(Kind):
             bits = o.vectors.compressed(lanes)
             kind, out = f"i{text.lanes}", f"leave{o.vectors.label}"
             if o.memory.phase:
-                out = o.control.step_exit()
+                out = f"ahead{o.vectors.label.partition('.')[0]}"
             else:
                 o.vectors.leaves = True
             none = text.let(f"icmp eq {kind} {bits}, 0")
@@ -88,28 +89,39 @@ class TranslatedKind(Kind):
             none, out = text.let(f"icmp eq {kind} {bits}, 0"), o.control.step_exit()
         on, arm = text.fresh("fine"), text.fresh("told")
         text.branch(none, on, arm, LIKELY)
+        pc, code = self.insn.pc, code_of(self.number, what)
+        place, number = partial(self._place, pc, code, 8), partial(self._number, kind, bits)
+        counts, is_counted = text.fresh("counts"), what not in (LOADED, STORED)
         with text.apart(arm):
-            self._count(what, kind, bits, out, on)
+            key = text.let(f"or i64 {o.control.base.at(pc)}, {code << PC_BITS}")
+            seen = text.let(f"load i64, ptr {self._place(pc, code)}")
+            text.branch(text.let(f"icmp eq i64 {seen}, {key}"), counts if is_counted else on, out)
+            if is_counted:
+                text.start(counts)
+                count = o.counts.at_once
+                if o.scalars.in_strip:
+                    count = o.counts.ahead if o.memory.phase else o.counts.later
+                count(place, number())
+                text.put(f"br label %{on}")
         text.start(on)
+        if is_counted and not o.scalars.in_strip:
+            o.counts.undoing(place, number)
 
-    def _count(self, what: str, kind: str, bits: str, out: str, on: str) -> None:
-        """Count where that is enough, else leave."""
-        o, text = self.algebra, self.algebra.text
-        let, code = text.let, code_of(self.number, what)
-        pc = o.control.base.at(self.insn.pc)
-        key = let(f"or i64 {pc}, {code << PC_BITS}")
-        moved = let(f"add i64 {let(f'lshr i64 {pc}, 2')}, {slot_of(0, code)}")
+    def _place(self, pc: int, code: int, byte: int = 0) -> str:
+        """Where the row of an instruction is, or a byte of it."""
+        let = self.algebra.text.let
+        moved = let(f"add i64 {let(f'lshr i64 {self.algebra.control.base.at(pc)}, 2')}, {slot_of(0, code)}")
         row = let(f"shl i64 {let(f'and i64 {moved}, {SLOTS - 1}')}, 4")
-        table = let(f"inttoptr i64 {word(text, QUIET, self.twin.vectors.home.state)} to ptr")
-        at = let(f"getelementptr i8, ptr {table}, i64 {row}")
-        counts = text.fresh("counts")
-        text.branch(let(f"icmp eq i64 {let(f'load i64, ptr {at}')}, {key}"), counts, out)
-        text.start(counts)
-        number = let(f"call {kind} @llvm.ctpop.{kind}({kind} {bits})") if kind != "i1" else bits
-        text.declare(kind, f"llvm.ctpop.{kind}", (f"{kind} 0",)) if kind != "i1" else None
-        wide = number if kind == "i64" else let(f"zext {kind} {number} to i64")
-        text.put(f"atomicrmw add ptr {let(f'getelementptr i8, ptr {at}, i64 8')}, i64 {wide} monotonic")
-        text.put(f"br label %{on}")
+        table = let(f"inttoptr i64 {word(self.algebra.text, QUIET, self.twin.vectors.home.state)} to ptr")
+        return let(f"getelementptr i8, ptr {table}, i64 {let(f'add i64 {row}, {byte}')}")
+
+    def _number(self, kind: str, bits: str) -> str:
+        """How many bits are 1."""
+        text, number = self.algebra.text, bits
+        if kind != "i1":
+            text.declare(kind, f"llvm.ctpop.{kind}", (f"{kind} 0",))
+            number = text.let(f"call {kind} @llvm.ctpop.{kind}({kind} {bits})")
+        return number if kind == "i64" else text.let(f"zext {kind} {number} to i64")
 
 
 class TranslatedMarks(MarkedAlgebra):
@@ -127,6 +139,7 @@ def performer(algebra: Algebra, kinds: tuple[str, ...]) -> Callable[[Insn], None
         marked.start(insn)
         execute(cast("Any", marked), insn)
         marked.finish()
+        algebra.control.undo.clear()
 
     return perform
 

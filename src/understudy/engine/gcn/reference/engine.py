@@ -7,8 +7,8 @@ which calls it for whatever it does not translate and to find out exactly which 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, cast
@@ -162,6 +162,18 @@ class Stepper:
         view = self.view(wave)
         with quiet():
             return self._step(view, lanes)
+
+    @contextmanager
+    def counting(self, counts: bool) -> Iterator[None]:
+        """Meanwhile count what marks decide, or do not, where that was done before."""
+        if self.dispatch.marks is None:
+            yield
+            return
+        self.lanes.counts = counts
+        try:
+            yield
+        finally:
+            self.lanes.counts = True
 
     def run(self, view: View, count: int) -> int:
         """Execute instructions until the wave waits, pauses or ends, at most `count`; how many retired."""

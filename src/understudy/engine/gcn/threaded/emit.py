@@ -15,6 +15,7 @@ from understudy.core.errors import ModelBug
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_control import Base, Control, set_word, word
+from understudy.engine.gcn.jit.emit_counts import Counts
 from understudy.engine.gcn.jit.emit_float import Floats
 from understudy.engine.gcn.jit.emit_hardware import Hardware
 from understudy.engine.gcn.jit.emit_integer import Integers
@@ -350,6 +351,7 @@ class HandlerAlgebra(
         self.scalars = HandlerScalars(text, self.ints, record)
         self.vectors = HandlerVectors(text, self.ints, self.scalars, record)
         self.control = HandlerControl(text, self.ints, region, record)
+        self.counts = Counts(text, self.control)
         self.memory = Memory(text, self.ints, self.vectors, self.control)
         self.memory.caches.take = HandlerCaches(record).take  # type: ignore[method-assign]
         self.float_control = FloatControl(text)
