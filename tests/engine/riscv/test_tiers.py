@@ -13,6 +13,7 @@ from tests.engine.riscv.rig import CACHE, CODE, DATA, ENGINES, NOBODY, Rig, agre
 from understudy.core.space import Ram
 from understudy.engine.riscv.jit import engine as jit
 from understudy.engine.riscv.jit.engine import JitContext, JitEngine, Translation
+from understudy.engine.riscv.jit.strides import strides
 from understudy.engine.riscv.reference import ReferenceEngine
 from understudy.ir import llvm
 from understudy.ir.object_cache import ObjectCache
@@ -386,3 +387,50 @@ def test_a_place_inside_that_is_visited_often_gets_code(monkeypatch: pytest.Monk
     for _ in range(8):
         rig.run(end, pc=CODE + 40, x6=100)
     assert {each.region.entry for each in translations(engine)} == {CODE, CODE + 40}
+
+
+WALK = """
+    loop: lbu x7, 0(x10)
+    sb x7, 0(x11)
+    addi x10, x10, 1
+    addi x11, x11, 1
+    addi x6, x6, -1
+    bne x6, x0, loop
+"""
+POLL = """
+    loop: lw x7, 0(x10)
+    addi x9, x7, 0
+    beq x9, x0, loop
+"""
+
+
+def test_a_turn_that_ends_in_a_loop_leaves_the_loop_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that begins in the middle of a loop leads to where it begins, from where it is measured."""
+    monkeypatch.setattr(jit, "INSIDE_VISITS", 6)
+    engine = JitEngine(cache=ObjectCache())
+    rig = Rig(engine)
+    end = rig.place("addi x5, x0, 0" + WALK)
+    for _ in range(12):
+        for pc in (CODE, CODE + 12):
+            rig.run(end, pc=pc, x6=40, x10=DATA, x11=DATA + 64)
+    context = rig.hart.context
+    assert isinstance(context, JitContext)
+    installed = context.installed[context.native]
+    assert installed.keys() == {CODE, CODE + 4, CODE + 12}
+    assert installed[CODE + 4].region.entry == CODE
+    assert strides(installed[CODE + 4].region.blocks[CODE + 4])
+    assert CODE + 4 not in installed[CODE + 12].region.blocks
+
+
+def test_code_that_begins_in_the_middle_of_polling_has_all_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a hart polls is known of the whole loop."""
+    monkeypatch.setattr(jit, "INSIDE_VISITS", 6)
+    engine = JitEngine(cache=ObjectCache())
+    rig = Rig(engine)
+    end = rig.place(POLL)
+    rig.space.write(DATA, bytes([1]), NOBODY)
+    for _ in range(12):
+        for pc in (CODE, CODE + 4):
+            rig.run(end, pc=pc, x10=DATA)
+    (inside,) = [each.region for each in translations(engine) if each.region.entry == CODE + 4]
+    assert inside.polls == {CODE + 8}

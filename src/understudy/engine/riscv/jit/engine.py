@@ -372,11 +372,22 @@ class JitEngine(ReferenceEngine):
         installed = context.installed[context.native].values()
         return any(translation.region.holds(pc) for translation in {id(each): each for each in installed}.values())
 
+    def _entered(self, context: JitContext, pc: int) -> frozenset[int]:
+        """Where translated code of this hart is entered, if it leads over `pc`: code that begins there goes no further.
+
+        So a loop in which a turn has ended keeps the code that begins where it does, and measures it.
+        """
+        return frozenset(context.installed[context.native]) if self._is_inside(context, pc) else frozenset()
+
     def _find(self, context: JitContext, pc: int, *, alone: bool = False) -> Translation | None:
         """A translation made earlier (for any hart) that fits what this hart sees now."""
-        home = context.hart.words[RETURN_ADDRESS]
-        for translation in self.translations.get((pc, context.native, context.hart.isa, alone), ()):
-            if translation.region.holds(home) or not self.takes_all(context, translation.region):
+        versions = self.translations.get((pc, context.native, context.hart.isa, alone))
+        if not versions:
+            return None
+        home, others = context.hart.words[RETURN_ADDRESS], frozenset() if alone else self._entered(context, pc)
+        for translation in versions:
+            region = translation.region
+            if region.holds(home) or others & region.blocks.keys() or not self.takes_all(context, region):
                 continue
             if not all(self._sees(context, address, code) for address, code in translation.snapshot):
                 continue
@@ -402,6 +413,11 @@ class JitEngine(ReferenceEngine):
             return insn if insn is not None and self.takes(context, at, insn) else None
 
         region = discover(pc, fetch, frozenset({home}), context.native)
+        others = frozenset() if alone else self._entered(context, pc)
+        if others & region.blocks.keys():
+            shorter = discover(pc, fetch, others | {home}, context.native)
+            if shorter.polls == {at for at in region.polls if shorter.holds(at)}:  # that is known of whole loops
+                region = shorter
         if not region.blocks or (self.coherent and not self._guard_all(context, region)):
             return None
         region.refills = self.tlb_entries is not None

@@ -90,6 +90,11 @@ class Region:
         return {pc: insn.imm for pc, insn in every if insn.name in ("vsetvli", "vsetivli")}
 
     @property
+    def polls(self) -> set[int]:
+        """The instructions that go back for another round of polling."""
+        return {block.insns[-1][0] for block in self.blocks.values() if block.polls}
+
+    @property
     def size(self) -> int:
         """Number of instructions."""
         return sum(len(block.insns) for block in self.blocks.values())
