@@ -107,7 +107,7 @@ class TranslatedTwin:
 
     def tell(self, what: str, mark: Mark, where: Any = None) -> None:
         """Leave where anything is marked, or count it."""
-        if what != LOADED:  # that was told `ahead`
+        if what != LOADED:  # which `placed` has told
             self._tell(what, mark)
 
     def _tell(self, what: str, mark: Mark) -> None:
