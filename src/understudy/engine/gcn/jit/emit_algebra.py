@@ -67,7 +67,7 @@ class Algebra(
         self.floats = Floats(text, self.ints)
         self.scalars = ScalarFile(text, self.ints, frozenset(f"s{n}" for n in in_place))
         self.vectors = VectorFile(text, self.ints, self.scalars)
-        self.control = Control(text, self.ints, region, base, observed is not Observed.NEVER)
+        self.control = Control(text, self.ints, region, base, observed)
         self.memory = Memory(text, self.ints, self.vectors, self.control)
         if region.blocks[region.start].nodes[0].watches:
             from understudy.engine.gcn.jit.emit_races import RaceHooks  # few programs ask for checks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.basics import BlockKey
+from understudy.engine.gcn.jit.basics import BlockKey, Observed
 from understudy.engine.gcn.jit.emit_integer import Integers
 from understudy.engine.gcn.jit.held import HeldLoop
 from understudy.engine.gcn.jit.region import Block, Region
@@ -42,15 +42,15 @@ class Control:
     """The control part of the algebra, and how the function is left.
 
     `block` and `index` say which instruction is being translated, `is_over` whether the block has got its end.
-    `keeps_state` tells that somebody looks at waves that have ended, `ends` that one may end here without that.
+    `observed` tells whether somebody looks at waves that have ended, `ends` that one may end here without that.
     `loop`: the one that is being written, where it holds its registers: ways out of it lead through its own.
     """
 
-    def __init__(self, text: LaneText, ints: Integers, region: Region, base: Base, keeps_state: bool) -> None:
+    def __init__(self, text: LaneText, ints: Integers, region: Region, base: Base, observed: Observed) -> None:
         self.text = text
         self.ints = ints
         self.base = base
-        self.keeps_state = keeps_state
+        self.observed = observed
         self.region = region
         self.loop: HeldLoop | None = None
         self.undo: list[Callable[[], None]] = []
@@ -144,9 +144,11 @@ class Control:
     def end(self) -> None:
         """The wave is done."""
         self.before_end()
-        if self.keeps_state:
+        if self.observed not in (Observed.NEVER, Observed.PLACE):
             self._finish_block(layout.END, self.next_pc())
             return
+        if self.observed is Observed.PLACE:
+            set_word(self.text, state.PC, self.next_pc())
         self.text.put("br label %ended")
         self.ends = self.is_over = True
 

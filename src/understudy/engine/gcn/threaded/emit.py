@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from understudy.core.errors import ModelBug
 from understudy.engine.gcn.jit import layout
-from understudy.engine.gcn.jit.basics import Untranslated
+from understudy.engine.gcn.jit.basics import Observed, Untranslated
 from understudy.engine.gcn.jit.emit_control import Base, Control, set_word, word
 from understudy.engine.gcn.jit.emit_counts import Counts
 from understudy.engine.gcn.jit.emit_float import Floats
@@ -234,7 +234,7 @@ class HandlerControl(Control):
     """Where control goes from a handler: to the function of another record, or out."""
 
     def __init__(self, text: LaneText, ints: Integers, region: Region, record: Record) -> None:
-        super().__init__(text, ints, region, Base(text, 0), keeps_state=True)
+        super().__init__(text, ints, region, Base(text, 0), Observed.AT_END)
         self.record = record
 
     def finish(self, code: int, pc: str) -> None:
