@@ -32,6 +32,7 @@ from understudy.engine.gcn.races.codes import (
     STORED,
     UPDATED,
 )
+from understudy.engine.gcn.races.native_cells import block_at
 from understudy.engine.gcn.races.native_quick import highest, quick_dword
 from understudy.ir.builder import LaneText
 from understudy.ir.native_llvm import embedded
@@ -101,6 +102,7 @@ class Cells:
             self._store_parts(place, row, words, pointers, code, other, done)
         text.start(whole)
         text.put(f"store {FOUR} {self._stored(code)}, ptr {row}, align 8")
+        text.put(f"store i64 {code}, ptr {self._block_at(place)}")
         text.put(f"br label %{done}")
 
     def _store_code(self, place: Place, bit: int, other: str) -> str:
@@ -140,11 +142,19 @@ class Cells:
             text.start(on)
         kept = text.let(f"select {self.order.flags} {pointers}, {FOUR} {words}, {FOUR} {self._stored(code)}")
         text.put(f"store {FOUR} {kept}, ptr {row}, align 8")
+        text.put(f"store i64 {code}, ptr {self._block_at(place)}")
         text.put(f"br label %{done}")
 
     def _stored(self, code: str) -> str:
         """The cells of a line that was stored."""
         return self.text.let(f"insertelement {FOUR} zeroinitializer, i64 {code}, i64 {STORED}")
+
+    def _block_at(self, place: Place) -> str:
+        """See `native_cells.block_at`."""
+        text = self.text
+        text.declarations.update(embedded(block_at))
+        given = f"i64 {self._word(place.hint, HINT_AT['cells'])}, i64 {place.address}"
+        return self._at(text.let(f"call i64 @{block_at.name}({given})"), 0)
 
     def load_dwords(self, place: Place, count: int, other: str, done: str) -> None:
         """All lanes of a chunk load the same dwords, of one line or of several."""
@@ -156,7 +166,7 @@ class Cells:
         cells = self._word(place.hint, HINT_AT["cells"])
         code = text.let(f"add i64 {self._code(place)}, {LINE_LANES - 1 << LANE_AT}")
         text.declarations.update(embedded(quick_dword))
-        quiet = self.quiet if place.is_local else "0"
+        quiet = self.quiet if place.is_local else self._is_quiet(place)
         floor = self.known["group_floor" if place.is_local else "global_floor"]
         knows = ", ".join(f"i64 {self.known[name]}" for name in ("stamp", "bound", "group_floor", "group_span"))
         for number in range(count):
@@ -183,7 +193,7 @@ class Cells:
         words = {
             "mask": access.lanes, "limit": limit, "code": code,
             "cells": self._word(place.hint, HINT_AT["cells"]), "page": self._word(place.hint, HINT_AT["page"]),
-            "quiet": self.quiet if place.is_local else "0", **self.known,
+            "quiet": self.quiet if place.is_local else "0", "row": self.row, **self.known,
         }  # fmt: skip
         called = emit_race_lanes.call(*function, is_local=place.is_local, addresses=addresses, words=words)
         text.branch(text.let(f"icmp eq i64 {text.let(called)}, 0"), done, other, LIKELY)
@@ -227,6 +237,12 @@ class Cells:
         one = text.let(f"insertelement {kind} poison, i64 {word}, i64 0")
         every = text.let(f"shufflevector {kind} {one}, {kind} poison, <{LINE_LANES} x i32> zeroinitializer")
         return text.let(f"add {kind} {every}, <{', '.join(f'i64 {number}' for number in numbers)}>")
+
+    def _is_quiet(self, place: Place) -> str:
+        """Whether all stores to the block of memory were made before all that is done now."""
+        last = self.text.let(f"load i64, ptr {self._block_at(place)}")
+        before = self.text.let(f"icmp ult i64 {last}, {self.known['global_floor']}")
+        return self.text.let(f"zext i1 {before} to i64")
 
     # ---- cells ---------------------------------------------------------------------------------------------------
     def _find(self, place: Place, other: str) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from understudy.engine.gcn.races.codes import LEAST, TICK_AT, UID_AT
+from understudy.engine.gcn.races.codes import LEAST, LINE_LANES, TICK_AT, UID_AT
 from understudy.ir.builder import Text
 
 KNOWN: Final = ("stamp", "bound", "group_floor", "group_span", "global_floor")
@@ -38,6 +38,10 @@ class Order:
     def addresses(self, words: str) -> str:
         """Flags of those that are no codes, but say where the cells of the parts are."""
         return self.compare("ult", self.text.let(f"add {self.kind} {words}, {self.every(-1)}"), self.every(LEAST - 1))
+
+    def is_address(self, word: str) -> str:
+        """The same of one word."""
+        return self.text.let(f"icmp ult i64 {self.text.let(f'add i64 {word}, -1')}, {LEAST - 1}")
 
     def highest(self, codes: str, before: str) -> str:
         """What cells of loads hold then: see `native_look.later`."""
@@ -86,3 +90,69 @@ class Order:
     def none(self, flags: str) -> str:
         """Whether there is none."""
         return self.text.let(f"icmp eq i{self.count} {self.bits(flags)}, 0")
+
+
+Pair = tuple[str, ...]
+"""Of the lower lanes of a chunk, and of the upper ones: as many words as a register of the host holds."""
+HALF: Final = LINE_LANES // 2
+
+
+class Halves:
+    """`Order` for all lanes of a chunk: flags of its halves are put together nowhere, which costs more than a look."""
+
+    def __init__(self, text: Text, known: Mapping[str, str]) -> None:
+        self.text = text
+        self.half = Order(text, HALF, known)
+
+    def each(self, how: Callable[..., str], *given: Pair) -> Pair:
+        """The same of both."""
+        return tuple(how(*some) for some in zip(*given, strict=True))
+
+    def words(self, operation: str, a: Pair, b: Pair) -> Pair:
+        """An instruction with two operands."""
+        return self.each(lambda one, other: self.text.let(f"{operation} {self.half.kind} {one}, {other}"), a, b)
+
+    def past(self, codes: Pair, *, is_local: bool) -> Pair:
+        """See `Order`."""
+        return self.each(lambda some: self.half.past(some, is_local=is_local), codes)
+
+    def addresses(self, words: Pair) -> Pair:
+        """See `Order`."""
+        return self.each(self.half.addresses, words)
+
+    def highest(self, codes: Pair, before: Pair) -> Pair:
+        """See `Order`."""
+        return self.each(self.half.highest, codes, before)
+
+    def every(self, number: int) -> Pair:
+        """A constant."""
+        return (self.half.every(number),) * 2
+
+    def splat(self, word: str) -> Pair:
+        """The same word everywhere."""
+        return (self.half.splat(word),) * 2
+
+    def compare(self, test: str, a: Pair, b: Pair) -> Pair:
+        """Flags."""
+        return self.each(lambda one, other: self.half.compare(test, one, other), a, b)
+
+    def both(self, a: Pair, b: Pair) -> Pair:
+        """Flags that are in both."""
+        return self.each(self.half.both, a, b)
+
+    def either(self, a: Pair, b: Pair) -> Pair:
+        """Flags that are in one of them."""
+        return self.each(self.half.either, a, b)
+
+    def without(self, a: Pair, b: Pair) -> Pair:
+        """Flags of `a` that are not in `b`."""
+        return self.each(self.half.without, a, b)
+
+    def select(self, flags: Pair, a: Pair, b: Pair) -> Pair:
+        """`a` where a flag is, else `b`."""
+        return self.each(self.half.select, flags, a, b)
+
+    def none(self, flags: Pair) -> str:
+        """Whether there is none."""
+        some = self.text.let(f"or i{HALF} {', '.join(self.each(self.half.bits, flags))}")
+        return self.text.let(f"icmp eq i{HALF} {some}, 0")

@@ -148,8 +148,9 @@ class Shapes:
         start = self.addresses.first(address)
         if address.w == 32:
             family.first = text.let(f"zext i32 {family.first} to i64")
-        if access.bits == 32 and lanes == LINE_LANES:
-            family.row = self.addresses.side_by_side(address, start, 4)
+        if lanes == LINE_LANES and access.bits <= 32:
+            family.row = self.addresses.side_by_side(address, start, access.bits // 8)
+        if lanes == LINE_LANES and access.bits == 32:
             family.side = self._inside(family, text.let(f"and i1 {family.row}, {family.every}"), LINE)
         if access.kind == "load":
             differing = self.addresses.differing(address, start)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from understudy.engine.gcn.jit import layout
+from understudy.engine.gcn.jit import emit_race_scalars, layout
 from understudy.engine.gcn.jit.basics import Untranslated
 from understudy.engine.gcn.jit.emit_contiguous import Addresses, bound_of
 from understudy.engine.gcn.jit.emit_control import Control, word
@@ -111,13 +111,13 @@ class RaceHooks:
     def end_chunk(self) -> None:
         """Look at the accesses that have waited."""
         text, (accesses, self._waiting) = self.text, (self._waiting, [])
-        shapes = Shapes(text, self.addresses, [each for each in accesses if each.bits >= 32])
+        shapes = Shapes(text, self.addresses, [each for each in accesses if _has_shape(each)])
         looked, number = dict[int, str](), 0
         for batch in shapes.batches() if self._may_wait else ():
             looked.update(dict.fromkeys((each.number for each in batch.accesses), self._cells.many(batch, self._first)))
         for access in accesses:
             far, done, shape = text.fresh("far"), text.fresh("looked"), Shape()
-            if access.bits >= 32:
+            if _has_shape(access):
                 shape = shapes.shape(number)
                 number += 1
             if access.number in looked:
@@ -235,8 +235,23 @@ class RaceHooks:
 
     def look_scalar(self, dwords: int, address: str) -> None:
         """The wave reads dwords at an address."""
-        what = LOAD | GLOBAL << SPACE_AT | 4 * dwords << SIZE_AT
-        self._or_step(self._call("look_scalar", f"i64 {self._pc()}, i64 {what}, i64 {address}"))
+        text, what = self.text, LOAD | GLOBAL << SPACE_AT | 4 * dwords << SIZE_AT
+        row, key = self._row(), text.let(f"shl i64 {self._pc()}, {NUMBER_BITS}")
+        hint = text.let(f"add i64 {row}, {HINTS_AT + HINT_BYTES * self._hint(0)}")
+        closer, done = text.fresh("closer"), text.fresh("done")
+        for start in range(0, dwords, emit_race_scalars.MOST):
+            count, on = min(dwords - start, emit_race_scalars.MOST), text.fresh("on")
+            text.declarations.update(emit_race_scalars.definition(count))
+            at = text.let(f"add i64 {address}, {4 * start}") if start else address
+            given = f"i64 {row}, i64 {hint}, i64 {key}, i64 {at}"
+            status = text.let(f"call i64 @{emit_race_scalars.name(count)}({given})")
+            text.branch(text.let(f"icmp eq i64 {status}, 0"), on, closer, LIKELY)
+            text.start(on)
+        text.put(f"br label %{done}")
+        text.start(closer)
+        self._or_step(self._call("look_scalar", f"i64 {hint}, i64 {key}, i64 {what}, i64 {address}"))
+        text.put(f"br label %{done}")
+        text.start(done)
 
     def arrive(self) -> None:
         """The wave has come to a barrier."""
@@ -271,3 +286,8 @@ class RaceHooks:
         on = self.text.fresh("on")
         self.text.branch(self.text.let(f"icmp eq i64 {status}, 0"), on, self.control.step_exit(), LIKELY)
         self.text.start(on)
+
+
+def _has_shape(access: Access) -> bool:
+    """Whether what lanes have in common is worth asking."""
+    return access.bits >= 32 or (access.kind == "store" and access.bits == 8)

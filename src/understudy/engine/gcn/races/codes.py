@@ -42,11 +42,18 @@ ALSO_LOADED: Final = 3
 ROWS: Final = 4
 LINE_LANES: Final = chunk_lanes(llvm.host_features())
 """Dwords of a line: lanes of a chunk of translated code."""
+LINE_ALSO: Final = 8 * LINE_LANES
+DWORD_ALSO: Final = 8 * 4
+"""How far the second loads' cells of a line's dwords, and of a dword's bytes, lie behind those of the first ones."""
 LINE: Final = 4 * LINE_LANES
 LINE_BITS: Final = LINE.bit_length() - 1
 PAGE_BITS: Final = 20
 PAGE_BYTES: Final = (1 << PAGE_BITS - LINE_BITS) * ROWS * 8
 """Of the cells of a page."""
+BLOCK_BITS: Final = 16
+BLOCKS: Final = 1 << PAGE_BITS - BLOCK_BITS
+PAGE_HEAD: Final = 8 * BLOCKS
+"""Bytes before these: a word for each block of the page, see `native_cells.block_at`."""
 
 # What an access is: its kind, its space from `SPACE_AT` on, whether caches are passed by, its bytes from `SIZE_AT` on.
 LOAD: Final = 0

@@ -5,17 +5,24 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.gcn.races.codes import (
+    ALSO_LOADED,
+    BLOCK_BITS,
+    BLOCKS,
+    DWORD_ALSO,
     GLOBAL,
     LANE_AT,
     LEAST,
+    LINE_ALSO,
     LINE_BITS,
     LINE_LANES,
     LINES,
+    LOADED,
     NO_CELLS,
     NO_PAGES,
     NO_SITES,
     PAGE_BITS,
     PAGE_BYTES,
+    PAGE_HEAD,
     PAGES,
     ROWS,
     SITE_SLOTS,
@@ -82,12 +89,22 @@ def page_of(race: Race, address: int, space: int) -> int:
     if race.page_count >= PAGES >> 1:
         race.full = NO_PAGES
         return 0
-    made = cells(race, PAGE_BYTES)
+    made = cells(race, PAGE_HEAD + PAGE_BYTES)
     if made:
+        made += PAGE_HEAD
         U64.at(race.page_keys)[race.page_count] = page_key(address, space)
         race.page_count += 1
         slots[2 * at], slots[2 * at + 1] = page_key(address, space), made
     return made
+
+
+@inlined
+def block_at(page: int, address: int) -> int:
+    """Where the code is of the access that was the last one to store to a block of memory, or an atomic; 0: none.
+
+    If it is below the floor, so are all of the block: floors rise above all that there is.
+    """
+    return page - PAGE_HEAD + 8 * (address >> BLOCK_BITS & BLOCKS - 1)
 
 
 @native
@@ -157,19 +174,45 @@ def has_bytes(page: int, address: int) -> int:
 
 @native
 def dword_at(race: Race, page: int, address: int, row: int) -> int:
-    """The cell of a dword, of its own; 0 where there is no room."""
+    """The cell of a dword, of its own; 0 where there is no room.
+
+    Those of a line's two loads are made together, the second ones behind the first: who has one finds the other.
+    """
     line = line_at(page, address, row)
-    found = U64[line]
-    if found == 0 or found >= LEAST:
-        made = cells(race, 8 * LINE_LANES)
+    if not is_pointer(U64[line]):
+        is_load = row >= LOADED
+        made = cells(race, 8 * LINE_LANES << is_load)
         if not made:
             return 0
-        if found:
-            for dword in range(LINE_LANES):
-                U64[made + 8 * dword] = found + (dword << LANE_AT)
-        U64[line] = made
-        found = made
-    return found + 8 * (address >> 2 & LINE_LANES - 1)
+        line = line_at(page, address, LOADED if is_load else row)
+        expand_line(line, made)
+        if is_load:
+            expand_line(line + 8, made + LINE_ALSO)
+    return U64[line_at(page, address, row)] + 8 * (address >> 2 & LINE_LANES - 1)
+
+
+@inlined
+def is_pointer(word: int) -> int:
+    """Whether a cell says where those of the parts are."""
+    return word - 1 < LEAST - 1
+
+
+@inlined
+def expand_line(line: int, made: int) -> None:
+    """Have a line's cell say that those of its dwords are there."""
+    found = U64[line]
+    if found:
+        for dword in range(LINE_LANES):
+            U64[made + 8 * dword] = found + (dword << LANE_AT)
+    U64[line] = made
+
+
+@inlined
+def expand_dword(cell: int, made: int) -> None:
+    """Have a dword's cell say that those of its bytes are there."""
+    for byte in range(4):
+        U64[made + 8 * byte] = U64[cell]
+    U64[cell] = made
 
 
 @native
@@ -183,13 +226,14 @@ def write(race: Race, page: int, address: int, is_whole: int, row: int, code: in
     if is_whole:
         U64[cell] = code
         return
-    found = U64[cell]
-    if found == 0 or found >= LEAST:
-        made = cells(race, 32)
+    if not is_pointer(U64[cell]):
+        made = cells(race, DWORD_ALSO << (row >= LOADED))
         if not made:
             return
-        for byte in range(4):
-            U64[made + 8 * byte] = found
-        U64[cell] = made
-        found = made
-    U64[found + 8 * (address & 3)] = code
+        if row < LOADED:
+            expand_dword(cell, made)
+        else:
+            first = cell - (LINE_ALSO if row == ALSO_LOADED else 0)
+            expand_dword(first, made)
+            expand_dword(first + LINE_ALSO, made + DWORD_ALSO)
+    U64[U64[cell] + 8 * (address & 3)] = code

@@ -61,6 +61,7 @@ from understudy.engine.gcn.races.codes import (
 )
 from understudy.engine.gcn.races.native_cells import (
     MIX,
+    block_at,
     code_at,
     dword_at,
     has_bytes,
@@ -159,6 +160,8 @@ def later(wave: WaveRow, code: int, known: int, is_local: int) -> int:
 def touch(wave: WaveRow, race: Race, page: int, address: int, is_whole: int, what: int, code: int) -> None:
     """Have cells know of an access of a dword, or of a byte."""
     kind = what & KIND
+    if kind != LOAD:
+        U64[block_at(page, address)] = code
     if kind == LOAD:
         first = code_at(page, address, LOADED)
         row = LOADED if first == 0 or is_before(wave, first, what >> SPACE_AT & 3 == LDS) else ALSO_LOADED
@@ -348,6 +351,7 @@ def look_line(wave: WaveRow, address: int, what: int, code: int) -> int:
     put_line(wave, at + 8 * LOADED, 0, 0, is_local)
     put_line(wave, at + 8 * ALSO_LOADED, 0, 0, is_local)
     put_line(wave, at + 8 * STORED, code, 0, is_local)
+    U64[block_at(page, address)] = code
     return FINE
 
 
@@ -411,6 +415,7 @@ def store_dword(wave: WaveRow, race: Race, page: int, address: int, code: int, i
     for number in range(UPDATED, ROWS):
         if part(row[number], dword) and put(race, page, address, number, 0):
             return LEAVE
+    U64[block_at(page, address)] = code
     return put(race, page, address, STORED, code)
 
 
@@ -438,6 +443,7 @@ def store_bytes(wave: WaveRow, race: Race, page: int, address: int, size: int, c
     for number in range(ROWS):
         if not bytes_before(wave, part(row[number], dword), address, size, is_local):
             return LEAVE
+    U64[block_at(page, address)] = code
     for byte in range(size):
         for number in range(UPDATED, ROWS):
             if part(row[number], dword) and put_byte(race, page, address + byte, number, 0):
@@ -722,12 +728,13 @@ def look_ahead(
 
 
 @native
-def look_scalar(wave: WaveRow, pc: int, what: int, address: int) -> int:
+def look_scalar(wave: WaveRow, hint: int, key: int, what: int, address: int) -> int:
     """A wave reads memory next; 1 where Python has to look."""
     group = Group.from_address(wave.group)
     if not is_ready(wave, group):
         return LEAVE
-    code = open_access(wave, pc, what, 1)
+    code = open_access(wave, key >> NUMBER_BITS, what, 1)
+    give_hint(wave, hint, key, what, address, code)
     race = Race.from_address(group.race)
     race.serial += SLOTS
     at, end = address, address + (what >> SIZE_AT)

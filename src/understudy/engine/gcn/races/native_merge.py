@@ -10,6 +10,8 @@ import ctypes
 
 from understudy.engine.gcn.races.codes import (
     ALSO_LOADED,
+    BLOCK_BITS,
+    BLOCKS,
     GLOBAL,
     LEAST,
     LINE_BITS,
@@ -25,6 +27,7 @@ from understudy.engine.gcn.races.codes import (
     Race,
 )
 from understudy.engine.gcn.races.native_cells import (
+    block_at,
     code_at,
     line_at,
     page_address,
@@ -215,9 +218,12 @@ def merge(job: Merge) -> int:
         key = U64.at(other.page_keys)[number]
         address = page_address(key)
         if key == page_key(address, GLOBAL):
-            own = page_of(into, address, GLOBAL)
-            if not own or merge_page(job, own, page_of(other, address, GLOBAL), address):
+            own, theirs = page_of(into, address, GLOBAL), page_of(other, address, GLOBAL)
+            if not own or merge_page(job, own, theirs, address):
                 return 1
+            for block in range(BLOCKS if job.writes else 0):
+                at = block_at(own, block << BLOCK_BITS)
+                U64[at] = max(U64[at], U64[block_at(theirs, block << BLOCK_BITS)])
     return into.full != 0
 
 
@@ -243,6 +249,8 @@ def forget(race: Race) -> None:
     """The same of all that tables tell of."""
     for number in range(race.page_count):
         page = U64.at(race.pages)[2 * slot_of_page(race, U64.at(race.page_keys)[number]) + 1]
+        for block in range(BLOCKS):
+            U64[block_at(page, block << BLOCK_BITS)] = 0
         for line in range(LINES + 1):
             if is_touched(page + line * (8 * ROWS)):
                 forget_line(page + line * (8 * ROWS))

@@ -31,7 +31,7 @@ from understudy.engine.gcn.races.codes import (
     Race,
     WaveRow,
 )
-from understudy.engine.gcn.races.native_cells import page_of
+from understudy.engine.gcn.races.native_cells import block_at, page_of
 from understudy.engine.gcn.races.native_order import is_past, is_quiet
 from understudy.ir.native import U64, inlined, lowest_bit, native
 from understudy.isa.gcn.state import LDS_SIZE
@@ -152,6 +152,8 @@ def load_lanes(wave: WaveRow, words: int, what: int, code: int, addresses: int, 
             known, cells = address >> PAGE_BITS, page_of(race, address, space)
         bit, mine, status = 1 << lane, code + (lane << LANE_AT), LEAVE
         if cells and address & size - 1 == 0:
+            if space != LDS:
+                quiet = U64[block_at(cells, address)] < floor
             if size == 4:
                 status = quick_dword(quiet, cells, address, mine, floor, stamp, bound, group_floor, span)
             else:
