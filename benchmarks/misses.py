@@ -63,13 +63,13 @@ REASONS: Final = (
     (
         r"gcn_checks: .*(vector add|matmul|reduction): .*races",
         "Each chunk of lanes is held against four words of 8 bytes that are kept for its line of memory: some thirty "
-        "instructions more for one load. A vector add, which waits for memory alone, gave 2.4 to 3.6 in one hour (3.0 "
-        "to 5.5 before, in turns).",
+        "instructions more for one load. A vector add, which waits for memory alone, gave 2.4 to 4.2 in two "
+        "hours (before, in turns with that, 2.8 to 5.5).",
     ),
     (
         r"gcn_checks: .*(substitution|tables|gathers|rows).*races",
         "Look-ups have cells for each dword, or each byte: the check takes three to eight gathers of the host and a "
-        "scatter for one. Of bytes in LDS that gave 6.3 to 8.2 in one hour (9.9 to 11.3 before, in turns).",
+        "scatter for one. Of bytes in LDS that gave 6.3 to 9.4 in two hours (9.0 to 12.5 before).",
     ),
     (
         r"refsi_checks: .*check=waits$",
@@ -96,8 +96,8 @@ REASONS: Final = (
     ),
     (
         r"checks: .*check=sync",
-        "Launches of 0.5 to 2 ms, which differ by that from run to run: the best of 200 without the check were 0.94 to "
-        "1.04 of the best of 200 others. Where a wave ends its pc is written.",
+        "Launches of 0.5 to 2 ms, which differ by that from run to run: the best of 150 without the check were 0.99 to "
+        "1.01 of the best of 150 others, those with it 0.98 to 1.00. Where a wave ends its pc is written.",
     ),
     (
         r"checks: RefSi .*check=init",

@@ -178,7 +178,7 @@ class Cells:
         text.put(f"br label %{done}")
 
     def lanes(self, place: Place, access: Access, bit: int, other: str, done: str) -> None:
-        """Lanes load dwords or bytes from anywhere in a page, or store dwords side by side."""
+        """Lanes load dwords or bytes from anywhere, or store them side by side in a page."""
         text = self.text
         key = self._word(place.hint, HINT_AT["key"])
         self._or(text.let(f"icmp eq i64 {key}, {place.key}"), other)

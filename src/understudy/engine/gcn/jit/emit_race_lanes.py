@@ -1,5 +1,4 @@
-"""Functions beside translated code: lanes load dwords or bytes from anywhere in a page of memory, or store dwords side
-by side.
+"""Functions beside translated code: lanes load dwords or bytes from anywhere, or store them side by side.
 
 They look at all of them or at none; what `races.native_quick` does with one lane after the other, they do at once.
 """
