@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -11,7 +12,8 @@ import pytest
 from tests.agree.bench import Bench
 from tests.agree.compare import divergences
 from tests.agree.programs import walk
-from tests.agree.qemu import DATA, SLOTS, Slot
+from tests.agree.qemu import DATA, SLOTS, Case, Slot
+from tests.agree.values import state
 from tests.agree.wild import Try, program_tries, tries_of
 from understudy.core.findings import FindingLog
 from understudy.engine.riscv.jit.emit_region import RegionEmitter
@@ -67,6 +69,10 @@ class Marked:
         outcome = self.bench.outcome(case, attempt.fuel, attempt.prepare)
         return outcome, bytes(block.buffer[:REGISTERS]), bytes(memory), self._counts(block)
 
+    def ask(self, code: llvm.Code) -> None:
+        """Have `counted` called before rounds that are looked at together."""
+        self.check.block(self.bench.hart).words[CALLED] = code.address(counted.name)
+
     def _counts(self, block: MarkBlock) -> dict[tuple[str, int], int]:
         return {site: self.check.sights.count(site, [block]) for site in self.check.sights.sites}
 
@@ -103,8 +109,8 @@ class Engines:
         return sum(found["reference"][3].values())
 
 
-ASKED: Final = (ctypes.c_uint64 * 2)()
-"""How often rounds loaded what has no marks, and how often what has."""
+ASKED: Final = (ctypes.c_uint64 * 3)()
+"""How often rounds loaded what has no marks, how often what has; and rounds that were asked about."""
 ASKED_AT: Final = ctypes.addressof(ASKED)
 
 
@@ -112,6 +118,7 @@ ASKED_AT: Final = ctypes.addressof(ASKED)
 def counted(streams: int, count: int, rounds: int) -> int:
     found = loads_marked(streams, count, rounds)
     U64[ASKED_AT + 8 * found] += 1
+    U64[ASKED_AT + 16] += rounds
     return found
 
 
@@ -119,14 +126,49 @@ def counted(streams: int, count: int, rounds: int) -> int:
 def test_rounds_that_are_looked_at_together() -> None:
     """Simple loops, of which little is marked: compiled code is asked, and mostly all goes on without marks."""
     engines, code = Engines(), link(ObjectCache(), counted)
-    block = engines.marked["quick"].check.block(engines.marked["quick"].bench.hart)
-    block.words[CALLED] = code.address(counted.name)
+    engines.marked["quick"].ask(code)
     before = tuple(ASKED)
     for n in range(WALKS):
         random, slot = Random(f"rounds/{n}"), Slot(n % SLOTS)
         engines.agree(tries_of(random, walk(random, slot, is_simple=True), STATES, 0.05), f"{n}")
     assert ASKED[0] - before[0] > WALKS
     assert ASKED[1] - before[1] > WALKS / 10
+
+
+ROUNDS = 30
+ENDS = {
+    "bne x6, x11, -12": 4 * ROUNDS,
+    "bltu x6, x11, -12": 4 * ROUNDS - 3,
+    "bgeu x11, x6, -12": 4 * ROUNDS - 1,
+    "bne x12, x0, -12": 0,
+    "blt x0, x12, -12": 0,
+    "bge x12, x10, -12": 0,
+    "blt x12, x13, -12": 0,
+}
+"""What may end a loop; where x11 is, from where x6 begins."""
+
+
+@pytest.mark.parametrize("branch", ENDS)
+def test_no_more_rounds_are_looked_at_than_there_are(branch: str) -> None:
+    """What lies behind them may be another hart's, or far away."""
+    code = link(ObjectCache(), counted)
+    marked = Marked("quick")
+    marked.ask(code)
+    slot = Slot(0)
+    counter = "addi x12, x12, 1" if branch.startswith("blt x12") else "addi x12, x12, -1"
+    lines = "lw x7, 0(x6)", "addi x6, x6, 4", counter, branch
+    text = b"".join(assemble(line) for line in lines)
+    x = {6: slot.scratch, 10: 1, 11: slot.scratch + ENDS[branch], 12: ROUNDS, 30: slot.out}
+    if branch.startswith("blt x12"):
+        x |= {12: 5, 13: 5 + ROUNDS}
+    before = state(Random(0))
+    case = Case(slot, text, replace(before, x=tuple(x.get(n, 0) for n in range(32))), 30)
+    marked.bench.load_code([case])
+    asked = ASKED[2]
+    marked.check.block(marked.bench.hart).begin((1 << 32) - 1)
+    marked.bench.outcome(case, 1000, lambda hart: None)
+    assert marked.bench.hart.words[6] == slot.scratch + 4 * ROUNDS
+    assert ASKED[2] - asked == ROUNDS - 1  # the first one is not made in translated code
 
 
 LOOP = "loop: lw x7, 0(x6)|add x8, x8, x7|sw x8, 4(x6)|addi x6, x6, 4|bne x6, x9, loop"

@@ -8,7 +8,8 @@ from understudy.engine.riscv.jit.emit_control import Control
 from understudy.engine.riscv.jit.emit_integer import Integers
 from understudy.engine.riscv.jit.emit_memory import Memory
 from understudy.engine.riscv.jit.emit_registers import Registers
-from understudy.engine.riscv.jit.emit_together import AT_ONCE, Measured, Together
+from understudy.engine.riscv.jit.emit_together import AT_ONCE, AT_RANDOM, Measured, Together
+from understudy.engine.riscv.jit.ends import end_of
 from understudy.engine.riscv.jit.region import Block
 from understudy.engine.riscv.jit.strides import Stride
 from understudy.engine.riscv.pages import TABLE_PAGES
@@ -93,11 +94,33 @@ class Loops:
             times = self.memory.notes.measure(block, [(walk, host) for walk, host, _ in places], times)
         worth = text.let(f"icmp ugt i64 {times}, {WORTH_WHILE}")
         streams = {} if synchronizes else self.together.streams(block, places)
-        if streams:
-            times = text.call("i64", "llvm.umin.i64", f"i64 {times}", f"i64 {AT_ONCE}")
-        floor = text.let(f"sub i64 {fuel}, {text.let(f'mul i64 {times}, {block.cost}')}")
-        text.branch(worth, f"ahead{start:x}" if streams else f"fast{start:x}", f"slow{start:x}")
-        return Measured(start, times, floor, streams)
+        slow, fast = f"slow{start:x}", f"fast{start:x}"
+        if not streams:
+            floor = self._floor(fuel, times, block)
+            text.branch(worth, fast, slow)
+            return Measured(start, floor, {})
+        times = text.call("i64", "llvm.umin.i64", f"i64 {times}", f"i64 {AT_ONCE}")
+        near = text.call("i64", "llvm.umin.i64", f"i64 {times}", f"i64 {self._left(block)}")
+        floors = [self._floor(fuel, each, block) for each in (times, near)]
+        text.branch(worth, f"ahead{start:x}", slow)
+        return Measured(start, floors[0], streams, near, floors[1])
+
+    def _floor(self, fuel: str, times: str, block: Block) -> str:
+        """The fuel that so many rounds leave."""
+        return self.text.let(f"sub i64 {fuel}, {self.text.let(f'mul i64 {times}, {block.cost}')}")
+
+    def _left(self, block: Block) -> str:
+        """How many rounds there are most likely before the loop ends."""
+        text, end = self.text, end_of(block)
+        if end is None:
+            return str(AT_RANDOM)
+        now, limit, step = self.registers.x(end.register), self.registers.x(end.limit), abs(end.step)
+        first, last = (now, limit) if end.step > 0 else (limit, now)
+        distance = text.let(f"sub i64 {last}, {first}")
+        if not end.is_behind:
+            distance = text.let(f"add i64 {distance}, {step - 1}")
+        left = text.let(f"udiv i64 {distance}, {step}")
+        return text.let(f"add i64 {left}, 1") if end.is_behind else left
 
     def _place(self, walk: Stride) -> str:
         """Where a walk is when a round begins, but for constants."""
@@ -107,7 +130,7 @@ class Loops:
         index = self.text.let(f"shl i64 {self.registers.x(walk.index)}, {walk.shift}")
         return o.add(64, self.registers.x(walk.base), index) if walk.base else index
 
-    def back(self, loop: Measured, head: str, label: str) -> None:
+    def back(self, loop: Measured, head: str, floor: str, label: str) -> None:
         """Have a label go on at the head of a version without checks as long as there is more fuel than at its end."""
         text, out = self.text, f"b{loop.start:x}"
         if self.control.leaving is not None:
@@ -118,5 +141,5 @@ class Loops:
             out = over
         with text.apart(label):
             left = text.let("load i64, ptr %fuel")
-            more = text.let(f"icmp sgt i64 {left}, {loop.floor}")
+            more = text.let(f"icmp sgt i64 {left}, {floor}")
             text.branch(more, head, out, ", !llvm.loop !2")

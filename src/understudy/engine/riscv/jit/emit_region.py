@@ -132,7 +132,7 @@ class RegionEmitter:
         if together:
             self._together.begin(loop)
         self._body(block, checked=False)
-        self._loops.back(loop, head, back)
+        self._loops.back(loop, head, loop.near if together else loop.floor, back)
         if together:
             self._together.end()
         self._back = None

@@ -14,21 +14,25 @@ from understudy.ir.builder import Text
 
 AT_ONCE: Final = 1024
 """Rounds that are looked at together at most."""
+AT_RANDOM: Final = 64
+"""The same where nothing tells when the loop ends: what is behind that would be looked at for nothing."""
 LEAST_AT_ONCE: Final = 12
 """Rounds below which looking at them together would cost more than at each access."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A loop that was measured: the fuel at which rounds without checks end; `times`, how many there are.
+    """A loop that was measured: the fuel at which rounds without checks end.
 
-    `streams` are all its accesses, where rounds may be looked at together, with where they begin, and their steps.
+    `streams` are all its accesses, where rounds may be looked at together, with where they begin, and their steps:
+    `times` such rounds, which end at less fuel than `near`.
     """
 
     start: int
-    times: str
     floor: str
     streams: dict[Access, tuple[str, str]]
+    times: str = ""
+    near: str = ""
 
     @property
     def accesses(self) -> list[Access]:
@@ -70,10 +74,12 @@ class Together:
                 at = number * STREAM_BYTES + 8 * STREAM_AT[name]
                 text.put(f"store i64 {word}, ptr {text.let(f'getelementptr i8, ptr {self._rows()}, i64 {at}')}")
         text.put(f"store i64 0, ptr {self._rounds()}")
-        table, fine = self._table(), "true"
+        table = self._table()
         for party in self._parties:
-            fine = text.let(f"and i1 {fine}, {party.ahead(loop.accesses, table, loop.times)}")
-        text.branch(fine, f"together{loop.start:x}", fast)
+            on = text.fresh("fine")
+            text.branch(party.ahead(loop.accesses, table, loop.times), on, fast)
+            text.start(on)
+        text.put(f"br label %together{loop.start:x}")
 
     def begin(self, loop: Measured) -> None:
         """What is written next is one of those rounds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from understudy.engine.riscv.jit.streams import STREAM_BYTES, Stream, is_whole, times
 from understudy.engine.riscv.marks.block import DISTANCE
-from understudy.ir.native import U8, U64, fill, inlined, largest_in_lines, native
+from understudy.ir.native import U8, U16, U32, U64, fill, inlined, largest_in_lines, native
 
 
 @native
@@ -24,6 +24,14 @@ def are_marked(at: int, size: int) -> int:
 
 
 @inlined
+def marks_of(at: int, size: int) -> int:
+    """Those of an access."""
+    if size >= 4:
+        return U32[at] if size == 4 else U64[at]
+    return U8[at] if size == 1 else U16[at]
+
+
+@inlined
 def unmark_some(at: int, size: int) -> None:
     """Have them say nothing; what does so already is not written."""
     if are_marked(at, size):
@@ -39,9 +47,11 @@ def loads_marked(streams: int, count: int, rounds: int) -> int:
         if stream.stores:
             continue
         if is_whole(stream, some):
-            size, some = size * some, 1
+            if are_marked(at, size * some):
+                return 1
+            continue
         for _ in range(some):
-            if are_marked(at, size):
+            if marks_of(at, size):
                 return 1
             at += stream.step
     return 0

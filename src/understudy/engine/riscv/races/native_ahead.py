@@ -6,8 +6,6 @@ done, and each access is looked at by itself.
 
 from __future__ import annotations
 
-from typing import Final
-
 from understudy.engine.riscv.jit.streams import STREAM_BYTES, Stream, is_whole, times
 from understudy.engine.riscv.races.codes import (
     BYTES,
@@ -21,9 +19,6 @@ from understudy.engine.riscv.races.native_again import is_past
 from understudy.engine.riscv.races.native_cells import byte_code, put
 from understudy.engine.riscv.races.native_look import mask_of
 from understudy.ir.native import U32, U64, fill_lines, inlined, largest_in_lines, native
-
-SMALLEST: Final = 4
-"""Bytes of an access whose next one may be anywhere; smaller ones go on where they ended."""
 
 
 @inlined
@@ -118,7 +113,7 @@ def are_words_past(row: HartRow, race: Race, stream: Stream, delta: int, count: 
 @native
 def look_ahead(row: HartRow, streams: int, count: int, rounds: int) -> int:
     """A hart makes so many rounds of a loop next: whether no access of `count` streams races, and none hands on
-    anything, as far as words of cells say."""
+    anything, as far as words of cells say. Accesses of less than a dword go on where the last one ended."""
     race = Race.from_address(row.race)
     put_in_order(streams, count)
     if not are_apart(streams, count, rounds):
@@ -151,9 +146,8 @@ def put_all(race: Race, stream: Stream, delta: int, count: int, code: int) -> No
     host, size, word = stream.host, stream.size, code | BYTES if code else 0
     if not is_whole(stream, count):
         for _ in range(count):
-            U32[host + delta] = word
-            if size == 8:
-                U32[host + delta + 4] = word
+            for cell in range(host + delta, host + delta + size, 4):
+                U32[cell] = word
             host += stream.step
         return
     end = host + count * size

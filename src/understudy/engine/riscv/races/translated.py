@@ -27,7 +27,6 @@ from understudy.engine.riscv.races.codes import (
     atomic_bit,
     slot_mask,
 )
-from understudy.engine.riscv.races.native_ahead import SMALLEST
 from understudy.engine.riscv.races.native_judge import look_of, what_of
 from understudy.engine.riscv.races.native_order import hint_key
 from understudy.isa.riscv.insn import Insn
@@ -35,6 +34,9 @@ from understudy.isa.riscv.state import RACES
 
 MOST_PLANES: Final = 8
 """Harts whose loads a store looks at in line."""
+DWORD: Final = 4
+FAR: Final = 64
+"""A step from which on each access has a line of caches of its own."""
 COLUMN: Final = 64
 """Dwords that are looked at together."""
 HOISTED: Final = ("code", "stores", "loads", "stride")
@@ -165,7 +167,7 @@ class RaceLooks:
     # ---- rounds of a loop, together ------------------------------------------------------------------------------
     def goes_ahead(self, insns: Sequence[Insn], accesses: Sequence[Access]) -> bool:
         """Whether rounds of such a loop may be looked at together."""
-        return all(each.size >= SMALLEST or each.walk.step == each.size for each in accesses)
+        return all(_is_near(each) for each in accesses)
 
     def ahead(self, accesses: Sequence[Access], table: str, rounds: str) -> str:
         """Look at so many rounds before them: whether nothing is to be looked at at each access."""
@@ -520,6 +522,13 @@ class RaceLooks:
 
     def _column(self, plane: str, first: int) -> str:
         return self.text.let(f"getelementptr i32, ptr {plane}, i64 {first}")
+
+
+def _is_near(access: Access) -> bool:
+    """Whether accesses in several rounds have lines of caches in common: else it costs less to look at cells when one
+    is made. Those of less than a dword have to go on where the last one ended."""
+    walk = access.walk
+    return not walk.step_register and (walk.step == access.size or (walk.step < FAR and access.size >= DWORD))
 
 
 def looking(harts: int) -> Looking:
