@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from understudy.engine.gcn.jit.emit_race_order import HALF, KNOWN, Halves, Pair
+from understudy.engine.gcn.jit.emit_race_order import HALF, KNOWN, Halves, Pair, word_at
 from understudy.engine.gcn.races.codes import (
     ALSO_LOADED,
     BLOCK_BITS,
@@ -117,11 +117,8 @@ class _Lanes:
         self._need(o.compare("eq", self._gather(hints, self.mask), keys))
         sites = self._gather(o.words("add", hints, o.every(8 * HINT_AT["site"])), self.mask)
         self.codes = o.words("add", o.splat("%code"), sites)
-        first = text.let(f"inttoptr i64 {text.let(f'extractelement {KIND} %hints, i64 0')} to ptr")
-        cells, page = (
-            text.let(f"load i64, ptr {text.let(f'getelementptr i64, ptr {first}, i64 {HINT_AT[each]}')}")
-            for each in ("cells", "page")
-        )
+        first = text.let(f"extractelement {KIND} %hints, i64 0")
+        cells, page = (word_at(text, first, HINT_AT[each]) for each in ("cells", "page"))
         self._find(cells, page, pages=False)
 
     def _find(self, cells: str, page: str, *, pages: bool) -> None:
@@ -183,20 +180,16 @@ class _Lanes:
     def _tables_of(self, numbers: Pair) -> Pair:
         """The cells of several pages, which nothing of private memory lies in."""
         text, o = self.text, self.order
-        group, race = self._word("%row", ROW_AT["group"]), self._word("%row", ROW_AT["race"])
-        low, high = self._word(group, GROUP_AT["low"]), self._word(group, GROUP_AT["high"])
+        group, race = word_at(text, "%row", ROW_AT["group"]), word_at(text, "%row", ROW_AT["race"])
+        low, high = word_at(text, group, GROUP_AT["low"]), word_at(text, group, GROUP_AT["high"])
         behind = o.words("sub", self.addresses, o.splat(low))
         self._need(o.compare("uge", behind, o.splat(text.let(f"sub i64 {high}, {low}"))))
         keys = o.words("add", numbers, o.every(1))  # as `native_cells.page_key` has it
         slots = o.words("lshr", o.words("mul", keys, o.every(MIX)), o.every(PAGE_SHIFT))
-        table = o.splat(self._word(race, RACE_AT["pages"]))
+        table = o.splat(word_at(text, race, RACE_AT["pages"]))
         at = o.words("add", o.words("shl", slots, o.every(4)), table)
         self._need(o.compare("eq", self._gather(at, self.mask), keys))
         return self._gather(o.words("add", at, o.every(8)), self.mask)
-
-    def _word(self, base: str, number: int) -> str:
-        pointer = self.text.let(f"inttoptr i64 {base} to ptr")
-        return self.text.let(f"load i64, ptr {self.text.let(f'getelementptr i64, ptr {pointer}, i64 {number}')}")
 
     def load(self) -> None:
         """Loads of dwords or bytes."""

@@ -12,6 +12,12 @@ KNOWN: Final = ("stamp", "bound", "group_floor", "group_span", "global_floor")
 """Of a `codes.WaveRow`: what stays as it is while a strip runs, but for stamps where it stores to global memory."""
 
 
+def word_at(text: Text, base: str, number: int) -> str:
+    """A word of what begins at a place."""
+    pointer = text.let(f"inttoptr i64 {base} to ptr")
+    return text.let(f"load i64, ptr {text.let(f'getelementptr i64, ptr {pointer}, i64 {number}')}")
+
+
 class Order:
     """Looks at `count` codes at once. `known`: the names of the words in `KNOWN`."""
 

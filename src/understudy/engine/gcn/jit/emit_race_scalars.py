@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final
 
 from understudy.engine.gcn.jit.emit_helpers import LIKELY
-from understudy.engine.gcn.jit.emit_race_order import HALF, KNOWN, Order
+from understudy.engine.gcn.jit.emit_race_order import HALF, KNOWN, Order, word_at
 from understudy.engine.gcn.races.codes import (
     HINT_AT,
     LINE_ALSO,
@@ -38,19 +38,19 @@ def name(count: int) -> str:
 def definition(count: int) -> dict[str, str]:
     """The function and what it needs, by name."""
     text = Text()
-    row = {each: _word(text, "%row", ROW_AT[each]) for each in (*KNOWN, "passed", "generation")}
-    hint = {each: _word(text, "%hint", HINT_AT[each]) for each in ("key", "page", "cells", "site")}
+    row = {each: word_at(text, "%row", ROW_AT[each]) for each in (*KNOWN, "passed", "generation")}
+    hint = {each: word_at(text, "%hint", HINT_AT[each]) for each in ("key", "page", "cells", "site")}
     _need(text, text.let(f"icmp eq i64 {hint['key']}, %key"))
     _need(text, text.let(f"icmp eq i64 {hint['page']}, {text.let(f'lshr i64 %address, {PAGE_BITS}')}"))
     _need(text, text.let(f"icmp eq i64 {row['passed']}, {row['generation']}"))
     dword = text.let(f"and i64 {text.let('lshr i64 %address, 2')}, {LINE_LANES - 1}")
     _need(text, text.let(f"icmp ule i64 {dword}, {LINE_LANES - count}"))
     text.declarations.update(embedded(block_at))
-    last = _word(text, text.let(f"call i64 @{block_at.name}(i64 {hint['cells']}, i64 %address)"), 0)
+    last = word_at(text, text.let(f"call i64 @{block_at.name}(i64 {hint['cells']}, i64 %address)"), 0)
     _need(text, text.let(f"icmp ult i64 {last}, {row['global_floor']}"))
     line = text.let(f"and i64 {text.let(f'lshr i64 %address, {LINE_BITS}')}, {LINES}")
     cells = text.let(f"add i64 {hint['cells']}, {text.let(f'mul i64 {line}, {8 * ROWS}')}")
-    words = _word(text, cells, LOADED)
+    words = word_at(text, cells, LOADED)
     o = Order(text, count, {each: row[each] for each in KNOWN})
     _need(text, o.is_address(words))
     at = text.let(f"add i64 {words}, {text.let(f'shl i64 {dword}, 3')}")
@@ -66,11 +66,6 @@ def definition(count: int) -> dict[str, str]:
     text.put("ret i64 0")
     head = f"define internal i64 @{name(count)}(i64 %row, i64 %hint, i64 %key, i64 %address) noinline #0 {{"
     return text.declarations | {name(count): "\n".join([head, "entry:", *text.lines, "far:", "  ret i64 1", "}"])}
-
-
-def _word(text: Text, base: str, number: int) -> str:
-    pointer = text.let(f"inttoptr i64 {base} to ptr")
-    return text.let(f"load i64, ptr {text.let(f'getelementptr i64, ptr {pointer}, i64 {number}')}")
 
 
 def _need(text: Text, condition: str) -> None:

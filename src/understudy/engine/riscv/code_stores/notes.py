@@ -13,11 +13,11 @@ from typing import Final
 
 from understudy.core.errors import ModelBug
 from understudy.engine.riscv.code_stores.codes import CELL, CELL_BITS, DISTANCE, SITES, HartRow, SiteRow, Stores
-from understudy.engine.riscv.code_stores.runs import SCALAR, run_scopes, stores
+from understudy.engine.riscv.code_stores.runs import run_scopes, stores
 from understudy.engine.riscv.jit.emit_region import Algebra
 from understudy.engine.riscv.jit.engine import Noting
 from understudy.engine.riscv.jit.region import Block, Region
-from understudy.engine.riscv.jit.strides import Stride
+from understudy.engine.riscv.jit.strides import STORES, Stride
 from understudy.ir.native import numbers
 from understudy.isa.riscv.state import CODE_STORES
 
@@ -190,7 +190,7 @@ class StoreNotes:
             self._close(len(pcs))  # one may come where another one has been by now
             times = self._apart([of[pc] for pc in pcs], times)
         still: list[tuple[Stride, str]] = []
-        are_small = all(insn.name in SCALAR or insn.spec.extension == "A" for _, insn in block.insns if stores(insn))
+        are_small = all(insn.name in STORES or insn.spec.extension == "A" for _, insn in block.insns if stores(insn))
         for pc in pcs:
             walk, host = of.get(pc, (None, ""))
             if pc in self.scopes and walk is not None and walk.goes_on:

@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from understudy.engine.riscv.jit.region import Block, Region
-from understudy.engine.riscv.jit.strides import SHIFTED
+from understudy.engine.riscv.jit.strides import SHIFTED, STORES
 from understudy.isa.riscv.floatstate import EXTENSIONS
 from understudy.isa.riscv.insn import Insn
 
-SCALAR: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsh": 2, "fsw": 4, "fsd": 8}
-"""Bytes that they store."""
 UNIT: Final = ("vse8.v", "vse16.v", "vse32.v", "vse64.v")
 FROM_FLOATS: Final = ("fcvt.w", "fcvt.l", "fmv.x", "feq", "flt", "fle", "fclass", "vset", "vmv.x", "vcpop", "vfirst")
 """How instructions of floats and vectors begin that write integer registers."""
@@ -26,7 +24,7 @@ def stores(insn: Insn) -> bool:
     """Whether an instruction may store."""
     if insn.spec.extension == "A":
         return not insn.name.startswith("lr.")
-    return insn.name in SCALAR or (insn.length == 4 and insn.word & 0x7F == STORE_FP)
+    return insn.name in STORES or (insn.length == 4 and insn.word & 0x7F == STORE_FP)
 
 
 def run_scopes(region: Region) -> dict[int, frozenset[int]]:
@@ -62,8 +60,8 @@ def _goes_on(pc: int, insn: Insn, blocks: list[Block]) -> bool:
                 before = [other for other_pc, other in block.insns if other_pc < pc]
             if each.rd and _writes_integer(each):
                 moves.setdefault(each.rd, []).append(each)
-    if insn.name in SCALAR:
-        return _step(insn.rs1, before, moves) == SCALAR[insn.name]
+    if insn.name in STORES:
+        return _step(insn.rs1, before, moves) == STORES[insn.name]
     if insn.name not in UNIT or insn.vm == 0 or len(moves.get(insn.rs1, ())) != 1:
         return False
     [move] = moves[insn.rs1]
@@ -100,4 +98,4 @@ def _writes_integer(insn: Insn) -> bool:
     """Whether rd may be an integer register."""
     if insn.spec.extension in (*EXTENSIONS, "V", "Zve64d"):
         return insn.name.startswith(FROM_FLOATS)
-    return insn.spec.flow != "branch" and insn.name not in SCALAR
+    return insn.spec.flow != "branch" and insn.name not in STORES

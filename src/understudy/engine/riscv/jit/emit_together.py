@@ -22,10 +22,10 @@ LEAST_AT_ONCE: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A loop that was measured: the fuel at which rounds without checks end.
+    """A loop that was measured. `floor`: the fuel down to which rounds without checks may be made.
 
-    `streams` are all its accesses, where rounds may be looked at together, with where they begin, and their steps:
-    `times` such rounds, which end at less fuel than `near`.
+    `streams` are all its accesses, with where they begin and their steps, where rounds may be looked at together: then
+    so many `times`, down to the fuel `near`.
     """
 
     start: int

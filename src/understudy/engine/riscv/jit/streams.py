@@ -15,6 +15,7 @@ from understudy.ir.native import inlined, layout, numbers
 from understudy.isa.riscv.insn import Insn
 
 MOST_STREAMS: Final = 12
+"""Rows of the table."""
 
 
 @layout

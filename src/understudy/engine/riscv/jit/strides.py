@@ -17,7 +17,8 @@ _LOADS: Final = {"lb": 1, "lbu": 1, "lh": 2, "lhu": 2, "lw": 4, "lwu": 4, "ld": 
 SHIFTED: Final = {"sh1add": 1, "sh2add": 2, "sh3add": 3}
 """By how much these shift rs1 before they add it to rs2."""
 MOST_SHIFT: Final = 4
-_STORES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsh": 2, "fsw": 4, "fsd": 8}
+STORES: Final = {"sb": 1, "sh": 2, "sw": 4, "sd": 8, "fsh": 2, "fsw": 4, "fsd": 8}
+"""Bytes that these store."""
 _OPCODES: Final = (0x03, 0x07, 0x23, 0x27, 0x2F)
 """LOAD, LOAD-FP, STORE, STORE-FP and AMO, which have the accesses of vectors, too."""
 
@@ -51,7 +52,7 @@ class Stride:
 
 def size_of(insn: Insn) -> int:
     """Bytes that a load or store accesses; 0 for all others."""
-    return _LOADS.get(insn.name) or _STORES.get(insn.name, 0)
+    return _LOADS.get(insn.name) or STORES.get(insn.name, 0)
 
 
 def accesses_memory(insn: Insn) -> bool:
@@ -185,7 +186,7 @@ def _writes_integer(insn: Insn) -> bool:
     """Whether rd is an integer register that changes; counting a float register too only costs a chance."""
     return (
         insn.rd != 0
-        and insn.name not in _STORES
+        and insn.name not in STORES
         and insn.spec.flow != "branch"
         and insn.name not in ("flh", "flw", "fld")
     )

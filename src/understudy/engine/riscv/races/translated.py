@@ -27,14 +27,13 @@ from understudy.engine.riscv.races.codes import (
     atomic_bit,
     slot_mask,
 )
-from understudy.engine.riscv.races.native_judge import look_of, what_of
+from understudy.engine.riscv.races.native_judge import DWORD, look_of, what_of
 from understudy.engine.riscv.races.native_order import hint_key
 from understudy.isa.riscv.insn import Insn
 from understudy.isa.riscv.state import RACES
 
 MOST_PLANES: Final = 8
 """Harts whose loads a store looks at in line."""
-DWORD: Final = 4
 FAR: Final = 64
 """A step from which on each access has a line of caches of its own."""
 COLUMN: Final = 64
