@@ -109,7 +109,7 @@ def test_memory_and_marks_are_what_they_were(stages: list[bool], monkeypatch: py
     one.memory.write(DATA, bytes(range(256)) * 16)
     for plane in marking.planes:
         plane.follow(one.memory)
-        plane.mark(DATA + 0x308, 8)
+        plane.mark(DATA + 0x108, 8)  # group 1 is one of the first two, and stores there before it meets another
     everywhere = one.memory, *marking.planes
     meanwhile = lambda: one.memory.write(DATA + 0x4000, b"host")  # noqa: E731 - as another thread might
     seen = undone(monkeypatch, lambda: [each.read(DATA, 0x1000) for each in everywhere], meanwhile)
