@@ -293,3 +293,22 @@ def test_several_threads() -> None:
     marked = [(256 * n + 4 * (n % 64), 4) for n in range(3, 200, 7)]
     found = both(text, marked, threads=3, groups=[(n, 0, 0) for n in range(200)])
     assert found.counts == [2 * len(marked)]
+
+
+def test_code_is_not_made_anew_behind_each_store_of_what_is_undefined(taken: list[frozenset[str]]) -> None:
+    """As unoptimised code has many, of registers that it saves. They are executed one by one to where there is code."""
+    stores = " | ".join(f"v_mov_b32 v9, v{64 + n} | flat_store_dword v[4:5], v9 offset:{256 * n}" for n in range(12))
+    found = both(
+        f"{START}{stores} | s_waitcnt vmcnt(0) | s_endpgm", vgpr_count=80, groups=[(n, 0, 0) for n in range(QUOTA)]
+    )
+    assert len(taken) <= 3, "of the whole, and of what follows marks"
+    assert found.interpreted == 0, "by then it has been looked at often enough"
+
+
+def test_code_is_made_behind_what_is_left_often() -> None:
+    """Each wave branches on marks: a few are looked at one by one, to the end of a loop. Then there is code."""
+    text = f"{START}v_cmp_gt_u32 vcc, 5, v70 | s_cbranch_vccz on | on: s_mov_b32 s20, 90 | again: " + (
+        "s_sub_u32 s20, s20, 1 | s_cmp_lg_u32 s20, 0 | s_cbranch_scc1 again | s_endpgm"
+    )
+    found = both(text, vgpr_count=80, groups=[(n, 0, 0) for n in range(150)])
+    assert (found.counts, found.interpreted) == ([2 * 150], 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -227,6 +228,8 @@ class CodeSpace:
         self._steps: dict[BlockKey, tuple[int, ...]] = {}
         """Words of instructions that the reference engine executes, where code might have begun."""
         self._heat = 0
+        self.caught_up: Counter[BlockKey] = Counter()
+        """By places behind what code could not do: how many instructions have been done one by one from there on."""
         self.tried: set[BlockKey] = set()
         """Places whose code was to be optimised."""
 

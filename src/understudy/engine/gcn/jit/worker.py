@@ -76,6 +76,11 @@ MOST_FUEL: Final = 1 << 62
 """Turns and limits that are longer never end: translated code counts them in signed words."""
 STEPS: Final = 64
 """Instructions done one by one where no translated code begins, before looking again."""
+CATCH_UP: Final = 2048
+"""Instructions done one by one behind what code that looks at waves could not do, before there is code for them.
+
+They take a tenth of a second; code for a hundred instructions takes longer, and most such places are come to once.
+"""
 
 
 class CodeMaker(Protocol):
@@ -437,6 +442,7 @@ class Worker:
                     self._uneven()
                 elif why == layout.RESUME:
                     self._resume(wave)
+                    self._catch_up(wave)
                 elif why == layout.OUT_OF_FUEL:
                     self._steps(wave, max(_fuel(wave), 0) + 1)
                 else:
@@ -513,6 +519,15 @@ class Worker:
                 return
             if self.code.table.holds((int(words[PC]), int(words[MODE]))):
                 return
+
+    def _catch_up(self, wave: Wave) -> None:
+        """Go on one by one to where code begins, as long as code of its own from here on is not worth while."""
+        place = (int(wave.words[PC]), int(wave.words[MODE]))
+        left = CATCH_UP - self.code.caught_up[place]
+        if self.code.kinds and left > 0 and not self.code.table.holds(place):
+            before = self.interpreted
+            self._steps(wave, left)
+            self.code.caught_up[place] += self.interpreted - before
 
     def _be_sure(self) -> None:
         """Something happens that cannot be undone."""
