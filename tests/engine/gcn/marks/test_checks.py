@@ -87,6 +87,21 @@ def test_found(target: str, engine: str) -> None:
         assert (name, count) == ("init/undefined-exec", 32)
 
 
+@pytest.mark.parametrize("check", ["init", "memory,init", "all"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_private_memory_of_several_waves(engine: str, check: str) -> None:
+    """Which lie apart where their bounds are looked after. Each begins as nobody's, also where another wave had it."""
+    gpu, code = opened("gfx900", engine, check)
+    with gpu:
+        z = gpu.zeros(1024, np.uint32)
+        for _ in range(2):
+            assert told(gpu.run(code, "private_array", 1024, 256, [z, 16, 5])) == []
+        for times in (1, 2):
+            found = told(gpu.run(code, "private_array", 1024, 256, [z, 8, 5]))
+            assert found == [("init/undefined-exec", 512 * times)]
+        gpu.free(z)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_approximate(target: str, engine: str) -> None:

@@ -36,14 +36,15 @@ ROW_BYTES: Final = 4 * LANES
 class MarkStart(ctypes.Structure):
     """First marks: `undefined` (a byte) of what the launch says nothing of, `sgprs` of scalar registers.
 
-    Where the marks of LDS and of private memory are (0: there are none), and how many bytes of the latter a wave has.
+    Where the marks of LDS are. Those of private memory lie in `parts`, pairs of an address and a number of bytes: how
+    many pairs the first waves have together is in `part_ends`, from no wave on; 0: there is none.
     """
 
     undefined: int
     lds: int
     sgprs: int
-    scratch: int
-    scratch_bytes: int
+    parts: int
+    part_ends: int
 
 
 @native
@@ -68,8 +69,10 @@ def start_marks(ctx: Context, kind: int, count: int) -> None:
     """The first marks of a kind: of LDS, of registers that code may read, of private memory."""
     first = MarkStart.from_address(ctx.mark_starts + kind * ctypes.sizeof(MarkStart))
     fill(first.lds, first.undefined, ctx.lds_size)
-    if first.scratch:
-        fill(first.scratch, first.undefined, first.scratch_bytes * count)
+    if first.parts:
+        for number in range(U64.at(first.part_ends)[count]):
+            part = U64.at(first.parts)
+            fill(part[2 * number], first.undefined, part[2 * number + 1])
     for number in range(count):
         twin = ctx.states + number * STATE_BYTES + (kind + 1) * TWIN
         fill(twin, 0, ctx.first_rows * ROW_BYTES)

@@ -47,6 +47,7 @@ from understudy.isa.gcn.state import (
 )
 
 if TYPE_CHECKING:
+    from understudy.engine.gcn.marks.launch import MarkStarts
     from understudy.engine.gcn.marks.marking import Marking
     from understudy.engine.gcn.races.native_judge import NativeGroup
     from understudy.engine.gcn.races.speculation import Part
@@ -136,6 +137,7 @@ class Worker:
         host = dispatch.clock
         self._clock = None if host is None else native_clock.words(host, engine.runtime.host_clock)
         self._keep: list[object] = []
+        self._mark_starts: MarkStarts | None = None
         self.races: NativeGroup | None = None
         """What the check of races knows of the group that runs."""
         self._version = dispatch.memory.version
@@ -191,6 +193,8 @@ class Worker:
             for wave in self.waves:
                 for each in (wave, *wave.twins):
                     each.words[layout.INLINE_CACHE :] = 0
+            if self._mark_starts is not None:
+                self._mark_starts.place()
 
     def run(self, start: int, stop: int) -> None:
         """Run groups start to stop."""

@@ -68,7 +68,7 @@ def start_twins(dispatch: Dispatch, wave: Wave, slot: int, lds: Sequence[int]) -
         twin.words[SCC] = kind == INIT
         if kind == INIT and dispatch.scratch_lane_bytes:
             size = dispatch.scratch_wave_bytes
-            plane.mark(dispatch.scratch_base + slot * size, size)
+            plane.mark(dispatch.scratch_base + slot * size, size - dispatch.scratch_gap)
 
 
 class MarkStarts:
@@ -83,11 +83,11 @@ class MarkStarts:
         self._dispatch, self._marking, self._first_slot = dispatch, marking, first_slot
         self._waves = waves
         self._keep: list[npt.NDArray[np.generic]] = []
+        self._parts: list[npt.NDArray[np.uint64]] = []
         for number, kind in enumerate(marking.kinds):
             lds, sgprs = aligned(max(dispatch.lds_bytes, 1)), first_scalars(dispatch, kind)
             self._keep += [lds, sgprs]
-            size = dispatch.scratch_wave_bytes if dispatch.scratch_lane_bytes else 0
-            self.rows[number] = first_byte(kind), lds.ctypes.data, sgprs.ctypes.data, 0, size
+            self.rows[number, :3] = first_byte(kind), lds.ctypes.data, sgprs.ctypes.data
             for wave in waves:
                 own, words = wave.words, wave.twins[number].words
                 for word in SHARED_WORDS:
@@ -102,8 +102,15 @@ class MarkStarts:
         """Find out where the marks of private memory are: before waves run."""
         dispatch = self._dispatch
         size = dispatch.scratch_wave_bytes if dispatch.scratch_lane_bytes else 0
-        for number, plane in enumerate(self._marking.planes if size else ()):
+        self._parts = []
+        for row, plane in zip(self.rows, self._marking.planes if size else (), strict=False):
             plane.follow(dispatch.memory)
-            at = dispatch.scratch_base + self._first_slot * size
-            found = plane.plain(at, size * len(self._waves))
-            self.rows[number, 3] = 0 if found is None else int(found.bytes.ctypes.data) + at - found.base
+            parts, ends = list[tuple[int, int]](), [0]
+            for slot in range(self._first_slot, self._first_slot + len(self._waves)):
+                at = dispatch.scratch_base + slot * size
+                for found, offset, count in plane.parts(at, size - dispatch.scratch_gap):
+                    parts.append((int(found.bytes.ctypes.data) + offset, count))
+                ends.append(len(parts))
+            arrays = np.array(parts, np.uint64), np.array(ends, np.uint64)
+            self._parts += arrays
+            row[3:] = [each.ctypes.data for each in arrays]

@@ -55,28 +55,28 @@ class MarkMemory(GpuMemory):
 
     def mark(self, address: int, size: int, marked: bool = True) -> None:
         """Mark all bits of bytes, or none."""
-        for found, at, count in self._parts(address, size):
+        for found, at, count in self.parts(address, size):
             found.bytes[at : at + count] = MARKED if marked else 0
 
     # ---- accesses: what is not there has no marks ----------------------------------------------------------------
     def read(self, address: int, size: int) -> bytes:
         """Marks of bytes."""
         data = bytearray(size)
-        for found, at, count in self._parts(address, size):
+        for found, at, count in self.parts(address, size):
             start = found.base + at - address
             data[start : start + count] = found.view[at : at + count]
         return bytes(data)
 
     def write(self, address: int, data: bytes | bytearray | memoryview) -> None:
         """Marks of bytes become others."""
-        for found, at, count in self._parts(address, len(data)):
+        for found, at, count in self.parts(address, len(data)):
             start = found.base + at - address
             found.view[at : at + count] = bytes(data[start : start + count])
 
     def check(self, address: int, size: int, access: str) -> None:
         """Nothing is wrong with any access here."""
 
-    def _parts(self, address: int, size: int) -> Iterator[tuple[Plain, int, int]]:
+    def parts(self, address: int, size: int) -> Iterator[tuple[Plain, int, int]]:
         """What there is of `size` bytes: the mapping, offset in it, bytes."""
         end = address + size
         at = address
