@@ -355,6 +355,7 @@ def test_demo_has_a_finding_of_each_check() -> None:
         "init": "undefined-exec",
         "fidelity": "approximate-exec",
         "races": "write-write",
+        "lanes": "read-write",
         "waits": "vector-result-read",
         "sync": "barrier-not-reached",
     }

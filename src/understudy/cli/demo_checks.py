@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from understudy.core.checks import FIDELITY, INIT, LEAKS, MEMORY, RACES, SYNC, WAITS
+from understudy.core.checks import FIDELITY, INIT, LANES, LEAKS, MEMORY, RACES, SYNC, WAITS
 from understudy.core.findings import Finding
 from understudy.host.hsa.gpu import Gpu, demo_code
 from understudy.image.assembly.files import assemble_code_object
@@ -44,11 +44,12 @@ BODIES: Final = {
         STORE,
     ),
     RACES: ("v_readfirstlane_b32 s6, v0", "v_mov_b32_e32 v1, 0", "v_mov_b32_e32 v2, s6", STORE),
+    LANES: ("v_xor_b32_e32 v3, 4, v1", "global_load_dword v2, v3, s[4:5]", "s_waitcnt vmcnt(0)", STORE),
     WAITS: ("global_load_dword v2, v1, s[4:5]", "v_add_u32_e32 v2, v2, v2", STORE),
     SYNC: ("v_readfirstlane_b32 s6, v0", "s_cmp_lg_u32 s6, 0", "s_cbranch_scc1 out", "s_barrier"),
 }
 """Kernels in assembly, by check: a register that nothing has written, a rounded root that decides, waves that store in
-one place, a load that is used before it is there, a wave that returns before a barrier."""
+one place, lanes that swap in memory, a load that is used before it is there, a wave that returns before a barrier."""
 
 
 def _past(gpu: Gpu) -> None:
@@ -78,10 +79,14 @@ SHOWN: Final[dict[str, Callable[[Gpu], None]]] = {
 """By check: what makes a mistake of its kind."""
 
 
+WITH: Final = {LEAKS: MEMORY, LANES: RACES}
+"""Checks that go with another one."""
+
+
 def findings() -> Iterator[tuple[str, Finding]]:
     """Each check with the first thing that it tells of."""
     for check, mistake in SHOWN.items():
-        with Gpu.open(AGENT, check=f"{MEMORY},{check}" if check == LEAKS else check, threads=1) as gpu:
+        with Gpu.open(AGENT, check=f"{WITH[check]},{check}" if check in WITH else check, threads=1) as gpu:
             mistake(gpu)
         yield check, gpu.findings[0]
 

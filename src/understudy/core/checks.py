@@ -23,6 +23,7 @@ FIDELITY: Final = "fidelity"
 WAITS: Final = "waits"
 SYNC: Final = "sync"
 RACES: Final = "races"
+LANES: Final = "lanes"
 MARKED: Final = frozenset({INIT, FIDELITY})
 """Those for which marks travel with values."""
 CHECKS: Final[dict[str, str]] = {
@@ -31,10 +32,13 @@ CHECKS: Final[dict[str, str]] = {
     INIT: "values of registers and memory that nobody has written, where they decide something or the host reads them",
     FIDELITY: "values that hardware only approximates, where they decide something",
     RACES: "accesses of the same byte by waves, harts or the host, one of them a store, that nothing orders",
+    LANES: "with races, and not among all: such accesses by lanes of one wave, which hardware makes in an order",
     WAITS: "results of GCN code that are used before they are waited for; RISC-V code that is stored without FENCE.I",
     SYNC: "barriers that not all work-items of a group reach; signals and packets that wait for what never comes",
 }
 """What there is, by name."""
+ALL: Final = frozenset(CHECKS) - {LANES}
+"""What "all" means: nothing that is right as machine code."""
 MOST_BYTES: Final = 64 << 20
 """Larger files of suppressions are refused."""
 KEEP: Final = "keep"
@@ -48,13 +52,13 @@ LONGEST: Final = 1000
 
 
 def checks_of(words: str) -> frozenset[str]:
-    """The checks that ``"memory,leaks"`` names, "all" for all; `WireError` for a word that is none."""
+    """The checks that ``"memory,leaks"`` names, "all" for `ALL`; `WireError` for a word that is none."""
     names = [word for word in (part.strip() for part in words.split(",")) if word]
     for name in names:
         if name not in CHECKS and name != "all":
             known = ", ".join([*CHECKS, "all"])
             raise WireError(f"no check {name!r}, expected some of {known}{close_to(name, CHECKS)}")
-    return frozenset(CHECKS if "all" in names else names)
+    return frozenset(names) - {"all"} | (ALL if "all" in names else frozenset())
 
 
 def default_checks() -> str:

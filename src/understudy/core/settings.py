@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
 
-from understudy.core.checks import CHECKS, FINDINGS, KEEP, ON_FINDING, RACES, RAISE, checks_of, default_checks
+from understudy.core.checks import ALL, FINDINGS, KEEP, LANES, ON_FINDING, RACES, RAISE, checks_of, default_checks
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.limits import checked_time_limit, default_time_limit
 from understudy.core.lint import LINTS, WARN
@@ -102,6 +102,8 @@ class KernelSettings(DeviceSettings):
         missing = self.checks & self.UNCHECKED
         if missing:
             raise BeyondModel(f"check {', '.join(sorted(missing))} on this device, which has the others")
+        if LANES in self.checks and RACES not in self.checks:
+            raise WireError(f"check {LANES!r} without {RACES!r}, which it goes with")
         if self.equal_stores and RACES not in self.checks:
             raise WireError(f"equal_stores without check {RACES!r}, which it is for")
         if self.finding_limit < 1:
@@ -111,7 +113,7 @@ class KernelSettings(DeviceSettings):
     def checks(self) -> frozenset[str]:
         """The names in `check`."""
         found = checks_of(self.check)
-        return found - self.UNCHECKED if found == frozenset(CHECKS) else found
+        return found - self.UNCHECKED if found == ALL else found
 
     @property
     def counts_races_too(self) -> bool:

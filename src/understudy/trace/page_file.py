@@ -39,7 +39,7 @@ NO_CODE: Final = (
     "exec --report write have code and counts; in Python, HtmlTrace.code adds them."
 )
 CHECKS: Final = {
-    **dict.fromkeys(("memory", "leaks", "races"), "howto/checks"),
+    **dict.fromkeys(("memory", "leaks", "races", "lanes"), "howto/checks"),
     **dict.fromkeys(("init", "fidelity"), "checks-of-values"),
     "waits": "waits",
     "sync": "sync",

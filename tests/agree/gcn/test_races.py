@@ -54,14 +54,21 @@ def test_random_programs_do_what_they_do_without(name: str) -> None:
 
 
 def found_by(
-    engine: Any, text: str, name: str, options: dict[str, Any], equal_stores: bool, host: Sequence[HostAccess] = ()
+    engine: Any,
+    text: str,
+    name: str,
+    options: dict[str, Any],
+    equal_stores: bool,
+    host: Sequence[HostAccess] = (),
+    lanes: bool = False,
 ) -> tuple[Any, list[int]]:
     """What is told of two launches of a program, and what they leave; `engine` None: without the check.
 
-    `host`: what the host does behind them, which has waited for neither; without any it has.
+    `host`: what the host does behind them, which has waited for neither; without any it has. `lanes`: those of a wave
+    are looked at, too.
     """
     made, told = program(text + "|s_endpgm", name, **options), list[Finding]()
-    watch = RaceWatch(made.memory, FindingLog(told), equal_stores)
+    watch = RaceWatch(made.memory, FindingLog(told), equal_stores, lanes)
     for _ in range(2):
         watch.begin()
         watch.launches.unseen |= {watch.launches.present.number} if host else set()
@@ -91,6 +98,28 @@ def test_both_engines_find_the_same(name: str, lanes: int) -> None:
         assert one[1] == other[1] == expected, text
         many += len(one[0])
     assert many > 8
+
+
+@every_lanes
+@pytest.mark.parametrize("name", ["gfx803", "gfx900"])
+def test_both_engines_find_the_same_of_lanes(name: str, lanes: int) -> None:
+    """And of waves what they find without."""
+    many = 0
+    for number in range(3):
+        rng = np.random.default_rng([21, number, lanes])
+        text = Maker(rng, name).text()
+        groups = [(n, 0, 0) for n in range(int(rng.integers(1, 3)))]
+        options = {"groups": groups, "size": (int(rng.choice([64, 100, 128])), 1, 1), "lds_bytes": 1024}
+        waves, expected = found_by(ReferenceEngine(), text, name, options, False)
+        engines = ReferenceEngine(), JitEngine(threads=1, lanes=lanes)
+        one, other = (found_by(engine, text, name, options, False, lanes=True) for engine in engines)
+        parts = [[[each for each in found if (each["check"] == RACES) == is_of_waves] for is_of_waves in (True, False)]
+                 for found, _ in (one, other)]  # fmt: skip
+        assert parts[0] == parts[1], text
+        assert parts[0][0] == waves, text
+        assert one[1] == other[1] == expected, text
+        many += len(parts[0][1])
+    assert many > 2
 
 
 @pytest.mark.parametrize("name", ["gfx803", "gfx900"])

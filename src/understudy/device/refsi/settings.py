@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from understudy.core.checks import FIDELITY, INIT, RACES, WAITS
+from understudy.core.checks import FIDELITY, INIT, LANES, RACES, WAITS
 from understudy.core.errors import BeyondModel, WireError
 from understudy.core.settings import JIT, REFERENCE, KernelSettings
 from understudy.device.refsi import registers as r
@@ -41,7 +41,7 @@ class Settings(KernelSettings):
     strict coherence and where another process shares the memory.
     """
 
-    UNCHECKED: ClassVar[frozenset[str]] = frozenset({FIDELITY})
+    UNCHECKED: ClassVar[frozenset[str]] = frozenset({FIDELITY, LANES})
     CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "profile": PROFILES,
         "engine": (JIT, REFERENCE),

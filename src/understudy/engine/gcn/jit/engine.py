@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from understudy.core.checks import RACES
 from understudy.core.errors import BeyondModel, ModelBug, UnderstudyError
 from understudy.core.forks import tell_forks
 from understudy.core.shown import count
@@ -238,7 +237,7 @@ class Launch:
         self.dispatch = dispatch
         kinds = () if dispatch.marks is None else dispatch.marks.kinds
         if dispatch.races is not None:
-            kinds = *kinds, RACES
+            kinds = *kinds, *dispatch.races.kinds
         if kinds and engine.tally is not None:
             text = f"instructions are not counted while checks ({', '.join(kinds)}) look at waves"
             raise BeyondModel(f"{text}: run once for each, or on the engine 'reference'")
@@ -298,7 +297,12 @@ class Launch:
         """
         dispatch, count = self.dispatch, len(self.dispatch.groups)
         helpers = min(self._threads(), SPECULATING, count - self._next)
-        is_apart = dispatch.waves is None and dispatch.watch.meanwhile is None and races.launches.is_alone
+        is_apart = (
+            dispatch.waves is None
+            and races.lanes is None
+            and dispatch.watch.meanwhile is None
+            and races.launches.is_alone
+        )
         if helpers < 2 or not is_apart or races.speculation is None or not races.speculation.is_due(dispatch.entry):
             return
         parts = races.speculation.parts(helpers)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from understudy.core.checks import LANES
 from understudy.core.errors import UnderstudyError
 from understudy.engine.gcn.jit import layout
 from understudy.engine.gcn.jit.basics import BlockKey, Fetch
@@ -32,8 +33,11 @@ class Node:
     insn: Insn
     effects: Effects
     after: int
-    watches: bool = False
-    """Whether somebody looks at what orders accesses of memory: what acquires is the reference engine's then."""
+    watches: frozenset[str] = frozenset()
+    """Checks that look at what orders accesses of memory: what acquires is the reference engine's then.
+
+    So is each access, for that of lanes.
+    """
     is_step: bool = field(init=False)
     """Whether it is not part of translated code: the reference engine executes it, or code of its own."""
 
@@ -42,7 +46,8 @@ class Node:
         crosses = found.meets_itself and found.phases == 1 and any(kind != "store" for kind, _ in found.accesses)
         # Where LDS is looked after any of several accesses may be left: only stores can be done once more.
         twice = bool(self.after & CHECKED) and found.phases > 1 and not found.is_repeatable
-        watched = self.watches and self._acquires
+        is_each = LANES in self.watches and bool(found.loads | found.stores)
+        watched = is_each or (bool(self.watches) and self._acquires)
         self.is_step = crosses or twice or watched or found.reference or found.environment is None
 
     @property
@@ -58,7 +63,7 @@ class Node:
     def waits_for_stores(self) -> bool:
         """Whether it waits until stores are over, and somebody looks at that."""
         vmcnt = self.insn.target.vmcnt
-        return self.watches and any(what == "waitcnt" and not vmcnt(n) for what, n in self.effects.orders)
+        return bool(self.watches) and any(what == "waitcnt" and not vmcnt(n) for what, n in self.effects.orders)
 
     @property
     def is_site(self) -> bool:
@@ -125,7 +130,9 @@ class Region:
         )
 
 
-def discover(start: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset(), *, watches: bool = False) -> Region:
+def discover(
+    start: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset(), *, watches: frozenset[str] = frozenset()
+) -> Region:
     """The region that begins at `start`. Words that are no instruction end it; running into them is a fault then.
 
     So do `cold` places: code that begins there is left out. `watches`: see `Node`.
@@ -148,7 +155,7 @@ def discover(start: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset(), *
     return Region(start, blocks, sorted(place for place in entries if place in blocks), heads | entries)
 
 
-def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey], watches: bool) -> dict[BlockKey, Node]:
+def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey], watches: frozenset[str]) -> dict[BlockKey, Node]:
     nodes: dict[BlockKey, Node] = {}
     work = [start]
     while work and len(nodes) < LIMIT:
@@ -172,7 +179,7 @@ def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey], watches: bool) -> 
     return nodes
 
 
-def node_of(insn: Insn, mode: int, watches: bool = False) -> Node:
+def node_of(insn: Insn, mode: int, watches: frozenset[str] = frozenset()) -> Node:
     """An instruction with its effects where MODE is `mode`; `watches`: see `Node`."""
     found = effects(insn, Mode.decode(mode))
     after: int | None = mode

@@ -110,7 +110,7 @@ class Strip:
     @property
     def _is_watched(self) -> bool:
         """Whether races are looked for."""
-        return bool(self.nodes) and self.nodes[0].watches
+        return bool(self.nodes) and bool(self.nodes[0].watches)
 
     def _is_looked_at_with(self, found: Effects) -> bool:
         """Whether accesses may be looked at together: loads where nothing is stored, each with a slot of its own."""

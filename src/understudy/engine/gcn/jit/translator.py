@@ -7,7 +7,7 @@ from collections.abc import Set
 
 import numpy as np
 
-from understudy.core.checks import RACES
+from understudy.core.checks import LANES, RACES
 from understudy.core.errors import GuestFault
 from understudy.engine.gcn.jit.basics import BlockKey, CompileIr, Fetch, Observed, Untranslated
 from understudy.engine.gcn.jit.cache_record import from_record, record_key, to_record
@@ -56,8 +56,8 @@ class Translator:
         self.cache = cache
         self.observed = observed
         self.kinds = kinds
-        self.marks = tuple(kind for kind in kinds if kind != RACES)
-        self.watches = RACES in kinds
+        self.marks = tuple(kind for kind in kinds if kind not in (RACES, LANES))
+        self.watches = frozenset(kinds) & {RACES, LANES}
 
     def is_step(self, insn: Insn, mode: int) -> bool:
         """Whether the reference engine executes an instruction."""

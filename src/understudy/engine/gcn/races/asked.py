@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from understudy.core.checks import RACES
+from understudy.core.checks import LANES, RACES
 
 if TYPE_CHECKING:
     from understudy.core.findings import FindingLog
@@ -24,4 +24,4 @@ def races_of(
         return None
     from understudy.engine.gcn.races.watch import RaceWatch
 
-    return RaceWatch(memory, log, equal_stores)
+    return RaceWatch(memory, log, equal_stores, LANES in checks)

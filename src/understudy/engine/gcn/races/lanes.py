@@ -9,6 +9,7 @@ import numpy as np
 
 from understudy.engine.gcn.api import Dispatch
 from understudy.engine.gcn.jit.layout import RACES
+from understudy.engine.gcn.races.lane_order import LaneOrder
 from understudy.engine.gcn.races.telling import ATOMIC, LOAD, STORE
 from understudy.engine.gcn.races.watch import RaceWatch
 from understudy.engine.gcn.reference.checked import CheckedAccesses
@@ -42,6 +43,7 @@ class RaceLanes(Lanes):
             dispatch.sgpr_count,
             cast("LaneAtomics", self.watched),
         )
+        self.watched.lanes = watch.lanes
         self._watch = watch
         self._group: tuple[int, int, int] | None = None
 
@@ -58,6 +60,7 @@ class RaceLanes(Lanes):
                 events.begin_group()
             watched.wave = events.wave(view.wave.address, view.words[HW_ID] & WAVE, group)
         watched.judge.leave(watched.wave)
+        watched.of = int(view.words[HW_ID]) & WAVE, group
         watched.insn = insn
         watched.number = 0
         watched.is_left = lanes is not None
@@ -93,7 +96,11 @@ class Watched:
     """An `EventJudge`, or a `NativeJudge` of waves of the JIT engine."""
     wave: Any
     """As it knows it."""
+    of: tuple[int, tuple[int, int, int]]
+    """Its number, and its work-group."""
     insn: Insn
+    lanes: LaneOrder | None = None
+    """What holds lanes of a wave against each other, where somebody asked for it."""
     number = 0
     """Accesses of the instruction so far."""
     is_left = False
@@ -153,7 +160,26 @@ class Watched:
                 is_single = self.current.exec_bits.bit_count() == 1
                 begun = self.number if self.is_left and (space == "lds" or name != "LDS") else 0
                 more = {"is_single": is_single} | ({"number": begun} if begun else {})
+                tick = self.wave.tick
                 self.judge.look(self.wave, self.insn, access, name, some, size, who, same, **more)
+                if self.lanes is not None:
+                    values = [row.tobytes() for row in bytes_of_rows(data, size)] if access == STORE else []
+                    self._look_at_lanes(access, name, some, size, who.tolist(), values, self.wave.tick != tick)
+
+    def _look_at_lanes(
+        self,
+        access: str,
+        space: str,
+        addresses: Indices,
+        size: int,
+        lanes: list[int],
+        values: list[bytes],
+        releases: bool,
+    ) -> None:
+        """Hold lanes of the wave against each other; `values`: what each stores."""
+        assert self.lanes is not None
+        where = space, addresses, size, lanes, values
+        self.lanes.look(self.wave, self.of, self.insn, access, *where, releases=releases)
 
     def _same(self, space: str, size: int, addresses: Indices, data: list[Array]) -> Any:
         """Where memory holds already what is stored."""
@@ -201,7 +227,11 @@ class Watched:
         return self.plain.scalar_atomic(space, kind, bits, address, v, compare, where)
 
     def _look_scalar(self, access: str, space: str, address: int, size: int) -> None:
-        self.judge.look(self.wave, self.insn, access, space, np.array([address], np.int64), size, None)
+        place, lanes = np.array([address], np.int64), self.current.lanes_where(None)
+        self.judge.look(self.wave, self.insn, access, space, place, size, None)
+        if self.lanes is not None and access == LOAD and len(lanes):  # of no lane is what the wave itself stores
+            two = [int(lanes[0]), int(lanes[-1])]  # which stand for all
+            self._look_at_lanes(access, space, np.repeat(place, 2), size, two, [], False)
 
     def aperture(self, which: str) -> int:
         """Base or last byte of a flat aperture."""

@@ -109,6 +109,16 @@ class NativeWave:
         """What it has read of others' releases, until it invalidates its cache."""
         self.table: npt.NDArray[np.uint64] = np.zeros(2, np.uint64)
 
+    @property
+    def tick(self) -> int:
+        """The stretch between barriers and releases that it is in."""
+        return self.row.tick
+
+    @property
+    def generation(self) -> int:
+        """Barriers that it has come to."""
+        return self.row.generation
+
     def at(self, tick: int) -> Learnt:
         """What it had learnt by a tick; `done` is that of the tick itself."""
         found = next((each for each in reversed(self.learnt) if each.tick <= tick), Learnt(0, 0, {}))

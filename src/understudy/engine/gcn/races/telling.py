@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from understudy.core.checks import RACES
+from understudy.core.checks import LANES, RACES
 from understudy.core.findings import Finding, FindingLog
 from understudy.isa.gcn.asm.printer import text
 from understudy.isa.gcn.insn import Insn
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LOAD: Final = "read"
 STORE: Final = "write"
 ATOMIC: Final = "atomic"
+LANES_OF_WAVE: Final = "lanes of a wave"
 WAVES: Final = "waves of a work-group"
 GROUPS: Final = "work-groups"
 KERNELS: Final = "kernels"
@@ -26,6 +27,7 @@ UNIT: Final = "the host"
 FREE: Final = "free"
 """What the host does, beside reading and writing."""
 SUGGESTION: Final = {
+    LANES_OF_WAVE: "a barrier between them, or atomics: nothing but this wave's width orders them",
     WAVES: "a barrier between them, or atomics",
     GROUPS: "a release and an acquire between them, atomics, or a kernel for each",
     KERNELS: "the barrier bit, or a wait for the first one's completion signal",
@@ -110,14 +112,14 @@ class Telling:
         size: int,
     ) -> None:
         """Tell of an access and of the earlier one of `other`, once for each pair of `sites`; `made`: by whom."""
-        kind = f"{other.access}-{access}"
+        kind, check = f"{other.access}-{access}", LANES if between == LANES_OF_WAVE else RACES
         site = (kind, between, space, *sites)
         known = self._told.get(site)
         if known is not None:
-            self.log.note(replace(known, count=made(RACES, kind, "").count))
+            self.log.note(replace(known, count=made(check, kind, "").count))
             return
         where = Finding(
-            RACES, kind, "", pc=other.insn.pc, insn=text(other.insn), lanes=other.lanes, unit=other.unit,
+            check, kind, "", pc=other.insn.pc, insn=text(other.insn), lanes=other.lanes, unit=other.unit,
             group=other.where,
         )  # fmt: skip
         for namer in self.log.namers:
@@ -129,7 +131,7 @@ class Telling:
             below, _ = self.memory.guard.allocations.around(address)
             allocation = below if below is not None and address < below.end else None
         finding = made(
-            RACES, kind, message, access=access, space=space, address=address, size=size, other=where.place,
+            check, kind, message, access=access, space=space, address=address, size=size, other=where.place,
             suggestion=SUGGESTION[between], allocation=allocation,
         )  # fmt: skip
         self._told[site] = replace(finding)

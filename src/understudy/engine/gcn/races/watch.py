@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from understudy.core.checks import LANES, RACES
 from understudy.core.errors import NoHostMemory
 from understudy.core.findings import FindingLog
 from understudy.engine.gcn.races.launches import Launches
@@ -20,6 +21,7 @@ from understudy.engine.gcn.races.telling import FREE, LOAD, Met, Telling
 if TYPE_CHECKING:
     from understudy.engine.gcn.memory import GpuMemory
     from understudy.engine.gcn.races.events import EventJudge
+    from understudy.engine.gcn.races.lane_order import LaneOrder
     from understudy.engine.gcn.races.native_judge import NativeJudge
     from understudy.engine.gcn.races.speculation import Speculation
 
@@ -28,12 +30,26 @@ ATOMIC_BYTES: Final = 8
 
 
 class RaceWatch:
-    """Looks at the launches of one memory. `equal_stores`: stores that leave it as it is are told of, too."""
+    """Looks at the launches of one memory. `equal_stores`: stores that leave it as it is are told of, too.
 
-    def __init__(self, memory: GpuMemory, log: FindingLog, equal_stores: bool = False) -> None:
+    `lanes`: those of one wave are held against each other, too; accesses are the reference engine's then.
+    """
+
+    def __init__(self, memory: GpuMemory, log: FindingLog, equal_stores: bool = False, lanes: bool = False) -> None:
         self.equal_stores = equal_stores
         self.launches = Launches()
         self.telling = Telling(memory, log)
+        self.kinds = (RACES, LANES) if lanes else (RACES,)
+        """What translated code is made for."""
+
+    @cached_property
+    def lanes(self) -> LaneOrder | None:
+        """What judges the accesses of a wave's lanes among each other; None where nobody asked for it."""
+        if LANES not in self.kinds:
+            return None
+        from understudy.engine.gcn.races.lane_order import LaneOrder
+
+        return LaneOrder(self.telling, equal_stores=self.equal_stores)
 
     @cached_property
     def events(self) -> EventJudge:
