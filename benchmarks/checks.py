@@ -94,18 +94,29 @@ def harts(check: str, rounds: int, quick: bool) -> list[Row]:
 
 
 def oclgrind(quick: bool, rounds: int) -> list[Row]:
-    """saxpy with the check of memory, ours and Oclgrind's: work-items a second."""
+    """saxpy with the check of memory, and with those of initialisation and races, too: work-items a second, both."""
     program = shutil.which("oclgrind-kernel")
     if program is None:
         print("no peer: Oclgrind is not installed")
         return []
+    return [
+        beside_oclgrind("with the check of memory", "memory", [program], quick, rounds),
+        beside_oclgrind(
+            "with memory, init and races", "memory,init,races",
+            [program, "--uninitialized", "--data-races"], quick, rounds,
+        ),
+    ]  # fmt: skip
+
+
+def beside_oclgrind(title: str, check: str, program: Sequence[str], quick: bool, rounds: int) -> Row:
+    """The same checks of the same source."""
     small, many = 1 << (14 if quick else 17), 1 << (16 if quick else 20)
-    with tempfile.TemporaryDirectory() as folder, Gpu.open("gfx900", threads=1, check="memory") as gpu:
+    with tempfile.TemporaryDirectory() as folder, Gpu.open("gfx900", threads=1, check=check) as gpu:
         Path(folder, "saxpy.cl").write_text(SAXPY, encoding="utf-8")
         buffers = "".join(f"<size={4 * small} fill=1.0 float>\n" for _ in range(2))
         text = f"saxpy.cl\nsaxpy\n{small} 1 1\n64 1 1\n\n<size=4 float>\n2.0\n{buffers}"
         Path(folder, "saxpy.sim").write_text(text, encoding="utf-8")
-        command = [program, "--num-threads", "1", "saxpy.sim"]
+        command = [*program, "--num-threads", "1", "saxpy.sim"]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
         code, x, y = gpu.compile(SAXPY), gpu.zeros(many), gpu.zeros(many)
         for _ in range(SETTLING):
@@ -115,10 +126,10 @@ def oclgrind(quick: bool, rounds: int) -> list[Row]:
             lambda: wall(lambda: subprocess.run(command, cwd=folder, check=True, capture_output=True)),
             lambda: wall(lambda: gpu.run(code, "saxpy", many, 256, [2.0, x, y])),
         )
+        assert not gpu.findings
     best, typical = many / ours.best / 1e6, many / ours.median / 1e6
     peer = small / theirs.best / 1e6
-    return [Row(QUESTION, "saxpy with the check of memory", "M work-items/s", best, typical, "Oclgrind", peer,
-                target=TIMES_OCLGRIND)]  # fmt: skip
+    return Row(QUESTION, f"saxpy {title}", "M work-items/s", best, typical, "Oclgrind", peer, target=TIMES_OCLGRIND)
 
 
 def measure(quick: bool) -> Sequence[Row]:
