@@ -10,6 +10,7 @@ from tests.check import (
     races_cases,
     sync_planted,
     test_init_rv64,
+    test_lanes_opencl,
     test_memory_rv64,
     test_races_rv64,
 )
@@ -26,6 +27,7 @@ KERNELS = {
     ("waits", "gfx700"): [case.name for case in waits.PLANTED],
     ("races", "gfx700"): [case.name for case in races_cases.CASES],
     ("races", "RV64"): list(test_races_rv64.CASES),
+    ("lanes", "gfx700"): list(test_lanes_opencl.KERNELS),
     ("sync", "gfx700"): [case.name for case in sync_planted.PLANTED],
 }
 

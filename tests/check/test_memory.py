@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from understudy.amdcl2 import load
 from understudy.check.sarif import to_sarif
-from understudy.core.checks import CHECKS, checks_of, read_suppressions
+from understudy.core.checks import ALL, CHECKS, checks_of, read_suppressions
 from understudy.core.diagnostic import Diagnostic
 from understudy.core.errors import AccessFault, BeyondModel, RuleError, WireError
 from understudy.core.findings import Finding, FindingError
@@ -117,10 +117,11 @@ def test_findings_as_json_and_sarif() -> None:
 
 def test_names_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks_of("memory, leaks") == {"memory", "leaks"}
-    assert checks_of("all") == frozenset(CHECKS)
+    assert checks_of("all") == ALL == frozenset(CHECKS) - {"lanes"}
+    assert checks_of("lanes,all") == frozenset(CHECKS)
     with pytest.raises(
         WireError,
-        match=r"no check 'memroy', expected some of .*, init, fidelity, races, waits, sync, all; close to it: memory",
+        match=r"no check 'memroy', expected some of .*, init, fidelity, races, lanes, waits, sync, all; close to it: memory",
     ):
         Gpu.open("gfx900", check="memroy")
     monkeypatch.setenv("UNDERSTUDY_CHECK", "memory")
