@@ -121,7 +121,7 @@ def test_names_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks_of("lanes,all") == frozenset(CHECKS)
     with pytest.raises(
         WireError,
-        match="no check 'memroy', expected some of .*, fidelity, races, lanes, waits, sync, all; close to it: memory",
+        match=r"no check 'memroy', expected some of .*, fidelity, races, lanes, waits, sync, all; close to it: memory",
     ):
         Gpu.open("gfx900", check="memroy")
     monkeypatch.setenv("UNDERSTUDY_CHECK", "memory")
