@@ -101,6 +101,7 @@ CASES = {
     "a load by the wave": (OWN + "s_load_dword s6, s[4:5], 0x0|s_waitcnt lgkmcnt(0)|" + STORE, ["lanes/read-write"]),
     "a load by the wave in one lane": (
         OWN + FIRST + "s_load_dword s6, s[4:5], 0x0|s_waitcnt lgkmcnt(0)|" + STORE, []),
+    "a reader between two loads": (OWN + ONE + LOAD + FIRST + LOAD + STORE, ["lanes/read-write"]),
     "a second reader": (OWN + ONE + LOAD + FIRST + STORE, ["lanes/read-write"]),
 }  # fmt: skip
 

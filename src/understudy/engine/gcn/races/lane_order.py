@@ -23,7 +23,7 @@ ROW: Final = {STORE: STORED, ATOMIC: UPDATED}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one instruction does. `is_coherent`: a load past the caches: it and atomics of global memory may meet."""
+    """What one instruction does. `is_coherent`: a load past the caches: it and atomics may meet."""
 
     insn: Insn
     access: str
@@ -79,7 +79,7 @@ class LaneOrder:
         `values`: what is stored, for each lane. `releases`: whether an atomic does.
         """
         stretch = self._stretch(wave, *of)
-        mine = Access(insn, access, access == LOAD and space == "global" and bool(insn.get("glc")))
+        mine = Access(insn, access, access == LOAD and bool(insn.get("glc")))
         met: dict[int, tuple[Access, Entry, int, set[int]]] = {}
         places = list(zip(addresses.tolist(), lanes, values or [b""] * len(lanes), strict=True))
         for address, lane, value in places:
