@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.check.memory_cases import CASES, SOURCE, Case, marked
@@ -83,3 +84,20 @@ def found_and_not(devices: Devices, case: Case) -> None:
 
 def _facts(finding: Any) -> tuple[Any, ...]:
     return finding.name, finding.at, finding.lanes, finding.unit, finding.group, finding.count, finding.distance
+
+
+@pytest.mark.parametrize("engine", ["jit", "reference"])
+def test_an_index_below_zero_is_before_lds(engine: str) -> None:
+    if not compilers():
+        pytest.skip("no compiler for OpenCL C is installed")
+    source = """kernel void k(global int *x) {
+        local int t[64];
+        int i = get_local_id(0);
+        t[i - 2] = i;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        x[i] = t[i & 31];
+    }"""
+    with Gpu.open("gfx900", check="memory", engine=engine) as gpu:
+        (found,) = gpu.run(gpu.compile(source), "k", 64, 64, [gpu.zeros(64, np.int32)]).findings
+    assert found.message == "write of 4 bytes at LDS offset 0xfffffff8: 8 bytes before the 256 bytes of the work-group"
+    assert (found.lanes, found.distance) == ((0, 1), -8)

@@ -96,7 +96,9 @@ class Barriers:
         if not missing:
             return
         wave, lanes = missing[0]
-        message = f"{count(lanes.bit_count(), 'lane')} of the wave do not take part: EXEC is {wave.s64(EXEC):#x}"
+        number = lanes.bit_count()
+        who = f"{count(number, 'lane')} of the wave {'does' if number == 1 else 'do'} not take part"
+        message = f"{who}: EXEC is {wave.s64(EXEC):#x}"
         found = _finding(dispatch, group, DIVERGENT, message, wave)
         found.level, found.count = Level.WARNING, len(missing)
         found.lanes = tuple(lane for lane in range(LANES) if lanes >> lane & 1)

@@ -8,7 +8,7 @@ import pytest
 from understudy.core.errors import BeyondModel
 from understudy.core.findings import Level
 from understudy.host.hsa.compile import compilers
-from understudy.hsa import Executable, Gpu, Result
+from understudy.hsa import Executable, Gpu, Local, Result
 from understudy.refsi import RefSi
 
 SOURCE = """
@@ -38,6 +38,16 @@ kernel void rough(global uint* out, global const float* in) {
 kernel void divides(global uint* out, global const float* in) {
   uint i = get_global_id(0);
   out[i] = in[(uint)(in[i] / 3.0f) & 63];
+}
+kernel void takes(local uint* c, global uint* out) {
+  out[atomic_xchg(c, 3u) & 63] = 1;
+}
+kernel void some_lanes(global float* out, global const float* in, uint n) {
+  uint i = get_local_id(0);
+  float r;
+  if (i < n) r = in[i];
+  for (uint k = 0; k < 4; k++) r = r > 0.5f ? in[(uint)(r * k) & 63] : r;
+  out[(uint)(r * 60.0f) & 63] = 1.0f;
 }
 struct padded { int a; char b; };
 kernel void padding(global struct padded* out) {
@@ -85,6 +95,21 @@ def test_found(target: str, engine: str) -> None:
         assert told(gpu.run(code, "private_array", 64, 64, [z, 16, 5])) == []
         ((name, count),) = told(gpu.run(code, "private_array", 64, 64, [z, 8, 5]))
         assert (name, count) == ("init/undefined-exec", 32)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_origins_say_no_more_than_is_known(engine: str) -> None:
+    """What an atomic found in memory is no register's; a register that is written is told of as not always written."""
+    gpu, code = opened("gfx900", engine)
+    with gpu:
+        (found,) = gpu.run(code, "takes", 64, 64, [Local(256), np.zeros(64, np.uint32)]).findings
+        assert "it is that of what ds_wrxchg_rtn_b32" in found.message
+        assert found.message.endswith("found in memory")
+        told_of = gpu.run(code, "some_lanes", 64, 64, [np.zeros(64, np.float32), X, 20]).findings
+        texts = [each.message for each in told_of if each.kind == "undefined-address"]
+        assert texts
+        assert not any("nothing has written" in each for each in texts)
+        assert any(each.endswith("which some lane has not written on its way here") for each in texts)
 
 
 @pytest.mark.parametrize("check", ["init", "memory,init", "all"])

@@ -13,7 +13,9 @@ from tests.engine.gcn.programs import program
 from tests.engine.gcn.rig import CODE, DATA, DATA_BYTES
 from understudy.core.findings import Finding, FindingLog
 from understudy.engine.gcn.jit.engine import JitEngine
+from understudy.engine.gcn.jit.region import CHECKED_LIMIT, Region
 from understudy.engine.gcn.jit.tier import Tier
+from understudy.engine.gcn.jit.translator import Translator
 from understudy.engine.gcn.marks.marking import KINDS, Marking
 from understudy.engine.gcn.marks.sights import QUOTA
 from understudy.engine.gcn.races.watch import RaceWatch
@@ -312,3 +314,22 @@ def test_code_is_made_behind_what_is_left_often() -> None:
     )
     found = both(text, vgpr_count=80, groups=[(n, 0, 0) for n in range(150)])
     assert (found.counts, found.interpreted) == ([2 * 150], 0)
+
+
+@pytest.mark.parametrize("races", [False, True])
+def test_long_code_is_made_in_parts_and_none_of_it_twice(races: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop of 250 instructions, and what is behind it: each part ends where one begins that is there already."""
+    sizes, compiled = list[int](), Translator.compiled
+
+    def noted(self: Translator, region: Region, *given: Any) -> Any:
+        sizes.append(sum(len(block.nodes) for block in region.blocks.values()))
+        return compiled(self, region, *given)
+
+    monkeypatch.setattr(Translator, "compiled", noted)
+    rounds = " | ".join(["v_add_u32 v9, v9, v0"] * 240)
+    text = f"{START}v_mov_b32 v9, 0 | s_mov_b32 s20, 3 | again: {rounds} | s_sub_u32 s20, s20, 1 | s_cmp_lg_u32 s20, 0"
+    both(f"{text} | s_cbranch_scc1 again | flat_store_dword v[4:5], v9 | s_endpgm", races=races)
+    assert max(sizes) <= CHECKED_LIMIT
+    assert 252 <= sum(sizes) <= 252 + CHECKED_LIMIT, (
+        "the loop begins amid the first part, so that part of it is made anew"
+    )

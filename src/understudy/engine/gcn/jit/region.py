@@ -24,6 +24,8 @@ from understudy.isa.gcn.state import CHECKED, MODE_BITS, Mode
 
 LIMIT: Final = 1200
 """Instructions of a region."""
+CHECKED_LIMIT: Final = 100
+"""Likewise where each of them is looked at, by so much code that what it takes to compile grows with the square."""
 
 
 @dataclass(slots=True, eq=False)
@@ -131,13 +133,18 @@ class Region:
 
 
 def discover(
-    start: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset(), *, watches: frozenset[str] = frozenset()
+    start: BlockKey,
+    fetch: Fetch,
+    cold: Set[BlockKey] = frozenset(),
+    *,
+    watches: frozenset[str] = frozenset(),
+    limit: int = LIMIT,
 ) -> Region:
     """The region that begins at `start`. Words that are no instruction end it; running into them is a fault then.
 
-    So do `cold` places: code that begins there is left out. `watches`: see `Node`.
+    So do `cold` places: code that begins there is left out. `watches`: see `Node`. `limit`: instructions at most.
     """
-    nodes = _walk(start, fetch, cold, watches)
+    nodes = _walk(start, fetch, cold, watches, limit)
     leaders, entries, heads = {start}, {start}, {start}
     for (pc, mode), node in nodes.items():
         following, found = (node.insn.next_pc, node.after), node.effects
@@ -155,12 +162,14 @@ def discover(
     return Region(start, blocks, sorted(place for place in entries if place in blocks), heads | entries)
 
 
-def _walk(start: BlockKey, fetch: Fetch, cold: Set[BlockKey], watches: frozenset[str]) -> dict[BlockKey, Node]:
+def _walk(
+    start: BlockKey, fetch: Fetch, cold: Set[BlockKey], watches: frozenset[str], limit: int
+) -> dict[BlockKey, Node]:
     nodes: dict[BlockKey, Node] = {}
     work = [start]
-    while work and len(nodes) < LIMIT:
+    while work and len(nodes) < limit:
         place = work.pop()
-        while place not in nodes and place not in cold and len(nodes) < LIMIT:
+        while place not in nodes and place not in cold and len(nodes) < limit:
             pc, mode = place
             try:
                 insn = fetch(pc)

@@ -288,7 +288,7 @@ class CodeSpace:
             self._steps[place] = insn.words
             raise Untranslated
         if tier is Tier.OPTIMISED:
-            region = self.translator.region(place, fetch)
+            region = self.translator.region(place, fetch, self._made.keys() if self.kinds else frozenset())
             if region is None:
                 raise Untranslated
             unmarked = self.translator.unmarked(region, marked)

@@ -15,7 +15,7 @@ from understudy.engine.gcn.jit.emit_region import RegionEmitter
 from understudy.engine.gcn.jit.emit_unmarked import named
 from understudy.engine.gcn.jit.liveness import Liveness
 from understudy.engine.gcn.jit.outline import Outline
-from understudy.engine.gcn.jit.region import Node, Region, discover, node_of
+from understudy.engine.gcn.jit.region import CHECKED_LIMIT, LIMIT, Node, Region, discover, node_of
 from understudy.engine.gcn.jit.spans import Spans, joined
 from understudy.engine.gcn.jit.translation import Compiled
 from understudy.engine.gcn.memory import GpuMemory
@@ -70,7 +70,9 @@ class Translator:
 
     def region(self, place: BlockKey, fetch: Fetch, cold: Set[BlockKey] = frozenset()) -> Region | None:
         """The region that begins at a place, without `cold` blocks; None where the reference engine has to begin."""
-        found = discover(place, self._within(fetch), cold, watches=self.watches)
+        found = discover(
+            place, self._within(fetch), cold, watches=self.watches, limit=CHECKED_LIMIT if self.kinds else LIMIT
+        )
         first = found.blocks.get(place)
         return None if first is None or (first.nodes[0].is_step and not first.nodes[0].is_site) else found
 

@@ -50,13 +50,24 @@ def origin_of(dispatch: Dispatch, insn: Insn, kind: str, sights: Sights, depth: 
                 return f"{_place(touch)}, which nobody has written, loaded by {text(each)} at pc {each.pc:#x}"
             before = origin_of(dispatch, store.insn, kind, sights, depth - 1)
             return f"{before}, by way of {_place(touch)}" if before else _place(touch)
+        if found.loads & found.stores:
+            return f"what {text(each)} at pc {each.pc:#x} found in memory"
         if kind == FIDELITY and each.op.accuracy.kind == "approximate":
             return f"{text(each)} at pc {each.pc:#x}, which hardware computes within {each.op.accuracy.bound}"
         needed -= {name for name in made if not name.startswith("v")}
         needed |= _reads(found)
     undefined = {name for name in needed if _undefined(dispatch, kind, name)}
-    never = undefined.difference(*(_writes(effects(each, mode)) for each in code)) or undefined
-    return f"{', '.join(sorted(map(_shown, never)))}, which nothing has written" if never else ""
+    never = undefined.difference(*(_writes(effects(each, mode)) for each in code))
+    names = ", ".join(map(_shown, sorted(never or undefined, key=_number)))
+    if never:
+        return f"{names}, which nothing has written"
+    which = names if len(undefined) == 1 else f"one of {names}"
+    return f"{which}, which some lane has not written on its way here" if names else ""
+
+
+def _number(name: str) -> tuple[str, int]:
+    """In which order registers are named."""
+    return name[0], -1 if name == SCC else int(name[1:])
 
 
 def _shown(name: str) -> str:

@@ -125,7 +125,8 @@ class Telling:
         for namer in self.log.namers:
             namer(where)
         what = f"offset {address:#x} of LDS" if space == "LDS" else f"{address:#x}{self._name(space, address)}"
-        message = f"{access} of {size} bytes at {what} and a {other.access} of the same by {between} in no order"
+        earlier = f"an {ATOMIC}" if other.access == ATOMIC else f"a {other.access}"
+        message = f"{access} of {size} bytes at {what} and {earlier} of the same by {between} in no order"
         allocation = None
         if space == "global" and self.memory.guard is not None:
             below, _ = self.memory.guard.allocations.around(address)

@@ -150,7 +150,10 @@ class CheckedAccesses(LaneAtomics):
             return
         first, whom = int(at[outside[0]]), tuple(lanes[outside].tolist())
         behind = "a part of it" if first < room else f"{first - room} bytes" if first > room else "right"
-        what = f"{access} of {size} bytes at LDS offset {first:#x}: {behind} behind the {room} bytes of the work-group"
+        place = f"{behind} behind"
+        if first >> 31:  # offsets have 32 bits: an index below 0, or the null pointer of LDS
+            place = f"{(1 << 32) - first} bytes before"
+        what = f"{access} of {size} bytes at LDS offset {first:#x}: {place} the {room} bytes of the work-group"
         self._check.log.note(
             self._finding(
                 LDS,
@@ -161,7 +164,7 @@ class CheckedAccesses(LaneAtomics):
                 address=first,
                 size=size,
                 count=len(whom),
-                distance=max(first - room + 1, 0),
+                distance=first - (1 << 32) if first >> 31 else max(first - room + 1, 0),
             )
         )
 
