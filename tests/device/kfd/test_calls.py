@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.device.kfd.rig import PAGE, Program, eventually, program
-from understudy.core.checks import CHECKS, LEAKS, VARIABLE
+from understudy.core.checks import ALL, LEAKS, VARIABLE
 from understudy.core.errors import BeyondModel, WireError
 from understudy.device.kfd import drm, ioctls
 from understudy.device.kfd.clocks import nanoseconds
@@ -423,7 +423,7 @@ def test_checks_know_what_is_mapped() -> None:
 
 def test_checks_of_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that there are, but for leaks."""
-    assert KfdDevice(check="all").settings.checks == frozenset(CHECKS) - {LEAKS}
+    assert KfdDevice(check="all").settings.checks == ALL - {LEAKS}
     monkeypatch.setenv(VARIABLE, "waits")
     assert KfdDevice().settings.checks == {"waits"}
     with pytest.raises(BeyondModel, match="check leaks of a program whose run-time library frees little"):

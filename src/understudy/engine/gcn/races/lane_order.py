@@ -43,9 +43,8 @@ Cells = defaultdict[tuple[str, int], list[Entry | None]]
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """What lanes of a wave have touched since its last barrier: the wave's number and group, and bytes by space."""
+    """What lanes of a wave of a group have touched since its last barrier, as bytes by space."""
 
-    wave: int
     group: tuple[int, int, int]
     generation: int
     cells: Cells = field(default_factory=lambda: defaultdict(lambda: [None] * ROWS))
@@ -78,7 +77,7 @@ class LaneOrder:
 
         `values`: what is stored, for each lane. `releases`: whether an atomic does.
         """
-        stretch = self._stretch(wave, *of)
+        stretch = self._stretch(wave, of[1])
         mine = Access(insn, access, access == LOAD and bool(insn.get("glc")))
         met: dict[int, tuple[Access, Entry, int, set[int]]] = {}
         places = list(zip(addresses.tolist(), lanes, values or [b""] * len(lanes), strict=True))
@@ -103,13 +102,13 @@ class LaneOrder:
                 LANES_OF_WAVE, space, address, size, len(who),
             )  # fmt: skip
 
-    def _stretch(self, wave: Any, number: int, group: tuple[int, int, int]) -> Stretch:
+    def _stretch(self, wave: Any, group: tuple[int, int, int]) -> Stretch:
         """That of a wave; a barrier begins a new one."""
         found = self._stretches.get(wave.uid)
         if found is None or found.generation != wave.generation:
             if found is None and any(each.group != group for each in self._stretches.values()):
                 self._stretches.clear()
-            found = self._stretches[wave.uid] = Stretch(number, group, wave.generation)
+            found = self._stretches[wave.uid] = Stretch(group, wave.generation)
         return found
 
     def _in_the_way(self, entry: Entry, cell: list[Entry | None]) -> Iterator[Entry]:
