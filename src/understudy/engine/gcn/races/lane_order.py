@@ -9,7 +9,6 @@ Stores are plain ones, also those of one lane, which between waves may be atomic
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -79,25 +78,27 @@ class LaneOrder:
         """
         stretch = self._stretch(wave, of[1])
         mine = Access(insn, access, access == LOAD and bool(insn.get("glc")))
-        met: dict[int, tuple[Access, Entry, int, set[int]]] = {}
+        met: dict[int, tuple[Entry, int, set[int]]] = {}
+        """By instruction: the first entry that is in the way, where, and whose way."""
         places = list(zip(addresses.tolist(), lanes, values or [b""] * len(lanes), strict=True))
         for address, lane, value in places:
             for offset in range(size):
-                cell = stretch.cells.get((space, address + offset))
+                cell = stretch.cells[space, address + offset]
                 entry = Entry(lane, mine, value[offset] if value else None)
-                for other in () if cell is None else self._in_the_way(entry, cell):
-                    met.setdefault(id(other.access), (mine, other, address, set()))[3].add(lane)
+                other = self._in_the_way(entry, cell)
+                if other is not None:
+                    met.setdefault(id(other.access), (other, address, set()))[2].add(lane)
                 if access == STORE:  # one lane after the other: who is last decides
-                    self._touch(stretch.cells[space, address + offset], entry)
+                    self._touch(cell, entry)
         if releases and access == ATOMIC and returns(insn):
             stretch.cells.clear()
         elif access != STORE:
             for address, lane, _ in places:
                 for offset in range(size):
                     self._touch(stretch.cells[space, address + offset], Entry(lane, mine, None))
-        for one, other, address, who in met.values():
+        for other, address, who in met.values():
             self.telling.tell(
-                Party(one.insn, one.access, *of, tuple(sorted(who))),
+                Party(insn, access, *of, tuple(sorted(who))),
                 Party(other.access.insn, other.access.access, *of, (other.lane,)),
                 LANES_OF_WAVE, space, address, size, len(who),
             )  # fmt: skip
@@ -111,7 +112,7 @@ class LaneOrder:
             found = self._stretches[wave.uid] = Stretch(group, wave.generation)
         return found
 
-    def _in_the_way(self, entry: Entry, cell: list[Entry | None]) -> Iterator[Entry]:
+    def _in_the_way(self, entry: Entry, cell: list[Entry | None]) -> Entry | None:
         """The first of other lanes' accesses of a byte that this one may not meet."""
         for row in AGAINST[entry.access.access]:
             other = cell[row]
@@ -119,8 +120,8 @@ class LaneOrder:
                 continue
             is_equal = entry.value is not None and entry.value == other.value
             if not is_equal or self.equal_stores:
-                yield other
-                return
+                return other
+        return None
 
     def _touch(self, cell: list[Entry | None], entry: Entry) -> None:
         """Have a byte's cell know of an access: of loads it keeps two, by different lanes."""

@@ -227,11 +227,12 @@ class Watched:
         return self.plain.scalar_atomic(space, kind, bits, address, v, compare, where)
 
     def _look_scalar(self, access: str, space: str, address: int, size: int) -> None:
-        place, lanes = np.array([address], np.int64), self.current.lanes_where(None)
+        place = np.array([address], np.int64)
         self.judge.look(self.wave, self.insn, access, space, place, size, None)
-        if self.lanes is not None and access == LOAD and len(lanes):  # of no lane is what the wave itself stores
-            two = [int(lanes[0]), int(lanes[-1])]  # which stand for all
-            self._look_at_lanes(access, space, np.repeat(place, 2), size, two, [], False)
+        if self.lanes is not None and access == LOAD:  # of no lane is what the wave itself stores
+            lanes = self.current.lanes_where(None).tolist()
+            two = [*lanes[:1], *lanes[-1:]]  # which stand for all
+            self._look_at_lanes(access, space, np.repeat(place, len(two)), size, two, [], False)
 
     def aperture(self, which: str) -> int:
         """Base or last byte of a flat aperture."""
